@@ -1,0 +1,282 @@
+//! Finding and reading vector files. Everything read from them is bounded.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::case::{Case, Outcome};
+use crate::report::{FamilyReport, Report};
+use crate::{koordinator, kubelet, scheduler_plugins, volcano};
+
+/// The longest line a vector file may have.
+const LONGEST_LINE: u64 = 64 << 20;
+/// The most one vector file may unpack to.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// The program whose decisions a folder records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// The kubelet's managers.
+    Kubelet,
+    /// Koordinator's NodeNUMAResource scheduler plugin.
+    Koordinator,
+    /// Volcano's numa-aware scheduler plugin.
+    Volcano,
+    /// NodeResourceTopologyMatch of scheduler-plugins.
+    SchedulerPlugins,
+}
+
+/// Why vectors could not be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// A file or folder could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// What was being read.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// A line is not a case.
+    #[error("{path} line {line}: not a test vector: {source}")]
+    NotACase {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What went wrong.
+        source: serde_json::Error,
+    },
+    /// No vectors where some were expected.
+    #[error("no test vectors (*.jsonl, *.jsonl.gz) in {0} or the folders below it")]
+    NothingThere(PathBuf),
+    /// A family that no folder has.
+    #[error("no family named {asked:?} in {path}; there are: {known}")]
+    NoSuchFamily {
+        /// What was asked for.
+        asked: String,
+        /// Where.
+        path: PathBuf,
+        /// What there is.
+        known: String,
+    },
+    /// The machines that the cases refer to are broken or missing.
+    #[error("{path}: {message}")]
+    Machines {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl System {
+    /// The name of its folder.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Kubelet => "kubelet",
+            System::Koordinator => "koordinator",
+            System::Volcano => "volcano",
+            System::SchedulerPlugins => "scheduler-plugins",
+        }
+    }
+
+    /// Told by a family that only one system has, else by the folder's name.
+    fn of(folder: &Path, families: &[VectorFile]) -> Option<System> {
+        let has = |name: &str| families.iter().any(|file| file.family == name);
+        let by_name = || {
+            let name = folder.file_name()?.to_str()?;
+            let all = [
+                System::Kubelet,
+                System::Koordinator,
+                System::Volcano,
+                System::SchedulerPlugins,
+            ];
+            all.into_iter().find(|system| name.contains(system.name()))
+        };
+        if has("topologies") {
+            Some(System::Kubelet)
+        } else if has("amplify") || has("hints_merge") || has("schedule") || has("schedule_numa") {
+            Some(System::Koordinator)
+        } else if has("session") || has("take") || has("sort_dependent") {
+            Some(System::Volcano)
+        } else if has("nrt_filter") || has("nrt_score") {
+            Some(System::SchedulerPlugins)
+        } else {
+            by_name()
+        }
+    }
+}
+
+struct VectorFile {
+    family: String,
+    path: PathBuf,
+}
+
+/// Replays every vector file in `dir` and in the folders right below it, or only those of one family.
+/// At most `keep_failures` failures are described per family.
+///
+/// # Errors
+/// If a file cannot be read or is no vector file. A case that gives another answer is not an error: see the report.
+pub fn run(dir: &Path, family: Option<&str>, keep_failures: usize) -> Result<Report, ReplayError> {
+    let mut report = Report::default();
+    let mut known = Vec::new();
+    let mut folders = vec![dir.to_owned()];
+    folders.extend(entries(dir)?.into_iter().filter(|path| path.is_dir()));
+    for folder in folders {
+        let files = vector_files(&folder)?;
+        let Some(system) = System::of(&folder, &files) else {
+            continue;
+        };
+        let replay = Replay::new(system, &folder)?;
+        for file in files {
+            if family.is_none_or(|asked| asked == file.family) {
+                report.families.push(replay.file(&file, keep_failures)?);
+            }
+            known.push(file.family);
+        }
+    }
+    match (known.is_empty(), report.families.is_empty()) {
+        (true, _) => Err(ReplayError::NothingThere(dir.to_owned())),
+        (false, true) => Err(ReplayError::NoSuchFamily {
+            asked: family.unwrap_or_default().to_owned(),
+            path: dir.to_owned(),
+            known: known.join(", "),
+        }),
+        (false, false) => Ok(report),
+    }
+}
+
+/// One folder being replayed: the system's rules, with the machines its cases refer to.
+enum Replay {
+    Kubelet(kubelet::Machines),
+    Koordinator,
+    Volcano,
+    SchedulerPlugins,
+}
+
+impl Replay {
+    fn new(system: System, folder: &Path) -> Result<Self, ReplayError> {
+        Ok(match system {
+            System::Kubelet => {
+                let mut machines = kubelet::Machines::default();
+                for file in vector_files(folder)?
+                    .iter()
+                    .filter(|file| file.family == "topologies")
+                {
+                    each_case(&file.path, |case| {
+                        machines
+                            .add(&case)
+                            .map_err(|message| ReplayError::Machines {
+                                path: file.path.clone(),
+                                message,
+                            })
+                    })?;
+                }
+                Replay::Kubelet(machines)
+            }
+            System::Koordinator => Replay::Koordinator,
+            System::Volcano => Replay::Volcano,
+            System::SchedulerPlugins => Replay::SchedulerPlugins,
+        })
+    }
+
+    fn system(&self) -> System {
+        match self {
+            Replay::Kubelet(_) => System::Kubelet,
+            Replay::Koordinator => System::Koordinator,
+            Replay::Volcano => System::Volcano,
+            Replay::SchedulerPlugins => System::SchedulerPlugins,
+        }
+    }
+
+    fn file(&self, file: &VectorFile, keep: usize) -> Result<FamilyReport, ReplayError> {
+        let mut report = FamilyReport {
+            system: self.system().name().to_owned(),
+            family: file.family.clone(),
+            ..FamilyReport::default()
+        };
+        each_case(&file.path, |case| {
+            let outcome = self.case(&file.family, &case);
+            report.record(&case.id, &case.tag, outcome, keep);
+            Ok(())
+        })?;
+        Ok(report)
+    }
+
+    fn case(&self, family: &str, case: &Case) -> Outcome {
+        match self {
+            Replay::Kubelet(machines) => kubelet::replay(family, case, machines),
+            Replay::Koordinator => koordinator::replay(family, case),
+            Replay::Volcano => volcano::replay(family, case),
+            Replay::SchedulerPlugins => scheduler_plugins::replay(family, case),
+        }
+    }
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, ReplayError> {
+    let wrap = |source| ReplayError::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(wrap)? {
+        paths.push(entry.map_err(wrap)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn vector_files(folder: &Path) -> Result<Vec<VectorFile>, ReplayError> {
+    let family = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let family = name
+            .strip_suffix(".jsonl.gz")
+            .or_else(|| name.strip_suffix(".jsonl"))?;
+        Some(VectorFile {
+            family: family.to_owned(),
+            path: path.clone(),
+        })
+    };
+    Ok(entries(folder)?.iter().filter_map(family).collect())
+}
+
+fn each_case(
+    path: &Path,
+    mut visit: impl FnMut(Case) -> Result<(), ReplayError>,
+) -> Result<(), ReplayError> {
+    let wrap = |source| ReplayError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(wrap)?;
+    let unpacked: Box<dyn Read> = match path.extension().is_some_and(|end| end == "gz") {
+        true => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        false => Box::new(file),
+    };
+    let mut reader = BufReader::new(unpacked.take(LARGEST_FILE));
+    let mut text = String::new();
+    for line in 1.. {
+        text.clear();
+        if reader
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_line(&mut text)
+            .map_err(wrap)?
+            == 0
+        {
+            break;
+        }
+        if text.trim().is_empty() {
+            continue;
+        }
+        let case = serde_json::from_str(&text).map_err(|source| ReplayError::NotACase {
+            path: path.to_owned(),
+            line,
+            source,
+        })?;
+        visit(case)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! The machines that the kubelet's cases refer to by id.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::cpu_set::CpuId;
+use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
+use pinfold_core::node_set::NodeId;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::case::Case;
+
+/// Machines by id.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    by_id: BTreeMap<String, Machine>,
+}
+
+impl Machines {
+    /// Adds the machine of one line of `topologies.jsonl`.
+    ///
+    /// # Errors
+    /// If the line does not describe a machine.
+    pub fn add(&mut self, case: &Case) -> Result<(), String> {
+        let machine =
+            read(&case.machine).map_err(|problem| format!("machine {}: {problem}", case.id))?;
+        self.by_id.insert(case.id.clone(), machine);
+        Ok(())
+    }
+
+    /// The machine that a case names.
+    ///
+    /// # Errors
+    /// If there is none of that id.
+    pub fn get(&self, id: &str) -> Result<&Machine, String> {
+        self.by_id
+            .get(id)
+            .ok_or_else(|| format!("no machine {id:?} in topologies.jsonl"))
+    }
+}
+
+#[derive(Deserialize)]
+struct MachineJson {
+    num_cpus: usize,
+    num_sockets: usize,
+    nodes: Vec<NodeJson>,
+}
+
+#[derive(Deserialize)]
+struct NodeJson {
+    id: i64,
+    memory: u64,
+    #[serde(default)]
+    hugepages: Option<Vec<HugePages>>,
+    #[serde(default)]
+    distances: Option<Vec<u32>>,
+    #[serde(default)]
+    cores: Option<Vec<CoreJson>>,
+}
+
+#[derive(Deserialize)]
+struct CoreJson {
+    core: u32,
+    socket: u32,
+    uncore: Option<u32>,
+    threads: Vec<u32>,
+}
+
+/// Reads a machine in the form the vectors write it.
+pub(super) fn read(json: &Value) -> Result<Machine, String> {
+    let machine = MachineJson::deserialize(json).map_err(|error| error.to_string())?;
+    let mut nodes = Vec::new();
+    for node in machine.nodes {
+        let mut cores = Vec::new();
+        for core in node.cores.unwrap_or_default() {
+            let threads: Option<Vec<CpuId>> =
+                core.threads.iter().map(|&id| CpuId::new(id)).collect();
+            let threads = threads.ok_or("a CPU id is out of range")?;
+            cores.push(Core {
+                id: core.core,
+                socket: core.socket,
+                die: None,
+                l3: core.uncore,
+                threads,
+            });
+        }
+        nodes.push(NumaNode {
+            id: NodeId::new(node.id).map_err(|error| error.to_string())?,
+            memory: node.memory,
+            hugepages: node.hugepages.unwrap_or_default(),
+            distances: node.distances.unwrap_or_default(),
+            cores,
+        });
+    }
+    let parts = MachineParts {
+        nodes,
+        num_cpus: machine.num_cpus,
+        num_sockets: machine.num_sockets,
+        offline: pinfold_core::cpu_set::CpuSet::new(),
+    };
+    Machine::new(parts).map_err(|error| error.to_string())
+}

@@ -1,0 +1,10 @@
+//! Pods in the form the vectors write them.
+
+use pinfold_core::pod::Pod;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Reads one pod.
+pub(super) fn read(json: &Value) -> Result<Pod, String> {
+    Pod::deserialize(json).map_err(|error| format!("pod: {error}"))
+}

@@ -1,0 +1,25 @@
+//! Volcano's vectors: one module per family, named after its file.
+
+use crate::case::{Case, Outcome};
+
+mod allocate;
+mod hints;
+mod merge;
+mod score;
+mod session;
+mod take;
+
+/// Replays one case of the named family.
+#[must_use]
+pub fn replay(family: &str, case: &Case) -> Outcome {
+    match family {
+        "allocate" => allocate::replay(case),
+        "hints" => hints::replay(case),
+        "merge" => merge::replay(case),
+        "score" => score::replay(case),
+        "session" => session::replay(case),
+        "take" => take::replay(case),
+        "sort_dependent" => replay(&case.family, case),
+        _ => Outcome::Failed(format!("unknown family {family:?}")),
+    }
+}

@@ -1,0 +1,8 @@
+//! Replays the family `score`.
+
+use crate::case::{Case, Outcome};
+
+pub(super) fn replay(case: &Case) -> Outcome {
+    let _ = case;
+    Outcome::Failed("not replayed yet".into())
+}

@@ -1,0 +1,1 @@
+//! The CPU manager: who gets which CPUs for itself alone.

@@ -1,0 +1,318 @@
+//! [`CpuSet`]: a set of CPU ids, 0 to 4095, that stays off the heap up to 256 CPUs.
+//!
+//! The text rules and error texts are those of the kubelet's `cpuset` package; see [`CpuSet::parse`].
+
+use std::fmt;
+use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Sub, SubAssign};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
+
+mod text;
+
+pub use text::CpuSetTextError;
+
+/// The id of a logical CPU as the kernel numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CpuId(u16);
+
+impl CpuId {
+    /// One more than the largest id that exists.
+    pub const LIMIT: u32 = 4096;
+
+    /// Checks the range once, so that no later step has to. `None` if `id` is 4096 or more.
+    #[must_use]
+    pub fn new(id: u32) -> Option<Self> {
+        match u16::try_from(id) {
+            Ok(small) if id < Self::LIMIT => Some(Self(small)),
+            _ => None,
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a set has at most 64 words, so the id is below 4096"
+    )]
+    fn at(word: usize, bit: usize) -> Self {
+        Self((word * 64 + bit) as u16)
+    }
+
+    /// The id as an index into a table with one row per possible CPU.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The id as the kernel prints it.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        u32::from(self.0)
+    }
+}
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A set of logical CPUs.
+///
+/// Words of 64 ids, lowest first, without trailing zero words: equal sets are equal bytes.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuSet {
+    words: SmallVec<[u64; 4]>,
+}
+
+impl CpuSet {
+    /// The set without a CPU.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The set of one CPU.
+    #[must_use]
+    pub fn single(cpu: CpuId) -> Self {
+        let mut set = Self::new();
+        set.insert(cpu);
+        set
+    }
+
+    /// Whether there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// How many CPUs are members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
+    }
+
+    /// Whether `cpu` is a member.
+    #[must_use]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// Adds `cpu`; tells whether it was new.
+    pub fn insert(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let was_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        was_new
+    }
+
+    /// Removes `cpu`; tells whether it was a member.
+    pub fn remove(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        let was_member = self.contains(cpu);
+        if was_member {
+            self.words[word] &= !bit;
+            self.trim();
+        }
+        was_member
+    }
+
+    /// The lowest member.
+    #[must_use]
+    pub fn first(&self) -> Option<CpuId> {
+        self.iter().next()
+    }
+
+    /// The members in ascending order.
+    #[must_use]
+    pub fn iter(&self) -> Cpus<'_> {
+        Cpus {
+            words: &self.words,
+            next_word: 0,
+            word: 0,
+        }
+    }
+
+    /// Whether every member of `self` is one of `other`.
+    #[must_use]
+    pub fn is_subset(&self, other: &CpuSet) -> bool {
+        self.words.len() <= other.words.len()
+            && self
+                .words
+                .iter()
+                .zip(&other.words)
+                .all(|(mine, theirs)| mine & !theirs == 0)
+    }
+
+    /// Whether no CPU is a member of both.
+    #[must_use]
+    pub fn is_disjoint(&self, other: &CpuSet) -> bool {
+        self.words
+            .iter()
+            .zip(&other.words)
+            .all(|(mine, theirs)| mine & theirs == 0)
+    }
+
+    /// How many CPUs are members of both, without building the intersection.
+    #[must_use]
+    pub fn common_len(&self, other: &CpuSet) -> usize {
+        self.words
+            .iter()
+            .zip(&other.words)
+            .map(|(mine, theirs)| (mine & theirs).count_ones() as usize)
+            .sum()
+    }
+
+    fn trim(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+}
+
+fn place(cpu: CpuId) -> (usize, u64) {
+    (cpu.index() / 64, 1 << (cpu.index() % 64))
+}
+
+impl BitOrAssign<&CpuSet> for CpuSet {
+    fn bitor_assign(&mut self, other: &CpuSet) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine |= theirs;
+        }
+    }
+}
+
+impl BitAndAssign<&CpuSet> for CpuSet {
+    fn bitand_assign(&mut self, other: &CpuSet) {
+        self.words.truncate(other.words.len());
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine &= theirs;
+        }
+        self.trim();
+    }
+}
+
+impl SubAssign<&CpuSet> for CpuSet {
+    fn sub_assign(&mut self, other: &CpuSet) {
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine &= !theirs;
+        }
+        self.trim();
+    }
+}
+
+impl BitOr for &CpuSet {
+    type Output = CpuSet;
+    fn bitor(self, other: &CpuSet) -> CpuSet {
+        let mut union = self.clone();
+        union |= other;
+        union
+    }
+}
+
+impl BitAnd for &CpuSet {
+    type Output = CpuSet;
+    fn bitand(self, other: &CpuSet) -> CpuSet {
+        let words = self
+            .words
+            .iter()
+            .zip(&other.words)
+            .map(|(mine, theirs)| mine & theirs)
+            .collect();
+        let mut common = CpuSet { words };
+        common.trim();
+        common
+    }
+}
+
+impl Sub for &CpuSet {
+    type Output = CpuSet;
+    fn sub(self, other: &CpuSet) -> CpuSet {
+        let mut rest = self.clone();
+        rest -= other;
+        rest
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        let mut set = CpuSet::new();
+        set.extend(cpus);
+        set
+    }
+}
+
+impl Extend<CpuId> for CpuSet {
+    fn extend<I: IntoIterator<Item = CpuId>>(&mut self, cpus: I) {
+        for cpu in cpus {
+            self.insert(cpu);
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a CpuSet {
+    type Item = CpuId;
+    type IntoIter = Cpus<'a>;
+    fn into_iter(self) -> Cpus<'a> {
+        self.iter()
+    }
+}
+
+/// The Linux list format: `0-3,8`.
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::list_format::write(f, self.iter().map(CpuId::get))
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}
+
+/// As text in the Linux list format, the form the kubelet's state files use.
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        CpuSet::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The members of a [`CpuSet`] in ascending order.
+#[derive(Clone, Debug)]
+pub struct Cpus<'a> {
+    words: &'a [u64],
+    next_word: usize,
+    word: u64,
+}
+
+impl Iterator for Cpus<'_> {
+    type Item = CpuId;
+
+    fn next(&mut self) -> Option<CpuId> {
+        while self.word == 0 {
+            self.word = *self.words.get(self.next_word)?;
+            self.next_word += 1;
+        }
+        let bit = self.word.trailing_zeros() as usize;
+        self.word &= self.word - 1;
+        Some(CpuId::at(self.next_word - 1, bit))
+    }
+}

@@ -1,0 +1,1 @@
+//! The device manager: which concrete devices a container gets.

@@ -1,0 +1,184 @@
+//! [`Family`]: all hints of one resource as the rule that makes them.
+
+use smallvec::SmallVec;
+
+use super::Hint;
+use crate::node_set::{NodeId, NodeSet};
+
+/// "The nodes of the mask have enough together": a sum over the mask that must reach `need`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// What must be reached.
+    pub need: u64,
+    /// What each node adds, indexed by node id; ids beyond the end add nothing.
+    pub weights: SmallVec<[u64; 8]>,
+    /// Things that lie on several nodes and count once when the mask touches any of them.
+    pub groups: Vec<WideGroup>,
+}
+
+/// Devices that span several NUMA nodes: they add `count` once the mask touches any of `nodes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WideGroup {
+    /// At least two nodes.
+    pub nodes: NodeSet,
+    /// How many devices.
+    pub count: u64,
+}
+
+impl Threshold {
+    /// A threshold without wide groups. Weights are taken from `rows`; later rows add to earlier ones.
+    pub fn new(need: u64, rows: impl IntoIterator<Item = (NodeId, u64)>) -> Self {
+        let mut weights: SmallVec<[u64; 8]> = SmallVec::new();
+        for (node, weight) in rows {
+            if weights.len() <= node.index() {
+                weights.resize(node.index() + 1, 0);
+            }
+            weights[node.index()] = weights[node.index()].saturating_add(weight);
+        }
+        Self {
+            need,
+            weights,
+            groups: Vec::new(),
+        }
+    }
+
+    /// What one node adds by itself, wide groups left out.
+    #[must_use]
+    pub fn weight(&self, node: NodeId) -> u64 {
+        self.weights.get(node.index()).copied().unwrap_or(0)
+    }
+
+    /// The sum over `mask`.
+    #[must_use]
+    pub fn value(&self, mask: NodeSet) -> u64 {
+        let nodes = mask
+            .iter()
+            .fold(0_u64, |sum, node| sum.saturating_add(self.weight(node)));
+        let wide = self
+            .groups
+            .iter()
+            .filter(|group| group.nodes.intersects(mask));
+        wide.fold(nodes, |sum, group| sum.saturating_add(group.count))
+    }
+
+    /// Whether `mask` reaches the need.
+    #[must_use]
+    pub fn is_met(&self, mask: NodeSet) -> bool {
+        self.value(mask) >= self.need
+    }
+}
+
+/// All non-empty masks inside `universe` that contain `forced` and meet every threshold.
+///
+/// Up-closed: a superset of a member inside the universe is a member too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// The nodes a mask may use.
+    pub universe: NodeSet,
+    /// The nodes every mask must use.
+    pub forced: NodeSet,
+    /// What the mask must hold.
+    pub thresholds: SmallVec<[Threshold; 2]>,
+}
+
+impl Component {
+    /// The component whose only member is `mask`.
+    #[must_use]
+    pub fn fixed(mask: NodeSet) -> Self {
+        Self {
+            universe: mask,
+            forced: mask,
+            thresholds: SmallVec::new(),
+        }
+    }
+
+    /// Whether `mask` is a member.
+    #[must_use]
+    pub fn contains(&self, mask: NodeSet) -> bool {
+        !mask.is_empty()
+            && mask.is_subset(self.universe)
+            && self.forced.is_subset(mask)
+            && self
+                .thresholds
+                .iter()
+                .all(|threshold| threshold.is_met(mask))
+    }
+
+    /// Whether there is no member at all: the universe itself falls short.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.contains(self.universe)
+    }
+}
+
+/// Which members are preferred.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preference {
+    /// Those of exactly this width: what an empty machine would need.
+    Width(usize),
+    /// Those of that width, and those that touch exactly so many sockets (`align-by-socket`).
+    WidthOrSockets(usize, SocketRule),
+}
+
+/// The second half of the `align-by-socket` preference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketRule {
+    /// How many sockets a mask must touch.
+    pub sockets: usize,
+    /// For each socket the NUMA nodes it has CPUs on.
+    pub nodes_of_socket: Vec<NodeSet>,
+}
+
+impl Preference {
+    /// Whether a member with this mask is preferred.
+    #[must_use]
+    pub fn holds(&self, mask: NodeSet) -> bool {
+        match self {
+            Preference::Width(width) => mask.len() == *width,
+            Preference::WidthOrSockets(width, rule) => {
+                let touched = rule
+                    .nodes_of_socket
+                    .iter()
+                    .filter(|nodes| nodes.intersects(mask));
+                mask.len() == *width || touched.count() == rule.sockets
+            }
+        }
+    }
+}
+
+/// All hints of one resource: the union of some components, and which of the members are preferred.
+///
+/// Never empty: a provider whose family would have no member says so with another
+/// [`ResourceHints`](super::ResourceHints).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The parts; a mask may be a member of several.
+    pub components: SmallVec<[Component; 1]>,
+    /// Which members are preferred.
+    pub preference: Preference,
+}
+
+impl Family {
+    /// Whether `mask` is a hint of this resource.
+    #[must_use]
+    pub fn contains(&self, mask: NodeSet) -> bool {
+        self.components
+            .iter()
+            .any(|component| component.contains(mask))
+    }
+
+    /// The hints written out in the kubelet's order: by width, then lexicographically. Walks all 2^n
+    /// subsets of the universes: for people and comparisons, not for decisions.
+    #[must_use]
+    pub fn list(&self) -> Vec<Hint> {
+        let universe = self
+            .components
+            .iter()
+            .fold(NodeSet::EMPTY, |all, part| all | part.universe);
+        universe
+            .subsets_by_width()
+            .filter(|&mask| self.contains(mask))
+            .map(|mask| Hint::on(mask, self.preference.holds(mask)))
+            .collect()
+    }
+}

@@ -1,0 +1,31 @@
+//! The decisions of Pinfold: where a pod's CPUs, memory and devices go on a NUMA machine, and why.
+//!
+//! Pure: no I/O, no clock, no randomness. The same input gives the same bytes.
+//!
+//! ```text
+//! Machine ─┐
+//!          ├─► Ledger + Pod ─► Decision (+ the facts that explain it, + the change to write down)
+//! Settings ┘
+//! ```
+//!
+//! Start with [`machine`] and [`pod`] for what comes in, [`hint`] for what the managers say about it,
+//! [`merge`] for how one placement comes out.
+
+pub mod cpu;
+pub mod cpu_set;
+pub mod demand;
+pub mod device;
+pub mod fidelity;
+pub mod hint;
+pub mod koordinator;
+mod list_format;
+pub mod machine;
+pub mod memory;
+pub mod merge;
+pub mod name;
+pub mod node_set;
+pub mod node_topology;
+pub mod pod;
+pub mod qos;
+pub mod quantity;
+pub mod volcano;

@@ -1,0 +1,228 @@
+//! [`Machine`]: what the hardware is, before anybody sits on it.
+//!
+//! ```text
+//! Machine
+//! ├── socket 0
+//! │   ├── NUMA node 0 ── memory, hugepages, distances to every node
+//! │   │   └── L3 cache 0 ── core 0 (CPU 0, CPU 8) ── core 1 (CPU 1, CPU 9)
+//! │   └── NUMA node 1 ...
+//! └── NUMA node 4: memory only, no socket
+//! ```
+//!
+//! The shape is the one cAdvisor reports to the kubelet: NUMA nodes in machine order, each with its
+//! cores, each with its threads. [`cpus::CpuTopology`] is what the CPU manager derives from it.
+//! A machine never changes; a different machine is a different value.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::node_set::{NodeId, NodeSet};
+
+pub mod cpus;
+
+/// An immutable description of one machine. Made by [`Machine::new`], which checks it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "MachineParts", into = "MachineParts")]
+pub struct Machine {
+    parts: MachineParts,
+    node_ids: NodeSet,
+    online: CpuSet,
+}
+
+/// What a machine is made of: the fields of [`Machine`] before they are checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineParts {
+    /// NUMA nodes in the order the kernel (and cAdvisor) lists them.
+    pub nodes: Vec<NumaNode>,
+    /// How many CPUs the machine says it has. The kubelet trusts this number for its quotients
+    /// even when it differs from the threads listed.
+    pub num_cpus: usize,
+    /// How many sockets the machine says it has.
+    pub num_sockets: usize,
+    /// CPUs that exist but are offline; they belong to no core here.
+    #[serde(default)]
+    pub offline: CpuSet,
+}
+
+/// One NUMA node: CPUs, memory, both, or (for some accelerators) neither.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaNode {
+    /// The kernel's id; ids may have gaps.
+    pub id: NodeId,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Preallocated huge pages, one entry per page size.
+    #[serde(default)]
+    pub hugepages: Vec<HugePages>,
+    /// Firmware distances, one per node **in machine order** (position, not id). Empty if unknown.
+    #[serde(default)]
+    pub distances: Vec<u32>,
+    /// Cores in the order cAdvisor lists them.
+    #[serde(default)]
+    pub cores: Vec<Core>,
+}
+
+/// Huge pages of one size on one NUMA node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HugePages {
+    /// Size of one page in KiB.
+    pub size_kib: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// One physical core and its hardware threads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Core {
+    /// The kernel's core id, unique only inside its socket.
+    pub id: u32,
+    /// The socket (physical package).
+    pub socket: u32,
+    /// The die inside the socket, where the kernel tells.
+    #[serde(default)]
+    pub die: Option<u32>,
+    /// The last-level (L3, "uncore") cache, where the kernel tells.
+    #[serde(default)]
+    pub l3: Option<u32>,
+    /// Online hardware threads.
+    pub threads: Vec<CpuId>,
+}
+
+/// Why a description is not a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// Nothing to place a pod on.
+    #[error("could not detect number of cpus")]
+    NoCpus,
+    /// Two NUMA nodes with one id.
+    #[error("NUMA node {0} is listed twice")]
+    DuplicateNode(NodeId),
+    /// A core without a thread.
+    #[error("core {core} of NUMA node {node} has no CPU")]
+    EmptyCore {
+        /// Where the core is.
+        node: NodeId,
+        /// Its kernel id.
+        core: u32,
+    },
+    /// A core that lists one CPU twice.
+    #[error("core {core} of NUMA node {node} lists CPU {cpu} twice")]
+    DuplicateCpu {
+        /// Where the core is.
+        node: NodeId,
+        /// Its kernel id.
+        core: u32,
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// A distance row of the wrong length.
+    #[error("NUMA node {node} has {found} distances, expected {expected} (one per node) or none")]
+    Distances {
+        /// Whose row it is.
+        node: NodeId,
+        /// Its length.
+        found: usize,
+        /// The number of nodes.
+        expected: usize,
+    },
+}
+
+impl Machine {
+    /// Checks the parts and derives the id sets.
+    ///
+    /// # Errors
+    /// If the parts contradict each other; see [`MachineError`].
+    pub fn new(parts: MachineParts) -> Result<Self, MachineError> {
+        if parts.num_cpus == 0 {
+            return Err(MachineError::NoCpus);
+        }
+        let mut node_ids = NodeSet::EMPTY;
+        let mut online = CpuSet::new();
+        for node in &parts.nodes {
+            if node_ids.contains(node.id) {
+                return Err(MachineError::DuplicateNode(node.id));
+            }
+            node_ids.insert(node.id);
+            let (found, expected) = (node.distances.len(), parts.nodes.len());
+            if found != 0 && found != expected {
+                return Err(MachineError::Distances {
+                    node: node.id,
+                    found,
+                    expected,
+                });
+            }
+            for core in &node.cores {
+                let (node, id) = (node.id, core.id);
+                if core.threads.is_empty() {
+                    return Err(MachineError::EmptyCore { node, core: id });
+                }
+                let mut threads = CpuSet::new();
+                for &cpu in &core.threads {
+                    if !threads.insert(cpu) {
+                        return Err(MachineError::DuplicateCpu {
+                            node,
+                            core: id,
+                            cpu,
+                        });
+                    }
+                }
+                online |= &threads;
+            }
+        }
+        Ok(Self {
+            parts,
+            node_ids,
+            online,
+        })
+    }
+
+    /// NUMA nodes in machine order.
+    #[must_use]
+    pub fn nodes(&self) -> &[NumaNode] {
+        &self.parts.nodes
+    }
+
+    /// The node with this id.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<&NumaNode> {
+        self.parts.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// All NUMA node ids, with or without CPUs or memory.
+    #[must_use]
+    pub fn node_ids(&self) -> NodeSet {
+        self.node_ids
+    }
+
+    /// All online CPUs.
+    #[must_use]
+    pub fn online(&self) -> &CpuSet {
+        &self.online
+    }
+
+    /// CPUs that exist but are offline.
+    #[must_use]
+    pub fn offline(&self) -> &CpuSet {
+        &self.parts.offline
+    }
+
+    /// The parts it was made of, for another machine that differs in one of them.
+    #[must_use]
+    pub fn parts(&self) -> &MachineParts {
+        &self.parts
+    }
+}
+
+impl TryFrom<MachineParts> for Machine {
+    type Error = MachineError;
+
+    fn try_from(parts: MachineParts) -> Result<Self, Self::Error> {
+        Machine::new(parts)
+    }
+}
+
+impl From<Machine> for MachineParts {
+    fn from(machine: Machine) -> Self {
+        machine.parts
+    }
+}

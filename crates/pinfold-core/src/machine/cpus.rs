@@ -1,0 +1,222 @@
+//! [`CpuTopology`]: the CPUs of a machine as the kubelet's CPU manager sees them.
+//!
+//! Mirrors `topology.Discover`: a core is named by its lowest CPU id (kernel core ids repeat across
+//! sockets), a machine that reports no L3 counts each socket as one, and the sizes "per core", "per
+//! socket" and "per cache" are quotients of the machine's totals, wrong on uneven machines and used
+//! all the same.
+
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::machine::Machine;
+use crate::node_set::{NodeId, NodeSet};
+
+/// Where one CPU sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuPlace {
+    /// The lowest CPU id of its core.
+    pub core: u32,
+    /// Its socket.
+    pub socket: u32,
+    /// Its NUMA node.
+    pub node: NodeId,
+    /// Its L3 cache, or its socket where no L3 is reported.
+    pub l3: u32,
+}
+
+/// All members of one socket, NUMA node, cache or core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuGroup<Id> {
+    /// What they share.
+    pub id: Id,
+    /// The CPUs, ascending.
+    pub cpus: CpuSet,
+}
+
+/// The CPU manager's view of a machine, with every group looked up once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuTopology {
+    places: Vec<Option<CpuPlace>>,
+    all: CpuSet,
+    sockets: Vec<CpuGroup<u32>>,
+    nodes: Vec<CpuGroup<NodeId>>,
+    caches: Vec<CpuGroup<u32>>,
+    cores: Vec<CpuGroup<u32>>,
+    node_ids: NodeSet,
+    num_cpus: usize,
+    num_cores: usize,
+    num_sockets: usize,
+}
+
+impl CpuTopology {
+    /// Derives the view.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        let mut places: Vec<Option<CpuPlace>> = Vec::new();
+        let mut num_cores = 0;
+        for node in machine.nodes() {
+            num_cores += node.cores.len();
+            for core in &node.cores {
+                let Some(lowest) = core.threads.iter().min() else {
+                    continue;
+                };
+                let place = CpuPlace {
+                    core: lowest.get(),
+                    socket: core.socket,
+                    node: node.id,
+                    l3: core.l3.unwrap_or(core.socket),
+                };
+                for cpu in &core.threads {
+                    if places.len() <= cpu.index() {
+                        places.resize(cpu.index() + 1, None);
+                    }
+                    places[cpu.index()] = Some(place);
+                }
+            }
+        }
+        let groups = Groups {
+            places: &places,
+            all: machine.online(),
+        };
+        let nodes = groups.by(|place| place.node);
+        Self {
+            all: machine.online().clone(),
+            sockets: groups.by(|place| place.socket),
+            caches: groups.by(|place| place.l3),
+            cores: groups.by(|place| place.core),
+            node_ids: nodes.iter().map(|node| node.id).collect(),
+            nodes,
+            num_cpus: machine.parts().num_cpus,
+            num_cores,
+            num_sockets: machine.parts().num_sockets,
+            places,
+        }
+    }
+
+    /// Where `cpu` sits; `None` if it is not online.
+    #[must_use]
+    pub fn place(&self, cpu: CpuId) -> Option<CpuPlace> {
+        self.places.get(cpu.index()).copied().flatten()
+    }
+
+    /// All online CPUs.
+    #[must_use]
+    pub fn all(&self) -> &CpuSet {
+        &self.all
+    }
+
+    /// NUMA nodes that own at least one CPU.
+    #[must_use]
+    pub fn node_ids(&self) -> NodeSet {
+        self.node_ids
+    }
+
+    /// The CPUs of each socket, ascending by id.
+    #[must_use]
+    pub fn sockets(&self) -> &[CpuGroup<u32>] {
+        &self.sockets
+    }
+
+    /// The CPUs of each NUMA node that has some, ascending by id.
+    #[must_use]
+    pub fn nodes(&self) -> &[CpuGroup<NodeId>] {
+        &self.nodes
+    }
+
+    /// The CPUs of each L3 cache, ascending by id.
+    #[must_use]
+    pub fn caches(&self) -> &[CpuGroup<u32>] {
+        &self.caches
+    }
+
+    /// The CPUs of each core, ascending by its lowest CPU.
+    #[must_use]
+    pub fn cores(&self) -> &[CpuGroup<u32>] {
+        &self.cores
+    }
+
+    /// The CPUs of one NUMA node; empty if it has none.
+    #[must_use]
+    pub fn cpus_of_node(&self, node: NodeId) -> CpuSet {
+        find(&self.nodes, &node)
+    }
+
+    /// The CPUs of one core, named by its lowest CPU.
+    #[must_use]
+    pub fn cpus_of_core(&self, core: u32) -> CpuSet {
+        find(&self.cores, &core)
+    }
+
+    /// How many CPUs the machine says it has.
+    #[must_use]
+    pub fn num_cpus(&self) -> usize {
+        self.num_cpus
+    }
+
+    /// How many cores are listed.
+    #[must_use]
+    pub fn num_cores(&self) -> usize {
+        self.num_cores
+    }
+
+    /// How many sockets the machine says it has.
+    #[must_use]
+    pub fn num_sockets(&self) -> usize {
+        self.num_sockets
+    }
+
+    /// How many NUMA nodes own CPUs.
+    #[must_use]
+    pub fn num_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many L3 caches there are.
+    #[must_use]
+    pub fn num_caches(&self) -> usize {
+        self.caches.len()
+    }
+
+    /// Threads per core, as the quotient of the totals.
+    #[must_use]
+    pub fn cpus_per_core(&self) -> usize {
+        self.num_cpus.checked_div(self.num_cores).unwrap_or(0)
+    }
+
+    /// CPUs per socket, as the quotient of the totals.
+    #[must_use]
+    pub fn cpus_per_socket(&self) -> usize {
+        self.num_cpus.checked_div(self.num_sockets).unwrap_or(0)
+    }
+
+    /// CPUs per L3 cache, as the quotient of the totals.
+    #[must_use]
+    pub fn cpus_per_cache(&self) -> usize {
+        self.num_cpus.checked_div(self.caches.len()).unwrap_or(0)
+    }
+}
+
+fn find<Id: Ord>(groups: &[CpuGroup<Id>], id: &Id) -> CpuSet {
+    match groups.binary_search_by(|group| group.id.cmp(id)) {
+        Ok(at) => groups[at].cpus.clone(),
+        Err(_) => CpuSet::new(),
+    }
+}
+
+struct Groups<'a> {
+    places: &'a [Option<CpuPlace>],
+    all: &'a CpuSet,
+}
+
+impl Groups<'_> {
+    fn by<Id: Ord + Copy>(&self, key: impl Fn(&CpuPlace) -> Id) -> Vec<CpuGroup<Id>> {
+        let mut groups = std::collections::BTreeMap::<Id, CpuSet>::new();
+        for cpu in self.all {
+            if let Some(place) = &self.places[cpu.index()] {
+                groups.entry(key(place)).or_default().insert(cpu);
+            }
+        }
+        groups
+            .into_iter()
+            .map(|(id, cpus)| CpuGroup { id, cpus })
+            .collect()
+    }
+}

@@ -1,0 +1,1 @@
+//! The memory manager: on which NUMA nodes a container may place its memory and hugepages.

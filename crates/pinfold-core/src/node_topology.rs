@@ -1,0 +1,1 @@
+//! Filter and scores over NodeResourceTopology objects, as scheduler-plugins computes them.

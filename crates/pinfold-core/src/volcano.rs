@@ -1,0 +1,1 @@
+//! The Volcano dialect: how its numa-aware plugin places tasks.

@@ -1,0 +1,1 @@
+//! The Kubernetes vocabulary: objects, settings and state files to core values and back.
