@@ -61,16 +61,14 @@ fn compare(path: &str, expected: &Value, found: &Value, differences: &mut Vec<St
                 .keys()
                 .chain(have.keys().filter(|key| !want.contains_key(*key)))
             {
-                let (want, have) = (want.get(key), have.get(key));
-                match (want, have) {
-                    (Some(want), Some(have)) => {
-                        compare(&format!("{path}.{key}"), want, have, differences)
-                    }
+                let path = format!("{path}.{key}");
+                match (want.get(key), have.get(key)) {
+                    (Some(want), Some(have)) => compare(&path, want, have, differences),
                     (Some(want), None) => {
-                        differences.push(format!("{path}.{key}: expected {want}, found nothing"))
+                        differences.push(format!("{path}: expected {want}, found nothing"));
                     }
                     (None, Some(have)) => {
-                        differences.push(format!("{path}.{key}: expected nothing, found {have}"))
+                        differences.push(format!("{path}: expected nothing, found {have}"));
                     }
                     (None, None) => {}
                 }

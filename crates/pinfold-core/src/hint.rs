@@ -47,6 +47,10 @@ impl Hint {
 
 /// What is known about the placement of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a boxed family would cost an allocation per decision"
+)]
 pub enum ResourceHints {
     /// The resource does not mind (the kubelet's nil list, nil map or empty map).
     DontCare,

@@ -1,0 +1,19 @@
+# The whole developer interface. `make help` lists it.
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help run test e2e bench lint fuzz
+
+help: ## show this list
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: ## do the main job on a built-in example: a machine, some pods, one refusal explained
+	$(CARGO) run --release --quiet -p pinfold -- demo
+
+test: ## unit, property, snapshot and conformance tests
+	$(CARGO) test --workspace --quiet
+
+lint: ## formatting and lints, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet

@@ -1,0 +1,75 @@
+//! `pinfold conformance`: does this build decide as the real programs do?
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use conformance::{FamilyReport, Report};
+
+use crate::args::{ConformanceArgs, Format};
+use crate::exit::{Failure, REFUSED};
+use crate::output;
+
+pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
+    let report = conformance::run(&args.dir, args.family.as_deref(), args.failures)
+        .map_err(|error| Failure::BadInput(error.to_string()))?;
+    match args.output {
+        Format::Json => output::print_json(&report)?,
+        Format::Text => output::print(&text(&report))?,
+    }
+    Ok(if report.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(REFUSED)
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!(
+        "{:<18} {:<22} {:>6} {:>7} {:>7}  set aside\n",
+        "system", "family", "cases", "passed", "failed"
+    );
+    let mut total = FamilyReport::default();
+    for family in &report.families {
+        total.cases += family.cases;
+        total.passed += family.passed;
+        total.failed += family.failed;
+        for (reason, count) in &family.set_aside {
+            *total.set_aside.entry(reason.clone()).or_default() += count;
+        }
+        row(&mut text, family, &family.system, &family.family);
+    }
+    row(&mut text, &total, "all", "");
+    for family in &report.families {
+        for failure in &family.failures {
+            let _ = write!(text, "\n{} {}", family.family, failure.case);
+            if !failure.tag.is_empty() {
+                let _ = write!(text, " [{}]", failure.tag);
+            }
+            text.push('\n');
+            for line in failure.difference.lines() {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+    }
+    text
+}
+
+fn row(text: &mut String, family: &FamilyReport, system: &str, name: &str) {
+    let aside: Vec<String> = family
+        .set_aside
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    let _ = writeln!(
+        text,
+        "{system:<18} {name:<22} {:>6} {:>7} {:>7}  {}",
+        family.cases,
+        family.passed,
+        family.failed,
+        if aside.is_empty() {
+            "-".to_owned()
+        } else {
+            aside.join(", ")
+        }
+    );
+}
