@@ -16,6 +16,7 @@ pub mod cpu_set;
 pub mod demand;
 pub mod device;
 pub mod fidelity;
+pub mod go_text;
 pub mod hint;
 pub mod koordinator;
 mod list_format;

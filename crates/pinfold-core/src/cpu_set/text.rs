@@ -1,18 +1,16 @@
 //! Reading CPU sets, with the kubelet's rules and error texts.
 
 use super::{CpuId, CpuSet};
+use crate::go_text::{self, GoTextError};
 
 /// Text that is not a CPU set. The message is the one the kubelet would print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuSetTextError {
-    /// Not a decimal number.
-    #[error("strconv.Atoi: parsing {0:?}: invalid syntax")]
-    NotANumber(String),
-    /// A number too large even for a 64-bit integer.
-    #[error("strconv.Atoi: parsing {0:?}: value out of range")]
-    TooLarge(String),
+    /// Not a decimal number, or one that no integer can hold.
+    #[error(transparent)]
+    Number(#[from] GoTextError),
     /// The end lies before the start.
-    #[error("invalid range {text:?} ({start} > {end})")]
+    #[error("invalid range {text} ({start} > {end})", text = go_text::quoted(text))]
     Backwards {
         /// The range as written.
         text: String,
@@ -41,10 +39,10 @@ impl CpuSet {
         for range in text.split(',') {
             let (start, end) = match range.split_once('-') {
                 None => {
-                    let only = number(range)?;
+                    let only = go_text::integer(range)?;
                     (only, only)
                 }
-                Some((start, end)) => (number(start)?, number(end)?),
+                Some((start, end)) => (go_text::integer(start)?, go_text::integer(end)?),
             };
             if start > end {
                 return Err(CpuSetTextError::Backwards {
@@ -60,16 +58,6 @@ impl CpuSet {
         }
         Ok(set)
     }
-}
-
-/// Go's `strconv.Atoi`: an optional sign, then decimal digits only.
-fn number(text: &str) -> Result<i64, CpuSetTextError> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(CpuSetTextError::NotANumber(text.to_owned()));
-    }
-    text.parse()
-        .map_err(|_| CpuSetTextError::TooLarge(text.to_owned()))
 }
 
 impl std::str::FromStr for CpuSet {
