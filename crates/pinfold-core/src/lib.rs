@@ -26,6 +26,7 @@ pub mod merge;
 pub mod name;
 pub mod node_set;
 pub mod node_topology;
+pub mod occupancy;
 pub mod pod;
 pub mod qos;
 pub mod quantity;

@@ -1,0 +1,148 @@
+//! The topology manager's settings: policy, scope and options. Mirrors `NewPolicyOptions`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::go_text::{self, GoTextError};
+use crate::policy::TopologyPolicy;
+
+/// How the topology manager aligns pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologySettings {
+    /// How strictly.
+    pub policy: TopologyPolicy,
+    /// What is aligned as one.
+    pub scope: TopologyScope,
+    /// The fine print.
+    pub options: TopologyOptions,
+}
+
+/// What is aligned as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TopologyScope {
+    /// Each container by itself.
+    #[default]
+    Container,
+    /// All containers of a pod together.
+    Pod,
+}
+
+/// A scope name that the kubelet does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown scope: \"{name}\"")]
+pub struct UnknownScope {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl TopologyScope {
+    /// The name in a kubelet configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TopologyScope::Container => "container",
+            TopologyScope::Pod => "pod",
+        }
+    }
+}
+
+impl fmt::Display for TopologyScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for TopologyScope {
+    type Err = UnknownScope;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScope> {
+        match name {
+            "container" => Ok(TopologyScope::Container),
+            "pod" => Ok(TopologyScope::Pod),
+            _ => Err(UnknownScope { name: name.to_owned() }),
+        }
+    }
+}
+
+/// The options of the topology manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyOptions {
+    /// Among equally wide placements take the one whose nodes are closest to each other.
+    pub prefer_closest: bool,
+    /// The kubelet refuses to start on machines with more NUMA nodes than this.
+    pub max_numa_nodes: usize,
+}
+
+impl Default for TopologyOptions {
+    fn default() -> Self {
+        Self { prefer_closest: false, max_numa_nodes: DEFAULT_MAX_NUMA_NODES }
+    }
+}
+
+/// More nodes than this and the kubelet's own merge would take too long.
+const DEFAULT_MAX_NUMA_NODES: usize = 8;
+
+const PREFER_CLOSEST: &str = "prefer-closest-numa-nodes";
+const MAX_NUMA_NODES: &str = "max-allowable-numa-nodes";
+
+/// An option the topology manager does not take. The messages are the kubelet's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyOptionError {
+    /// No such option.
+    #[error("unknown Topology Manager Policy option: {}", go_text::quoted(.0))]
+    Unknown(String),
+    /// Not true or false.
+    #[error("bad value for option \"{option}\": {source}")]
+    NotAFlag {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with its value.
+        source: GoTextError,
+    },
+    /// Not a number.
+    #[error("unable to convert policy option to integer \"{option}\": {source}")]
+    NotANumber {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with its value.
+        source: GoTextError,
+    },
+    /// Fewer nodes than the kubelet supports anyway.
+    #[error("the minimum value of \"{MAX_NUMA_NODES}\" should not be less than {DEFAULT_MAX_NUMA_NODES}")]
+    TooFewNodes,
+}
+
+impl TopologyOptions {
+    /// Reads the options of a kubelet configuration.
+    ///
+    /// # Errors
+    /// For unknown options and values out of range, in the kubelet's words; the first by name if there
+    /// are several.
+    pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, TopologyOptionError> {
+        let mut parsed = Self::default();
+        for (name, value) in options {
+            match name.as_str() {
+                PREFER_CLOSEST => {
+                    parsed.prefer_closest = go_text::boolean(value).map_err(|source| {
+                        TopologyOptionError::NotAFlag { option: PREFER_CLOSEST, source }
+                    })?;
+                }
+                MAX_NUMA_NODES => {
+                    let nodes = go_text::integer(value).map_err(|source| {
+                        TopologyOptionError::NotANumber { option: MAX_NUMA_NODES, source }
+                    })?;
+                    parsed.max_numa_nodes = usize::try_from(nodes)
+                        .ok()
+                        .filter(|&nodes| nodes >= DEFAULT_MAX_NUMA_NODES)
+                        .ok_or(TopologyOptionError::TooFewNodes)?;
+                }
+                _ => return Err(TopologyOptionError::Unknown(name.clone())),
+            }
+        }
+        Ok(parsed)
+    }
+}

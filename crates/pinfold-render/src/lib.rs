@@ -1,0 +1,28 @@
+//! Pictures of NUMA machines and who sits where: terminal text and SVG, from core values only.
+//!
+//! ```text
+//! Machine + Occupancy ─► Plan (sockets > nodes > caches > cores > CPUs, each with its holder)
+//!                          ├─► grid   one glyph per core, for terminals
+//!                          ├─► tree   the machine as an outline
+//!                          └─► svg    the same picture for browsers
+//! ```
+//!
+//! Deterministic: the same values give the same bytes. Nothing here prints.
+
+pub mod amount;
+pub mod grid;
+pub mod palette;
+pub mod plan;
+pub mod svg;
+pub mod table;
+pub mod tree;
+
+/// Whether text may contain colour (ANSI escape sequences).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// For terminals.
+    Ansi,
+    /// For files, pipes and people who ask for it. Every picture is legible so.
+    #[default]
+    Plain,
+}

@@ -1,0 +1,153 @@
+//! [`Plan`]: the machine in the order a picture shows it, with the holder of every CPU looked up once.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::cpu_set::CpuId;
+use pinfold_core::machine::{Machine, NumaNode};
+use pinfold_core::node_set::NodeId;
+use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+
+/// A machine laid out for drawing.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// NUMA nodes in machine order.
+    pub nodes: Vec<PlannedNode>,
+    /// Names of the holders, by index.
+    pub holders: Vec<String>,
+    /// Devices near no known NUMA node.
+    pub far_devices: Vec<DeviceSeat>,
+}
+
+/// One NUMA node.
+#[derive(Clone, Debug)]
+pub struct PlannedNode {
+    /// Its id.
+    pub id: NodeId,
+    /// The sockets its cores belong to; none for a node without CPUs.
+    pub sockets: Vec<u32>,
+    /// Its L3 caches with their cores; one unnamed group where no L3 is reported.
+    pub caches: Vec<PlannedCache>,
+    /// Memory and hugepages.
+    pub memory: Vec<MemoryRow>,
+    /// Devices near it.
+    pub devices: Vec<DeviceSeat>,
+}
+
+/// The cores below one L3 cache.
+#[derive(Clone, Debug)]
+pub struct PlannedCache {
+    /// The kernel's id, where known.
+    pub id: Option<u32>,
+    /// The cores, in machine order.
+    pub cores: Vec<Vec<PlannedCpu>>,
+}
+
+/// One hardware thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedCpu {
+    /// Its id.
+    pub id: CpuId,
+    /// Who has it.
+    pub seat: Seat,
+}
+
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// Nobody for itself alone.
+    Free,
+    /// The system.
+    Reserved,
+    /// The holder with this index.
+    Held(usize),
+}
+
+impl Plan {
+    /// Lays out `machine` with the people of `occupancy` in their seats.
+    #[must_use]
+    pub fn new(machine: &Machine, occupancy: &Occupancy) -> Self {
+        let mut holder_of = BTreeMap::new();
+        for (index, holder) in occupancy.holders.iter().enumerate() {
+            for cpu in &holder.cpus {
+                holder_of.entry(cpu).or_insert(index);
+            }
+        }
+        let seat = |cpu: CpuId| match holder_of.get(&cpu) {
+            Some(&index) => Seat::Held(index),
+            None if occupancy.reserved.contains(cpu) => Seat::Reserved,
+            None => Seat::Free,
+        };
+        let known = machine.node_ids();
+        Self {
+            nodes: machine
+                .nodes()
+                .iter()
+                .map(|node| PlannedNode::new(node, occupancy, &seat))
+                .collect(),
+            holders: occupancy
+                .holders
+                .iter()
+                .map(|holder| holder.name.clone())
+                .collect(),
+            far_devices: occupancy
+                .devices
+                .iter()
+                .filter(|device| !device.nodes.intersects(known))
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+impl PlannedNode {
+    fn new(node: &NumaNode, occupancy: &Occupancy, seat: &impl Fn(CpuId) -> Seat) -> Self {
+        let mut sockets: Vec<u32> = node.cores.iter().map(|core| core.socket).collect();
+        sockets.sort_unstable();
+        sockets.dedup();
+        let mut caches: Vec<PlannedCache> = Vec::new();
+        for core in &node.cores {
+            let cpus = core
+                .threads
+                .iter()
+                .map(|&id| PlannedCpu { id, seat: seat(id) })
+                .collect();
+            match caches.iter_mut().find(|cache| cache.id == core.l3) {
+                Some(cache) => cache.cores.push(cpus),
+                None => caches.push(PlannedCache {
+                    id: core.l3,
+                    cores: vec![cpus],
+                }),
+            }
+        }
+        let own = occupancy
+            .memory
+            .iter()
+            .filter(|row| row.node == node.id)
+            .cloned();
+        let near = occupancy
+            .devices
+            .iter()
+            .filter(|device| device.nodes.contains(node.id))
+            .cloned();
+        Self {
+            id: node.id,
+            sockets,
+            caches,
+            memory: own.collect(),
+            devices: near.collect(),
+        }
+    }
+
+    /// All CPUs of the node.
+    pub fn cpus(&self) -> impl Iterator<Item = PlannedCpu> {
+        self.caches
+            .iter()
+            .flat_map(|cache| cache.cores.iter().flatten().copied())
+    }
+
+    /// How many CPUs nobody holds for itself alone; reserved ones are not counted.
+    #[must_use]
+    pub fn free_cpus(&self) -> usize {
+        self.cpus().filter(|cpu| cpu.seat == Seat::Free).count()
+    }
+}
