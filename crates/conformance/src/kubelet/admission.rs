@@ -1,9 +1,167 @@
-//! Replays the family `admission`.
+//! Replays the families `admission` and `admission_podlevel`: a whole node and a sequence of events.
+
+use std::sync::Arc;
+
+use pinfold_core::decision::{ContainerAssignment, Decision, Verdict};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::machine::Machine;
+use serde_json::{Map, Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome};
+use super::devices::Plugins;
+use super::memory::machine_state;
+use super::scenario::{Scenario, Step};
+use crate::case::{Case, Outcome, check};
 
 pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+    let found = Scenario::read(&case.input).and_then(|scenario| {
+        let machine = machines.get(&scenario.topology)?;
+        play(&scenario, machine, Fidelity::Exact, &case.expect)
+    });
+    match found {
+        Ok(found) => found,
+        Err(problem) => Outcome::Failed(problem),
+    }
+}
+
+/// Plays a scenario and compares with `expect` after every step.
+pub(super) fn play(
+    scenario: &Scenario,
+    machine: &Machine,
+    fidelity: Fidelity,
+    expect: &Value,
+) -> Result<Outcome, String> {
+    let rules = match scenario.rules(machine, fidelity)? {
+        Ok(rules) => rules,
+        Err(error) => return Ok(check(&expect["init_error"], &json!(error.to_string()))),
+    };
+    if expect["init_error"].is_string() {
+        return Ok(Outcome::Failed(format!("expected {}, found no error", expect["init_error"])));
+    }
+    let mut node = Node::new(Ledger::new(Arc::new(rules)), scenario);
+    let mut found = node.picture(&expect["initial"]);
+    let mut outcome = check(&expect["initial"], &Value::Object(found));
+    if let (Outcome::Passed, Some(reserved)) = (&outcome, expect["reserved_cpuset"].as_str()) {
+        outcome = check(&json!(reserved), &json!(node.ledger.rules().reserved_cpus().to_string()));
+    }
+    let expected = expect["steps"].as_array().ok_or("the case expects no steps")?;
+    for (index, (step, expect)) in scenario.steps.iter().zip(expected).enumerate() {
+        if let Outcome::Failed(difference) = outcome {
+            return Ok(Outcome::Failed(format!("before step {index}:\n{difference}")));
+        }
+        if expect["hang"] == true {
+            return Ok(Outcome::SetAside("hang"));
+        }
+        if expect["panic"].is_string() {
+            return Ok(Outcome::SetAside("panic"));
+        }
+        found = node.step(step);
+        if expect["start_error"].is_string() {
+            let error = found.get("start_error").cloned().unwrap_or_default();
+            return Ok(check(&expect["start_error"], &error));
+        }
+        found.extend(node.picture(expect));
+        outcome = match check(expect, &Value::Object(found)) {
+            Outcome::Failed(difference) => Outcome::Failed(format!("step {index}:\n{difference}")),
+            other => other,
+        };
+    }
+    Ok(outcome)
+}
+
+/// A ledger with the plugins that answer for its devices.
+struct Node {
+    ledger: Ledger,
+    plugins: Plugins,
+}
+
+impl Node {
+    fn new(mut ledger: Ledger, scenario: &Scenario) -> Self {
+        super::devices::register(&mut ledger, &scenario.devices);
+        Self { ledger, plugins: Plugins::new(&scenario.devices) }
+    }
+
+    /// Plays one step and tells what came of it.
+    fn step(&mut self, step: &Step) -> Map<String, Value> {
+        let mut found = Map::new();
+        match step {
+            Step::Add { pod } => match self.ledger.admit(pod.clone(), &mut self.plugins) {
+                Ok(admission) => drop(found.insert("admit".into(), decision(&admission.decision))),
+                Err(error) => drop(found.insert("admit".into(), json!(error.to_string()))),
+            },
+            Step::Remove { uid } => {
+                // A pod that was refused is not there; then there is nothing to do.
+                let _ = self.ledger.release(uid);
+            }
+            Step::Start { uid } => {
+                let resident = self.ledger.state().residents().get(uid).map(|resident| resident.pod.clone());
+                for container in resident.iter().flat_map(|pod| pod.all_containers()) {
+                    let _ = self.ledger.start(uid, &container.name);
+                }
+            }
+            Step::Restart => match self.ledger.restart(&mut self.plugins) {
+                Ok(restarted) => {
+                    let decisions: Vec<Value> = restarted.decisions.iter().map(decision).collect();
+                    found.insert("readmit".into(), Value::Array(decisions));
+                }
+                Err(error) => drop(found.insert("start_error".into(), json!(error.to_string()))),
+            },
+        }
+        found
+    }
+
+    /// The state after a step, as far as the case shows it.
+    fn picture(&self, expect: &Value) -> Map<String, Value> {
+        let state = self.ledger.state();
+        let mut found = Map::new();
+        found.insert("default_cpuset".into(), json!(state.cpus().shared().to_string()));
+        if expect.get("memory_state").is_some() {
+            found.insert("memory_state".into(), machine_state(state.memory()));
+        }
+        found.insert("devices_in_use".into(), json!(state.devices().in_use()));
+        found
+    }
+}
+
+fn decision(decision: &Decision) -> Value {
+    match &decision.verdict {
+        Verdict::Refused(refusal) => json!({
+            "uid": decision.pod,
+            "admit": false,
+            "reason": refusal.reason.name(),
+            "message": refusal.message,
+        }),
+        Verdict::Admitted(assignment) => {
+            let containers: Map<String, Value> = assignment
+                .containers
+                .iter()
+                .map(|container| (container.name.to_string(), holding(container)))
+                .collect();
+            json!({
+                "uid": decision.pod,
+                "admit": true,
+                "reason": "",
+                "message": "",
+                "containers": containers,
+            })
+        }
+    }
+}
+
+fn holding(container: &ContainerAssignment) -> Value {
+    let blocks = container.memory.as_ref().map(|blocks| {
+        let mut blocks: Vec<_> = blocks.iter().collect();
+        blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
+        let rows = blocks.iter().map(|block| {
+            json!({ "type": block.resource, "size": block.size, "numa": block.nodes })
+        });
+        rows.collect::<Vec<Value>>()
+    });
+    json!({
+        "affinity": container.affinity,
+        "cpus": container.cpus.as_ref().map(ToString::to_string),
+        "memory": blocks,
+        "devices": container.devices,
+    })
 }

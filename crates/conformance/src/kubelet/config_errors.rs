@@ -1,9 +1,19 @@
-//! Replays the family `config_errors`.
+//! Replays the family `config_errors`: settings that a kubelet does or does not start with.
+
+use pinfold_core::fidelity::Fidelity;
+use serde_json::json;
 
 use super::Machines;
-use crate::case::{Case, Outcome};
+use super::scenario::Scenario;
+use crate::case::{Case, Outcome, check};
 
 pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+    let found = Scenario::read(&case.input).and_then(|scenario| {
+        let rules = scenario.rules(machines.get(&scenario.topology)?, Fidelity::Exact)?;
+        Ok(rules.err().map(|error| error.to_string()))
+    });
+    match found {
+        Ok(found) => check(&case.expect["init_error"], &json!(found)),
+        Err(problem) => Outcome::Failed(problem),
+    }
 }

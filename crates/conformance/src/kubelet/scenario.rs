@@ -1,0 +1,120 @@
+//! A whole node in the form the vectors write it: settings, devices and the steps to play.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pinfold_core::cpu_set::CpuList;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::ledger::{Rules, SettingsError};
+use pinfold_core::machine::Machine;
+use pinfold_core::memory::MemoryReservation;
+use pinfold_core::name::{PodUid, ResourceName};
+use pinfold_core::node_set::NodeId;
+use pinfold_core::pod::{Pod, ResourceList};
+use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::Settings;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::devices::DeviceResource;
+
+/// The input of an admission case.
+#[derive(Deserialize)]
+pub(super) struct Scenario {
+    /// The id of a machine; scenarios that bring their own have none.
+    #[serde(default)]
+    pub(super) topology: String,
+    topology_policy: String,
+    topology_scope: String,
+    topology_options: BTreeMap<String, String>,
+    cpu_policy: String,
+    cpu_options: BTreeMap<String, String>,
+    reserved_cpu: Quantity,
+    reserved_cpus: Option<String>,
+    memory_policy: String,
+    #[serde(default)]
+    reserved_memory: Vec<ReservationJson>,
+    #[serde(default)]
+    pub(super) devices: Vec<DeviceResource>,
+    #[serde(default)]
+    pod_level_resource_managers: bool,
+    /// The vectors were made with this gate on unless they say otherwise.
+    #[serde(default = "on")]
+    cpu_manager_policy_alpha_options: bool,
+    #[serde(default)]
+    pub(super) steps: Vec<Step>,
+}
+
+fn on() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+struct ReservationJson {
+    numa: i64,
+    limits: ResourceList,
+}
+
+/// One event.
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub(super) enum Step {
+    /// A pod arrives.
+    Add {
+        /// The pod.
+        pod: Arc<Pod>,
+    },
+    /// A pod leaves.
+    Remove {
+        /// Which.
+        uid: PodUid,
+    },
+    /// All containers of a pod start, one after the other.
+    Start {
+        /// Which.
+        uid: PodUid,
+    },
+    /// The kubelet restarts.
+    Restart,
+}
+
+impl Scenario {
+    pub(super) fn read(json: &Value) -> Result<Self, String> {
+        Scenario::deserialize(json).map_err(|error| format!("scenario: {error}"))
+    }
+
+    /// The rules of the node, or what the kubelet says against them.
+    pub(super) fn rules(
+        &self,
+        machine: &Machine,
+        fidelity: Fidelity,
+    ) -> Result<Result<Rules, SettingsError>, String> {
+        let mut node_reservation = ResourceList::new();
+        let mut reserved_memory = Vec::new();
+        for reservation in &self.reserved_memory {
+            for (resource, amount) in &reservation.limits {
+                let sum: &mut Quantity = node_reservation.entry(resource.clone()).or_default();
+                *sum = sum.clone() + amount;
+            }
+            reserved_memory.push(MemoryReservation { node: reservation.numa, limits: reservation.limits.clone() });
+        }
+        let reserved_cpus = self.reserved_cpus.as_deref().map(CpuList::parse).transpose();
+        let settings = Settings {
+            fidelity,
+            topology_policy: self.topology_policy.clone(),
+            topology_scope: self.topology_scope.clone(),
+            topology_options: self.topology_options.clone(),
+            cpu_policy: self.cpu_policy.clone(),
+            cpu_options: self.cpu_options.clone(),
+            reserved_cpu: Some(self.reserved_cpu.clone()),
+            reserved_cpus: reserved_cpus.map_err(|error| format!("reserved_cpus: {error}"))?,
+            memory_policy: self.memory_policy.clone(),
+            reserved_memory,
+            node_reservation,
+            pod_level_resources: self.pod_level_resource_managers,
+            alpha_cpu_options: self.cpu_manager_policy_alpha_options,
+            beta_cpu_options: true,
+        };
+        Ok(Rules::new(Arc::new(machine.clone()), settings))
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Decision`]: the answer to "may this pod run here, and on what?", with the facts behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_set::CpuSet;
+use crate::device::DeviceId;
+use crate::explanation::Explanation;
+use crate::hint::Hint;
+use crate::memory::Block;
+use crate::name::{ContainerName, PodUid, ResourceName};
+
+/// What was decided about one pod, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// The pod.
+    pub pod: PodUid,
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// The facts it rests on.
+    pub explanation: Explanation,
+}
+
+impl Decision {
+    /// Whether the pod may run.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        matches!(self.verdict, Verdict::Admitted(_))
+    }
+
+    /// What the pod got; `None` if it was refused.
+    #[must_use]
+    pub fn assignment(&self) -> Option<&Assignment> {
+        match &self.verdict {
+            Verdict::Admitted(assignment) => Some(assignment),
+            Verdict::Refused(_) => None,
+        }
+    }
+
+    /// Why the pod was refused; `None` if it was not.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.verdict {
+            Verdict::Admitted(_) => None,
+            Verdict::Refused(refusal) => Some(refusal),
+        }
+    }
+}
+
+/// Yes, with what the pod got, or no, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The pod may run on this.
+    Admitted(Assignment),
+    /// The pod may not run here.
+    Refused(Refusal),
+}
+
+/// What every container of a pod got.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Init containers, then app containers, in the order of the pod.
+    pub containers: Vec<ContainerAssignment>,
+}
+
+/// What one container got.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerAssignment {
+    /// The container.
+    pub name: ContainerName,
+    /// The placement all its resources were aligned to.
+    pub affinity: Hint,
+    /// Its exclusive CPUs; `None` if it runs in the shared pool.
+    pub cpus: Option<CpuSet>,
+    /// Its memory and hugepages; `None` if they are not managed.
+    pub memory: Option<Vec<Block>>,
+    /// Its devices.
+    pub devices: BTreeMap<ResourceName, BTreeSet<DeviceId>>,
+}
+
+/// Why a pod may not run here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The reason as the pod's status shows it.
+    pub reason: RefusalReason,
+    /// The kubelet's words.
+    pub message: String,
+    /// The container that could not be served; `None` if it was the pod as a whole.
+    pub container: Option<ContainerName>,
+    /// The manager that could not serve it; `None` if the managers could not agree.
+    pub manager: Option<Manager>,
+}
+
+/// The kubelet's reasons, as a pod's status shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RefusalReason {
+    /// The resources cannot be aligned as the policy demands.
+    TopologyAffinityError,
+    /// The request does not fill whole cores, or too few whole cores are free.
+    SMTAlignmentError,
+    /// Exclusive containers leave nothing for the pod's others.
+    EmptyPodSharedPoolError,
+    /// A manager could not hand out what was asked.
+    UnexpectedAdmissionError,
+}
+
+impl RefusalReason {
+    /// The text in the pod's status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RefusalReason::TopologyAffinityError => "TopologyAffinityError",
+            RefusalReason::SMTAlignmentError => "SMTAlignmentError",
+            RefusalReason::EmptyPodSharedPoolError => "EmptyPodSharedPoolError",
+            RefusalReason::UnexpectedAdmissionError => "UnexpectedAdmissionError",
+        }
+    }
+}
+
+impl fmt::Display for RefusalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The managers, in the order in which they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Manager {
+    /// Hands out devices.
+    Device,
+    /// Hands out exclusive CPUs.
+    Cpu,
+    /// Books memory and hugepages.
+    Memory,
+}
+
+impl Manager {
+    /// All managers in the order in which the kubelet registers them.
+    pub const ALL: [Manager; 3] = [Manager::Device, Manager::Cpu, Manager::Memory];
+}

@@ -1,0 +1,288 @@
+//! Admission: may this pod run here, and on what?
+//!
+//! Mirrors the topology manager's scopes. Under `none` every container is served without asking anybody. In the
+//! scope `container` each container is aligned and served before the next one is looked at; in the scope
+//! `pod` the pod is aligned once, and every container is served on that placement. The managers are asked
+//! and served in one order: devices, CPUs, memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::change::Event;
+use super::draft::Draft;
+use super::state::{Resident, ReusableCpus};
+use super::{Admission, Ledger};
+use crate::cpu::CpuError;
+use crate::decision::{Assignment, Decision, Manager, Refusal, RefusalReason, Verdict};
+use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, Reusable};
+use crate::explanation::{Alignment, Explanation};
+use crate::hint::{Hint, ProviderHints};
+use crate::memory::MemoryError;
+use crate::merge::{self, Budgets, MergeRequest};
+use crate::name::ContainerName;
+use crate::pod::{Container, Pod};
+use crate::policy::TopologyPolicy;
+use crate::settings::TopologyScope;
+
+impl Ledger {
+    /// Decides about a pod that is not here yet, or is here again after a restart.
+    pub(super) fn decide(
+        &mut self,
+        pod: Arc<Pod>,
+        plugins: &mut dyn PreferredAllocation,
+    ) -> Admission {
+        let ordinal = self.state.generation;
+        let mut attempt = Attempt {
+            draft: Draft::new(&self.rules, &mut self.state),
+            pod: &pod,
+            plugins,
+            affinities: BTreeMap::new(),
+            explanation: Explanation {
+                policy: self.rules.policy,
+                scope: self.rules.scope,
+                ..Explanation::default()
+            },
+        };
+        let outcome = attempt.run();
+        let Attempt { mut draft, affinities, explanation, .. } = attempt;
+        let event = match outcome {
+            Ok(()) => {
+                if !draft.rules.fidelity().remembers_reuse_after_admission() {
+                    draft.reusable_cpus(None);
+                }
+                let resident = Resident { pod: pod.clone(), ordinal, affinities };
+                draft.resident(&pod.uid, Some(resident));
+                Ok(Event::Admitted(pod.uid.clone()))
+            }
+            Err(refusal) => {
+                match draft.rules.fidelity().keeps_parts_of_refused_pods() {
+                    true => draft.collect(&pod.uid),
+                    false => draft.discard(),
+                }
+                Err(refusal)
+            }
+        };
+        let (event, refusal) = match event {
+            Ok(event) => (event, None),
+            Err(refusal) => (Event::Refused(pod.uid.clone()), Some(refusal)),
+        };
+        let change = draft.finish(event);
+        let verdict = match refusal {
+            Some(refusal) => Verdict::Refused(refusal),
+            None => Verdict::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
+        };
+        let decision = Decision { pod: pod.uid.clone(), verdict, explanation };
+        Admission { decision, change }
+    }
+}
+
+/// One pod on its way in.
+struct Attempt<'a> {
+    draft: Draft<'a>,
+    pod: &'a Arc<Pod>,
+    plugins: &'a mut dyn PreferredAllocation,
+    affinities: BTreeMap<ContainerName, Hint>,
+    explanation: Explanation,
+}
+
+impl Attempt<'_> {
+    fn run(&mut self) -> Result<(), Refusal> {
+        let pod = self.pod.clone();
+        match (self.draft.rules.policy, self.draft.rules.scope) {
+            (TopologyPolicy::None, _) => {
+                for container in pod.all_containers() {
+                    self.serve(container, Hint::NONE)?;
+                }
+            }
+            (_, TopologyScope::Container) => {
+                for container in pod.all_containers() {
+                    let hint = self.align(Some(container))?;
+                    self.affinities.insert(container.name.clone(), hint);
+                    self.serve(container, hint)?;
+                }
+            }
+            (_, TopologyScope::Pod) => {
+                let hint = self.align(None)?;
+                for container in pod.all_containers() {
+                    self.affinities.insert(container.name.clone(), hint);
+                }
+                if self.draft.rules.pod_level.manages(&pod) {
+                    return self.serve_whole(hint);
+                }
+                for container in pod.all_containers() {
+                    self.serve(container, hint)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds NUMA nodes that suit every resource of one container, or of the pod as a whole.
+    fn align(&mut self, container: Option<&Container>) -> Result<Hint, Refusal> {
+        let rules = self.draft.rules;
+        let hints = self.hints(container);
+        let merged = merge::merge(&MergeRequest {
+            nodes: rules.machine.node_ids(),
+            policy: rules.policy,
+            closest: rules.distances.as_ref(),
+            providers: &hints,
+            budgets: Budgets::default(),
+        });
+        let alignment = Alignment {
+            container: container.map(|container| container.name.clone()),
+            resources: self.draft.facts(self.pod, container, &hints, &merged.facts),
+            hint: merged.hint,
+            admitted: merged.admit,
+            merge: merged.facts,
+        };
+        self.explanation.alignments.push(alignment);
+        match merged.admit {
+            true => Ok(merged.hint),
+            false => Err(self.misaligned(container)),
+        }
+    }
+
+    fn hints(&self, container: Option<&Container>) -> [ProviderHints; 3] {
+        let (rules, state, pod) = (self.draft.rules, &*self.draft.state, &**self.pod);
+        let cpus = state.reusable_cpus_of(&pod.uid);
+        match container {
+            Some(container) => {
+                let devices = Reusable::before(&state.devices, pod, &container.name);
+                [
+                    device::container_hints(&state.pool, &state.devices, pod, container, &devices),
+                    rules.cpus.container_hints(&state.cpus, &cpus, pod, container),
+                    rules.memory.container_hints(&state.memory, pod, container).hints,
+                ]
+            }
+            None => [
+                device::pod_hints(&state.pool, &state.devices, pod),
+                rules.cpus.pod_hints(&state.cpus, &cpus, pod),
+                rules.memory.pod_hints(&state.memory, pod).hints,
+            ],
+        }
+    }
+
+    /// Gives one container everything it asks for.
+    fn serve(&mut self, container: &Container, hint: Hint) -> Result<(), Refusal> {
+        let (rules, pod) = (self.draft.rules, self.pod.clone());
+
+        let state = &*self.draft.state;
+        let request = DeviceRequest {
+            pod: &pod,
+            container,
+            affinity: hint.mask,
+            reusable: &Reusable::before(&state.devices, &pod, &container.name),
+            already_running: false,
+        };
+        let devices = device::allocate(&state.pool, &state.devices, request, self.plugins);
+        let grant = devices.map_err(|error| self.short_of_devices(container, &error))?;
+        self.draft.devices(grant.edits);
+
+        let state = &*self.draft.state;
+        let reusable = state.reusable_cpus_of(&pod.uid);
+        let cpus = rules.cpus.allocate(&state.cpus, &reusable, hint.mask, &pod, container);
+        let grant = cpus.map_err(|error| self.short_of_cpus(Some(container), &error))?;
+        self.draft.cpu(grant.edits);
+        if let Some(cpus) = grant.reusable {
+            self.draft.reusable_cpus(Some(ReusableCpus { pod: pod.uid.clone(), cpus }));
+        }
+
+        let memory = rules.memory.allocate(&self.draft.state.memory, hint, &pod, container);
+        let grant = memory.map_err(|error| self.short_of_memory(Some(container), &error))?;
+        self.draft.memory(grant.edits);
+        Ok(())
+    }
+
+    /// Gives a pod with pod-level resources everything it asks for at once. Devices take no part in that.
+    fn serve_whole(&mut self, hint: Hint) -> Result<(), Refusal> {
+        let (rules, pod) = (self.draft.rules, self.pod.clone());
+        match rules.cpus.allocate_pod(&self.draft.state.cpus, hint.mask, &pod) {
+            Ok(grant) => self.draft.cpu(grant.edits),
+            Err(refusal) => {
+                self.draft.cpu(refusal.left_behind);
+                return Err(self.short_of_cpus(None, &refusal.error));
+            }
+        }
+        let memory = rules.memory.allocate_pod(&self.draft.state.memory, hint, &pod);
+        let grant = memory.map_err(|error| self.short_of_memory(None, &error))?;
+        self.draft.memory(grant.edits);
+        Ok(())
+    }
+
+    /// The managers could not agree as strictly as the policy demands.
+    fn misaligned(&self, container: Option<&Container>) -> Refusal {
+        let whole = self.draft.rules.pod_level.manages(self.pod);
+        let message = match (whole, self.draft.rules.scope) {
+            (false, _) => "Resources cannot be allocated with Topology locality",
+            (true, TopologyScope::Pod) => {
+                "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"
+            }
+            (true, TopologyScope::Container) => {
+                "Pod Scope pod with pod-level resources failed admission with a container-level topology manager"
+            }
+        };
+        Refusal {
+            reason: RefusalReason::TopologyAffinityError,
+            message: message.to_owned(),
+            container: container.map(|container| container.name.clone()),
+            manager: None,
+        }
+    }
+
+    fn short_of_devices(&mut self, container: &Container, error: &DeviceError) -> Refusal {
+        self.refusal(RefusalReason::UnexpectedAdmissionError, error, Some(container), Manager::Device)
+    }
+
+    fn short_of_cpus(&mut self, container: Option<&Container>, error: &CpuError) -> Refusal {
+        let reason = match error {
+            CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => RefusalReason::SMTAlignmentError,
+            CpuError::NothingLeftForInit | CpuError::NothingLeftToShare => RefusalReason::EmptyPodSharedPoolError,
+            CpuError::Take(_) => RefusalReason::UnexpectedAdmissionError,
+        };
+        self.refusal(reason, error, container, Manager::Cpu)
+    }
+
+    fn short_of_memory(&mut self, container: Option<&Container>, error: &MemoryError) -> Refusal {
+        let reason = match error {
+            MemoryError::EmptySharedPool(_) => RefusalReason::EmptyPodSharedPoolError,
+            _ => RefusalReason::UnexpectedAdmissionError,
+        };
+        self.refusal(reason, error, container, Manager::Memory)
+    }
+
+    /// A manager could not serve. Mirrors `GetPodAdmitResult`: only errors without a reason of their own are wrapped.
+    fn refusal(
+        &mut self,
+        reason: RefusalReason,
+        error: &dyn std::error::Error,
+        container: Option<&Container>,
+        manager: Manager,
+    ) -> Refusal {
+        let message = match reason {
+            RefusalReason::UnexpectedAdmissionError => {
+                format!("Allocate failed due to {error}, which is unexpected")
+            }
+            _ => error.to_string(),
+        };
+        self.explanation.shortage = self.draft.facts_of(manager, self.pod, container);
+        Refusal {
+            reason,
+            message,
+            container: container.map(|container| container.name.clone()),
+            manager: Some(manager),
+        }
+    }
+}
+
+/// The assignment of a pod that holds nothing.
+impl Assignment {
+    /// Whether no container got anything for itself.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.containers.iter().all(|container| {
+            container.cpus.is_none()
+                && container.devices.is_empty()
+                && container.memory.as_ref().is_none_or(Vec::is_empty)
+        })
+    }
+}

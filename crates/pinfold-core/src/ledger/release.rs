@@ -1,0 +1,65 @@
+//! What a pod gives back: when a container starts, when the pod leaves, and after a refusal.
+
+use super::change::{Change, Event};
+use super::draft::Draft;
+use super::{Ledger, LedgerError};
+use crate::name::{ContainerName, PodUid};
+
+impl Ledger {
+    /// A container of `pod` started: the memory of init containers that finished before it is free again. Mirrors the
+    /// memory manager's `AddContainer`. `None` if that changes nothing.
+    ///
+    /// # Errors
+    /// If there is no such pod or container here.
+    pub fn start(&mut self, pod: &PodUid, container: &ContainerName) -> Result<Option<Change>, LedgerError> {
+        let resident = self.state.residents.get(pod).ok_or_else(|| LedgerError::NotHere(pod.clone()))?;
+        let spec = resident.pod.clone();
+        if spec.container(container).is_none() {
+            return Err(LedgerError::NoSuchContainer { pod: pod.clone(), container: container.clone() });
+        }
+        let mut draft = Draft::new(&self.rules, &mut self.state);
+        for init in spec.init_containers.iter().take_while(|init| init.name != *container) {
+            if !init.restartable {
+                let edits = draft.rules.memory.remove_container(&draft.state.memory, pod, &init.name);
+                draft.memory(edits);
+            }
+        }
+        Ok(draft.finish(Event::Started(pod.clone(), container.clone())))
+    }
+
+    /// `pod` left: everything it held is free again.
+    ///
+    /// # Errors
+    /// If it is not here.
+    pub fn release(&mut self, pod: &PodUid) -> Result<Change, LedgerError> {
+        if !self.state.residents.contains_key(pod) {
+            return Err(LedgerError::NotHere(pod.clone()));
+        }
+        let mut draft = Draft::new(&self.rules, &mut self.state);
+        draft.resident(pod, None);
+        draft.collect(pod);
+        Ok(draft.finish(Event::Released(pod.clone())).expect("a resident was removed"))
+    }
+}
+
+impl Draft<'_> {
+    /// Takes back everything that the managers know a pod to hold. Mirrors their `removeStaleState` for a pod that is
+    /// not active any more.
+    pub(super) fn collect(&mut self, pod: &PodUid) {
+        let held = self.state.cpus.containers().get(pod);
+        let holders: Vec<ContainerName> = held.into_iter().flat_map(|held| held.keys().cloned()).collect();
+        for container in holders {
+            let edits = self.rules.cpus.remove_container(&self.state.cpus, pod, &container);
+            self.cpu(edits);
+        }
+        for container in self.state.memory.holders(pod) {
+            let edits = self.rules.memory.remove_container(&self.state.memory, pod, &container);
+            self.memory(edits);
+        }
+        let edits = self.state.devices.remove_pod(pod);
+        self.devices(edits);
+        if !self.rules.fidelity().remembers_reuse_after_admission() {
+            self.reusable_cpus(None);
+        }
+    }
+}

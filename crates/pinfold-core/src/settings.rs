@@ -1,0 +1,73 @@
+//! [`Settings`]: how a node is run, as a kubelet configuration states it.
+//!
+//! Plain data, not yet checked: [`Rules::new`](crate::ledger::Rules::new) checks it against a machine, in the
+//! kubelet's order and words.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_set::CpuSet;
+use crate::fidelity::Fidelity;
+use crate::memory::MemoryReservation;
+use crate::pod::ResourceList;
+use crate::quantity::Quantity;
+
+mod topology;
+
+pub use topology::{TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope};
+
+/// How a node is run. The defaults are the kubelet's: nothing is managed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Whether to repeat the kubelet's defects.
+    pub fidelity: Fidelity,
+    /// `none`, `best-effort`, `restricted` or `single-numa-node`.
+    pub topology_policy: String,
+    /// `container` or `pod`.
+    pub topology_scope: String,
+    /// Options of the topology manager.
+    pub topology_options: BTreeMap<String, String>,
+    /// `none` or `static`.
+    pub cpu_policy: String,
+    /// Options of the static CPU policy.
+    pub cpu_options: BTreeMap<String, String>,
+    /// CPU kept for the system: the sum of the kube and system reservations.
+    pub reserved_cpu: Option<Quantity>,
+    /// The very CPUs to keep; otherwise the lowest cores are taken.
+    pub reserved_cpus: Option<CpuSet>,
+    /// `None` or `Static`.
+    pub memory_policy: String,
+    /// Memory kept for the system, by NUMA node.
+    pub reserved_memory: Vec<MemoryReservation>,
+    /// What the node keeps in all: the sum that `reserved_memory` must add up to.
+    pub node_reservation: ResourceList,
+    /// The gate `PodLevelResourceManagers`.
+    pub pod_level_resources: bool,
+    /// The gate `CPUManagerPolicyAlphaOptions`.
+    pub alpha_cpu_options: bool,
+    /// The gate `CPUManagerPolicyBetaOptions`.
+    pub beta_cpu_options: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            fidelity: Fidelity::default(),
+            topology_policy: "none".into(),
+            topology_scope: "container".into(),
+            topology_options: BTreeMap::new(),
+            cpu_policy: "none".into(),
+            cpu_options: BTreeMap::new(),
+            reserved_cpu: None,
+            reserved_cpus: None,
+            memory_policy: "None".into(),
+            reserved_memory: Vec::new(),
+            node_reservation: ResourceList::new(),
+            pod_level_resources: false,
+            alpha_cpu_options: false,
+            beta_cpu_options: true,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A real Linux kernel on an emulated NUMA machine: boots QEMU, runs a script, returns what it said.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::initrd::Initrd;
+
+/// The longest a guest may run. Emulation is slow and the host may be busy; a hung guest is cut off.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What the guest's first program does before the script: mount what every system has.
+const INIT: &str = "#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/ TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo '@@ begin'
+sh /script 2>&1
+echo '@@ end'
+poweroff -f
+";
+
+/// One emulated machine.
+pub(crate) struct Guest {
+    /// What it is called in reports.
+    pub(crate) name: &'static str,
+    /// QEMU's arguments for memory, CPUs and NUMA nodes.
+    pub(crate) hardware: Vec<String>,
+    /// More for the kernel's command line.
+    pub(crate) kernel_options: &'static str,
+}
+
+/// What a guest said: the lines of each section that the script opened with `@@ section NAME`.
+#[derive(Debug, Default)]
+pub(crate) struct Transcript {
+    sections: Vec<(String, String)>,
+}
+
+impl Transcript {
+    /// The text of one section.
+    pub(crate) fn section(&self, name: &str) -> Result<&str, String> {
+        let found = self.sections.iter().find(|(section, _)| section == name);
+        found
+            .map(|(_, text)| text.as_str())
+            .ok_or_else(|| format!("the guest never got to section {name:?}"))
+    }
+}
+
+impl Guest {
+    /// Boots, runs `script` with `programs` in /bin, and waits for the end.
+    pub(crate) fn run(&self, programs: &[(&str, &Path)], script: &str) -> Result<Transcript, String> {
+        let folder = std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let initrd = folder.join("initrd");
+        let outcome = pack(programs, script)
+            .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()))
+            .and_then(|()| self.boot(&initrd));
+        let _ = fs::remove_dir_all(&folder);
+        outcome
+    }
+
+    fn boot(&self, initrd: &Path) -> Result<Transcript, String> {
+        let mut child = Command::new("qemu-system-x86_64")
+            .args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"])
+            .args(["-machine", "q35,accel=tcg,hmat=on"])
+            // Without Intel's name the kernel does not see hardware threads of one core.
+            .args(["-cpu", "max,vendor=GenuineIntel,family=6,model=85,stepping=4"])
+            .args(&self.hardware)
+            .arg("-kernel")
+            .arg(kernel()?)
+            .arg("-initrd")
+            .arg(initrd)
+            .arg("-append")
+            .arg(format!("console=ttyS0 quiet panic=-1 tsc=unstable {}", self.kernel_options))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+        let output = child.stdout.take().ok_or("QEMU has no output")?;
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let transcript = listen(&receive);
+        let _ = child.kill();
+        let _ = child.wait();
+        transcript.map_err(|problem| format!("guest {}: {problem}", self.name))
+    }
+}
+
+fn listen(lines: &mpsc::Receiver<String>) -> Result<Transcript, String> {
+    let mut transcript = Transcript::default();
+    let mut begun = false;
+    loop {
+        let Ok(line) = lines.recv_timeout(PATIENCE) else {
+            return Err(format!("went silent; it said so far: {transcript:?}"));
+        };
+        let line = line.trim_end_matches('\r');
+        match line.strip_prefix("@@ ") {
+            Some("begin") => begun = true,
+            Some("end") if begun => return Ok(transcript),
+            Some(marker) => {
+                let name = marker.strip_prefix("section ").unwrap_or(marker);
+                transcript.sections.push((name.to_owned(), String::new()));
+            }
+            None => {
+                // The kernel writes to the same console; its lines start with a time in brackets.
+                if line.starts_with('[') && line.contains("] ") {
+                    continue;
+                }
+                if let Some((_, text)) = transcript.sections.last_mut() {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+            }
+        }
+    }
+}
+
+fn pack(programs: &[(&str, &Path)], script: &str) -> Result<Vec<u8>, String> {
+    let mut initrd = Initrd::default();
+    for folder in ["bin", "proc", "sys", "dev", "tmp", "run", "etc"] {
+        initrd.folder(folder);
+    }
+    initrd.program_from("bin/busybox", Path::new("/bin/busybox")).map_err(|error| error.to_string())?;
+    for (name, host) in programs {
+        initrd.program_from(&format!("bin/{name}"), host).map_err(|error| error.to_string())?;
+    }
+    initrd.program("init", INIT.as_bytes());
+    initrd.program("script", script.as_bytes());
+    Ok(initrd.finish())
+}
+
+/// The newest installed kernel.
+fn kernel() -> Result<PathBuf, String> {
+    let entries = fs::read_dir("/boot").map_err(|error| format!("/boot: {error}"))?;
+    let mut kernels: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-")))
+        .collect();
+    kernels.sort();
+    kernels.pop().ok_or_else(|| "no kernel in /boot: install linux-image-amd64".to_owned())
+}
