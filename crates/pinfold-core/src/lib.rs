@@ -26,6 +26,7 @@ pub mod name;
 pub mod node_set;
 pub mod node_topology;
 pub mod pod;
+pub mod policy;
 pub mod qos;
 pub mod quantity;
 pub mod volcano;
