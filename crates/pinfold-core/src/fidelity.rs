@@ -37,4 +37,10 @@ impl Fidelity {
     pub fn limits_numa_nodes(self) -> bool {
         self == Fidelity::Exact
     }
+
+    /// Distances are kept in machine order but looked up by node id: wrong when ids have gaps.
+    #[must_use]
+    pub fn looks_up_distances_by_node_id(self) -> bool {
+        self == Fidelity::Exact
+    }
 }

@@ -28,6 +28,7 @@ pub mod node_set;
 pub mod node_topology;
 pub mod occupancy;
 pub mod pod;
+pub mod policy;
 pub mod qos;
 pub mod quantity;
 pub mod volcano;

@@ -1,1 +1,132 @@
 //! The merge: one placement out of what all resources said, without the product of all combinations.
+//!
+//! The kubelet's topology manager tries every combination of one hint per resource, ANDs the masks and
+//! keeps the best. That is a product of lists of up to 2^n masks each. The best is the first of a
+//! total [order](rank), so the answer follows from two sets alone: the masks that all resources prefer, and the masks
+//! that are reachable as an AND.
+
+mod budget;
+mod choice;
+mod closest;
+mod combos;
+mod cover;
+mod distances;
+mod facts;
+mod families;
+mod gauge;
+mod linkage;
+mod lists;
+mod packing;
+mod preferred;
+mod rank;
+mod reach;
+mod reachable;
+mod resources;
+mod scene;
+mod single_node;
+mod width;
+
+pub use budget::{Budgets, Question, Questions};
+pub use distances::Distances;
+pub use facts::{DistanceFacts, MergeFacts, NoPreferred, ResourceFacts, Rule, WidthRange, Wish};
+
+use self::resources::Resource;
+use crate::hint::{Hint, ProviderHints, ResourceHints};
+use crate::node_set::NodeSet;
+use crate::policy::TopologyPolicy;
+
+/// Everything a merge depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeRequest<'a> {
+    /// All NUMA nodes of the machine.
+    pub nodes: NodeSet,
+    /// How strict to be.
+    pub policy: TopologyPolicy,
+    /// The distances, if the option `prefer-closest-numa-nodes` is on.
+    pub closest: Option<&'a Distances>,
+    /// What the managers said, in the order in which they are registered.
+    pub providers: &'a [ProviderHints],
+    /// How long to search.
+    pub budgets: Budgets,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Where the pod or container goes.
+    pub hint: Hint,
+    /// Whether the policy lets it run.
+    pub admit: bool,
+    /// Why.
+    pub facts: MergeFacts,
+}
+
+/// Merges the hints of all resources as the kubelet's policies do (`Policy.Merge`).
+///
+/// Hints that are lists on a machine of up to 16 nodes are merged as lists, everything else as families. Where
+/// a search runs out of steps on such a machine, the families are listed after all, so up to 16 nodes the answer is
+/// always exact; beyond, the facts tell.
+#[must_use]
+pub fn merge(request: &MergeRequest<'_>) -> Merged {
+    let by_lists = || merge_by_lists(request);
+    let only_lists = request
+        .resources()
+        .all(|hints| !matches!(hints, ResourceHints::Family(_)));
+    if only_lists && let Some(merged) = by_lists() {
+        return merged;
+    }
+    let merged = merge_by_families(request);
+    match merged.facts.exact() {
+        true => merged,
+        false => by_lists().unwrap_or(merged),
+    }
+}
+
+/// The same by searching, whatever the number of nodes: lists count as families of single masks.
+#[must_use]
+pub fn merge_by_families(request: &MergeRequest<'_>) -> Merged {
+    let families = |resources: &[Resource<'_>]| {
+        Some(families::merge(
+            request.nodes,
+            request.closest,
+            resources,
+            &request.budgets,
+        ))
+    };
+    request
+        .merge_by(families)
+        .expect("families are always merged")
+}
+
+/// The same by writing out all hints. `None` beyond 16 nodes.
+#[must_use]
+pub fn merge_by_lists(request: &MergeRequest<'_>) -> Option<Merged> {
+    request.merge_by(|resources| lists::merge(request.nodes, request.closest, resources))
+}
+
+impl MergeRequest<'_> {
+    fn resources(&self) -> impl Iterator<Item = &ResourceHints> {
+        let rows = self.providers.iter().flat_map(|provider| &provider.rows);
+        rows.map(|(_, hints)| hints)
+    }
+
+    fn merge_by(
+        &self,
+        method: impl FnOnce(&[Resource<'_>]) -> Option<(Hint, MergeFacts)>,
+    ) -> Option<Merged> {
+        let (hint, facts) = match self.policy {
+            TopologyPolicy::None => (Hint::NONE, MergeFacts::new(Rule::NoPolicy)),
+            TopologyPolicy::SingleNumaNode => {
+                single_node::merge(self.nodes, &resources::of(self.providers))
+            }
+            TopologyPolicy::BestEffort | TopologyPolicy::Restricted => {
+                method(&resources::of(self.providers))?
+            }
+        };
+        Some(Merged {
+            hint,
+            admit: self.policy.admits(hint),
+            facts,
+        })
+    }
+}

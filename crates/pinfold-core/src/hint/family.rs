@@ -114,7 +114,7 @@ impl Component {
 /// Which members are preferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// Those of exactly this width: what an empty machine would need.
+    /// Those of exactly this width: what an empty machine would need. Width 0 prefers nothing.
     Width(usize),
     /// Those of that width, and those that touch exactly so many sockets (`align-by-socket`).
     WidthOrSockets(usize, SocketRule),
@@ -135,14 +135,30 @@ impl Preference {
     pub fn holds(&self, mask: NodeSet) -> bool {
         match self {
             Preference::Width(width) => mask.len() == *width,
-            Preference::WidthOrSockets(width, rule) => {
-                let touched = rule
-                    .nodes_of_socket
-                    .iter()
-                    .filter(|nodes| nodes.intersects(mask));
-                mask.len() == *width || touched.count() == rule.sockets
-            }
+            Preference::WidthOrSockets(width, rule) => mask.len() == *width || rule.holds(mask),
         }
+    }
+}
+
+impl SocketRule {
+    /// How many sockets `mask` touches.
+    #[must_use]
+    pub fn touched(&self, mask: NodeSet) -> usize {
+        let sockets = self.nodes_of_socket.iter();
+        sockets.filter(|nodes| nodes.intersects(mask)).count()
+    }
+
+    /// Whether `mask` touches exactly as many as it should.
+    #[must_use]
+    pub fn holds(&self, mask: NodeSet) -> bool {
+        self.touched(mask) == self.sockets
+    }
+
+    /// Whether two nodes can be swapped in any mask without touching other sockets.
+    #[must_use]
+    pub fn is_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+        let same = |nodes: &NodeSet| nodes.contains(x) == nodes.contains(y);
+        self.nodes_of_socket.iter().all(same)
     }
 }
 

@@ -1,0 +1,170 @@
+//! Step budgets: every search ends, and says so when it ended early.
+//!
+//! Four of the questions behind a merge are NP-hard in general (packing, covering with overlapping device
+//! groups, two kinds of memory with unrelated sizes, the closest nodes). Real machines are far from the hard
+//! cases, but input can be made up, so each question has its own budget: one that runs dry must not starve
+//! the others. Steps are counted, not time: the same input gives the same answer everywhere.
+
+/// A question of the merge that may run out of steps, and what holds if it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// How wide is the narrowest mask of a resource? The smallest width that was found is used: the answer
+    /// is reachable, but may be wider than it had to be.
+    Width,
+    /// Is there a mask that all resources prefer? Taken for "no" unless one was found: an answer is never
+    /// called preferred without being it.
+    Preferred,
+    /// Which nodes can a choice of parts share? Some choices were left out: the answer is reachable, but
+    /// a better one may exist.
+    Choices,
+    /// Which nodes can be done without? Nodes in doubt were kept: the answer is reachable and of the
+    /// right width, but a smaller mask may exist.
+    Reach,
+    /// Which nodes are closest to each other? The best set found is used: preferred flag and width are right.
+    Closest,
+    /// Amounts beyond 2^57 were rounded, to the safe side.
+    Amounts,
+    /// A family names nodes that the machine does not have; they were left out.
+    UnknownNodes,
+}
+
+impl Question {
+    /// All questions, in the order they are asked.
+    pub const ALL: [Question; 7] = [
+        Question::Amounts,
+        Question::UnknownNodes,
+        Question::Width,
+        Question::Preferred,
+        Question::Choices,
+        Question::Reach,
+        Question::Closest,
+    ];
+}
+
+/// A set of questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Questions(u8);
+
+impl Questions {
+    /// No question.
+    pub const NONE: Questions = Questions(0);
+
+    /// Adds one.
+    pub fn insert(&mut self, question: Question) {
+        self.0 |= 1 << question as u8;
+    }
+
+    /// Whether it is a member.
+    #[must_use]
+    pub fn contains(self, question: Question) -> bool {
+        self.0 & 1 << question as u8 != 0
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The members in the order the questions are asked.
+    pub fn iter(self) -> impl Iterator<Item = Question> {
+        let all = Question::ALL.into_iter();
+        all.filter(move |&question| self.contains(question))
+    }
+}
+
+/// How many steps each question may take. A step is one look at one state of a search, a microsecond or
+/// less on small machines and a few on the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// For the width of one resource.
+    pub width: u32,
+    /// For the search for a preferred mask.
+    pub preferred: u32,
+    /// For the choices of one part per resource: how many are kept; sixteen times as many are looked at.
+    pub choices: u32,
+    /// For one width class of masks that are not preferred.
+    pub reach: u32,
+    /// For the closest nodes of one class.
+    pub closest: u32,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            width: 2_000,
+            preferred: 3_000,
+            choices: 1 << 14,
+            reach: 3_000,
+            closest: 1_000,
+        }
+    }
+}
+
+impl Budgets {
+    /// The same number for every question: 1 shows every fallback.
+    #[must_use]
+    pub fn all(steps: u32) -> Self {
+        Self {
+            width: steps,
+            preferred: steps,
+            choices: steps,
+            reach: steps,
+            closest: steps,
+        }
+    }
+}
+
+/// What is left of the budget of one question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    left: u32,
+    ran_dry: bool,
+}
+
+impl Budget {
+    pub(super) fn new(steps: u32) -> Self {
+        Self {
+            left: steps,
+            ran_dry: false,
+        }
+    }
+
+    /// Takes one step, if there is one left.
+    pub(super) fn step(&mut self) -> bool {
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => self.ran_dry = true,
+        }
+        !self.ran_dry
+    }
+
+    /// Whether a step was refused.
+    pub(super) fn ran_dry(self) -> bool {
+        self.ran_dry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_runs_dry_on_the_first_step_too_many() {
+        let mut budget = Budget::new(2);
+        assert!(budget.step() && budget.step());
+        assert!(!budget.ran_dry());
+        assert!(!budget.step());
+        assert!(budget.ran_dry());
+    }
+
+    #[test]
+    fn every_question_has_its_own_place_in_the_set() {
+        let mut asked = Questions::NONE;
+        for (count, question) in Question::ALL.into_iter().enumerate() {
+            assert!(!asked.contains(question));
+            asked.insert(question);
+            assert_eq!(asked.iter().count(), count + 1);
+        }
+    }
+}

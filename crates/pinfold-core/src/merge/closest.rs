@@ -1,0 +1,175 @@
+//! Prefer-closest: of all solutions of a [`Choice`] the one whose nodes are nearest to each other.
+//!
+//! Branch and bound over the same walk as everywhere, from the highest node down, leaving out before taking. Masks
+//! appear in ascending order, so a later hit with an equal sum is never better: a state is cut when its lower bound
+//! is not below the best hit of the walk, or above a solution that was known before.
+
+use super::budget::Budget;
+use super::choice::{Choice, Classes};
+use super::distances::Distances;
+use super::facts::DistanceFacts;
+use super::linkage::{Leaf, Linkage};
+use super::rank::Rank;
+use crate::node_set::NodeSet;
+
+/// The search for the closest nodes of one class of candidates, and what is left of its budget.
+pub(super) struct Closest<'d> {
+    pub(super) distances: &'d Distances,
+    pub(super) budget: Budget,
+    /// No solution of the choices searched so far has a smaller sum.
+    at_least: u64,
+    /// Whether some choice was not searched to the end.
+    pub(super) gave_up: bool,
+}
+
+impl<'d> Closest<'d> {
+    pub(super) fn new(distances: &'d Distances, steps: u32) -> Self {
+        Self {
+            distances,
+            budget: Budget::new(steps),
+            at_least: u64::MAX,
+            gave_up: false,
+        }
+    }
+
+    /// How good an answer with this sum is.
+    pub(super) fn facts(&self, sum: u64) -> DistanceFacts {
+        DistanceFacts {
+            sum,
+            at_least: self.at_least.min(sum),
+        }
+    }
+
+    /// The nearest solution; `known` is a solution, so there is one. If the budget runs dry: the best found.
+    pub(super) fn nearest<C: Choice>(&mut self, mut choice: C, known: NodeSet) -> NodeSet {
+        let known = self.rank(known);
+        let (nearest, bound) = match choice.places() {
+            0 => (known, known.distance),
+            1 => self.nearest_single(&mut choice, known),
+            _ => self.walk(&mut choice, known),
+        };
+        let gave_up = self.budget.ran_dry() || choice.gave_up();
+        self.gave_up |= gave_up;
+        self.at_least = self
+            .at_least
+            .min(if gave_up { bound } else { nearest.distance });
+        nearest.mask
+    }
+
+    fn rank(&self, set: NodeSet) -> Rank {
+        Rank::of(set, Some(self.distances))
+    }
+
+    /// One place left: try every node. Also the sum that no solution is below.
+    fn nearest_single<C: Choice>(&self, choice: &mut C, known: Rank) -> (Rank, u64) {
+        let mut best = known;
+        let mut least = known.distance;
+        for at in 0..choice.nodes().len() {
+            let set = choice.taken() | NodeSet::single(choice.nodes()[at]);
+            let rank = self.rank(set);
+            least = least.min(rank.distance);
+            if rank < best && choice.is_solution(set) {
+                best = rank;
+            }
+        }
+        (best, least)
+    }
+
+    /// Branch and bound. Also the sum that no solution is below.
+    fn walk<C: Choice>(&mut self, choice: &mut C, known: Rank) -> (Rank, u64) {
+        let known = self.grow(choice, known);
+        let taken = choice.taken();
+        let nodes: NodeSet = choice.nodes().iter().copied().collect();
+        let mut linkage =
+            Linkage::new(nodes | taken, taken.len() + choice.places(), self.distances);
+        for node in taken {
+            linkage.settle(node, Leaf::Taken);
+        }
+        let bound = linkage.least();
+        let swappable = |x, y| self.distances.cannot_tell(x, y, nodes | taken);
+        let mut walk = Walk {
+            classes: Classes::new(choice, swappable),
+            distances: self.distances,
+            linkage,
+            known,
+            best: None,
+            budget: &mut self.budget,
+        };
+        walk.descend(choice, 0, taken, choice.places());
+        let best = walk.best.map_or(known, |best| best.min(known));
+        (best, bound)
+    }
+
+    /// A good solution to start with: from every node, keep adding the nearest one.
+    fn grow<C: Choice>(&self, choice: &mut C, known: Rank) -> Rank {
+        let nodes: NodeSet = choice.nodes().iter().copied().collect();
+        let mut best = known;
+        for seed in nodes {
+            let mut set = choice.taken() | NodeSet::single(seed);
+            let mut left = nodes - set;
+            let mut cost = [0; 64];
+            for node in left {
+                cost[node.index()] = self.distances.own(node) + self.distances.sum_to(node, set);
+            }
+            for _ in 1..choice.places() {
+                let Some(next) = left.iter().min_by_key(|node| cost[node.index()]) else {
+                    break;
+                };
+                set.insert(next);
+                left.remove(next);
+                for node in left {
+                    cost[node.index()] += self.distances.pair(node, next);
+                }
+            }
+            let rank = self.rank(set);
+            if rank < best && choice.is_solution(set) {
+                best = rank;
+            }
+        }
+        best
+    }
+}
+
+/// The branch and bound.
+struct Walk<'w> {
+    classes: Classes,
+    distances: &'w Distances,
+    linkage: Linkage,
+    /// Known before: not necessarily the smallest mask of its sum.
+    known: Rank,
+    /// The best hit of this walk: the smallest mask of its sum.
+    best: Option<Rank>,
+    budget: &'w mut Budget,
+}
+
+impl Walk<'_> {
+    fn descend<C: Choice>(&mut self, choice: &mut C, at: usize, taken: NodeSet, places: usize) {
+        if !self.budget.step() {
+            return;
+        }
+        let least = self.linkage.least();
+        if self.best.is_some_and(|best| least >= best.distance)
+            || least > self.known.distance
+            || !choice.may_finish(at, taken, places)
+        {
+            return;
+        }
+        let node = match choice.nodes().get(at) {
+            Some(&node) if places > 0 => node,
+            _ => {
+                let hit = Rank::of(taken, Some(self.distances));
+                if self.best.is_none_or(|best| hit < best) {
+                    self.best = Some(hit);
+                }
+                return;
+            }
+        };
+        if !self.classes.must_take(at, taken) {
+            self.linkage.settle(node, Leaf::Out);
+            self.descend(choice, at + 1, taken, places);
+        }
+        self.linkage.settle(node, Leaf::Taken);
+        self.descend(choice, at + 1, taken | NodeSet::single(node), places - 1);
+        self.linkage.settle(node, Leaf::Open);
+    }
+}

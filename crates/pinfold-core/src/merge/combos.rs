@@ -1,0 +1,101 @@
+//! Combinations of parts, one per resource: few, however many masks there are.
+//!
+//! What matters of a combination are the nodes W that all its universes share and the parts that can do without
+//! some of them. Resources are folded in one by one; combinations without a common node vanish, equal ones fall
+//! together. Fixed masks hardly overlap with other parts of their resource, so about one combination per fixed mask and
+//! one for the rest survive.
+
+use smallvec::SmallVec;
+
+use super::budget::{Question, Questions};
+use super::scene::{Member, PartId, Scene};
+use crate::node_set::NodeSet;
+
+/// One part per resource, as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Combo {
+    /// The nodes that all universes share.
+    pub(super) within: NodeSet,
+    /// The open parts that may do without some of them, ascending; the same part may occur several times.
+    pub(super) parts: SmallVec<[PartId; 6]>,
+}
+
+/// All combinations with a common node, widest first. At most `most` are kept at any time, the widest, and sixteen
+/// times as many are looked at for one resource; leaving any out is noted.
+pub(super) fn of(scene: &Scene<'_>, most: u32, given_up: &mut Questions) -> Vec<Combo> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+    let mut combos = Vec::new();
+    if !scene.all.is_empty() {
+        combos.push(Combo {
+            within: scene.all,
+            parts: SmallVec::new(),
+        });
+    }
+    for member in scene.members.iter().filter(|member| member.width.is_some()) {
+        let mut next = Vec::new();
+        'fold: for combo in &combos {
+            for option in options(member) {
+                if next.len() >= most.saturating_mul(16) {
+                    given_up.insert(Question::Choices);
+                    break 'fold;
+                }
+                next.extend(combo.and(scene, option));
+            }
+        }
+        next.sort_by(|a, b| Combo::order(a, b));
+        next.dedup();
+        if next.len() > most {
+            given_up.insert(Question::Choices);
+            next.truncate(most);
+        }
+        combos = next;
+    }
+    combos
+}
+
+/// One part of a resource.
+#[derive(Clone, Copy)]
+enum Choose {
+    Any,
+    Open(PartId),
+    Fixed(NodeSet),
+}
+
+/// The parts of a resource, those that leave most open first.
+fn options<'m>(member: &'m Member<'_>) -> impl Iterator<Item = Choose> + 'm {
+    let any = member.any.then_some(Choose::Any);
+    let open = member.open.iter().copied().map(Choose::Open);
+    let fixed = member.fixed.iter().copied().map(Choose::Fixed);
+    any.into_iter().chain(open).chain(fixed)
+}
+
+impl Combo {
+    /// With one more part; `None` if no common node is left.
+    fn and(&self, scene: &Scene<'_>, option: Choose) -> Option<Self> {
+        let mut combo = self.clone();
+        match option {
+            Choose::Any => {}
+            Choose::Fixed(mask) => combo.within = combo.within & mask,
+            Choose::Open(id) => {
+                combo.within = combo.within & scene.part(id).universe;
+                let place = combo.parts.partition_point(|&other| other <= id);
+                combo.parts.insert(place, id);
+            }
+        }
+        if combo.within.is_empty() {
+            return None;
+        }
+        // A part that must keep everything cannot do without anything.
+        combo
+            .parts
+            .retain(|id| !combo.within.is_subset(scene.part(*id).forced));
+        Some(combo)
+    }
+
+    fn order(a: &Combo, b: &Combo) -> std::cmp::Ordering {
+        let wider = b.within.len().cmp(&a.within.len());
+        wider
+            .then(a.within.cmp(&b.within))
+            .then_with(|| a.parts.cmp(&b.parts))
+    }
+}

@@ -1,0 +1,233 @@
+//! [`Cover`]: find so many nodes that meet all gauges at once.
+//!
+//! This is the preferred phase: a mask that all resources prefer has their common width, contains everybody's forced
+//! nodes and meets everybody's gauges. It is also how the width of one resource is found.
+//!
+//! First a filter at the root, cheap and nearly always decisive: nodes that fit no solution leave, nodes without
+//! which there is none are taken, gauges that any choice meets are forgotten. What is left is searched depth
+//! first from the highest node down, leaving out before taking: masks appear in ascending order, so the
+//! first hit is the smallest ([`search`]).
+
+mod search;
+mod surrogate;
+
+use smallvec::SmallVec;
+
+use self::search::Search;
+use self::surrogate::Tuned;
+use super::budget::Budget;
+use super::closest::Closest;
+use super::gauge::Gauge;
+use crate::hint::SocketRule;
+use crate::node_set::{NodeId, NodeSet};
+
+/// Which nodes to take: `taken`, and `places` more out of `open`.
+pub(super) struct Cover<'g> {
+    taken: NodeSet,
+    open: NodeSet,
+    places: usize,
+    /// What must be met, as far as it is not met by any choice.
+    gauges: SmallVec<[&'g Gauge; 8]>,
+    /// Sockets of which an exact number must be touched.
+    sockets: SmallVec<[&'g SocketRule; 1]>,
+}
+
+/// Which solution of a cover is wanted.
+pub(super) enum Goal<'w, 'd> {
+    /// Any, and soon.
+    Any,
+    /// The smallest as a number.
+    Smallest,
+    /// The one whose nodes are closest to each other.
+    Closest(&'w mut Closest<'d>),
+}
+
+/// What a gauge has to say about a cover.
+enum Effect {
+    /// No choice meets it.
+    Impossible,
+    /// Every choice meets it.
+    Settled,
+    /// It depends.
+    Open,
+}
+
+impl<'g> Cover<'g> {
+    /// `size` nodes inside `within`, `forced` among them. `None` if there are no such sets.
+    pub(super) fn new(within: NodeSet, forced: NodeSet, size: usize) -> Option<Self> {
+        let possible = forced.is_subset(within) && within.len() >= size;
+        let places = size.checked_sub(forced.len())?;
+        possible.then(|| Self {
+            taken: forced,
+            open: within - forced,
+            places,
+            gauges: SmallVec::new(),
+            sockets: SmallVec::new(),
+        })
+    }
+
+    pub(super) fn with_gauges(mut self, gauges: &'g [Gauge]) -> Self {
+        self.gauges.extend(gauges);
+        self
+    }
+
+    pub(super) fn with_sockets(mut self, rule: &'g SocketRule) -> Self {
+        self.sockets.push(rule);
+        self
+    }
+
+    /// The solution that `goal` asks for. `None` if there is none, or if the budget ran dry before one was met.
+    pub(super) fn solve(mut self, goal: Goal<'_, '_>, budget: &mut Budget) -> Option<NodeSet> {
+        if !self.tighten() {
+            return None;
+        }
+        if self.is_free() && !matches!(goal, Goal::Closest(_)) {
+            return Some(self.lowest());
+        }
+        if !self.wants_surrogate() {
+            return self.search(goal, None, budget);
+        }
+        let Tuned { witness, bound } = surrogate::tune(&self);
+        if let (Goal::Any, Some(witness)) = (&goal, witness) {
+            return Some(witness);
+        }
+        let Some(bound) = bound else {
+            return self.search(goal, witness, budget);
+        };
+        let mut bounded = self.with_bound(&bound);
+        match bounded.tighten() {
+            true => bounded.search(goal, witness, budget),
+            false => None,
+        }
+    }
+
+    /// Searches for what the filter left open. If the budget runs dry, a solution that is known already will do.
+    fn search(
+        &self,
+        goal: Goal<'_, '_>,
+        witness: Option<NodeSet>,
+        budget: &mut Budget,
+    ) -> Option<NodeSet> {
+        let mut search = Search::new(self);
+        let found = match search.smallest(budget) {
+            None if budget.ran_dry() => witness?,
+            found => found?,
+        };
+        Some(match goal {
+            Goal::Closest(walk) => walk.nearest(search.into_outlook(), found),
+            Goal::Any | Goal::Smallest => found,
+        })
+    }
+
+    /// With one more gauge, which every solution meets.
+    fn with_bound<'b>(&self, bound: &'b Gauge) -> Cover<'b>
+    where
+        'g: 'b,
+    {
+        let gauges = self.gauges.iter().map(|&gauge| -> &'b Gauge { gauge });
+        let sockets = self.sockets.iter().map(|&rule| -> &'b SocketRule { rule });
+        Cover {
+            taken: self.taken,
+            open: self.open,
+            places: self.places,
+            gauges: gauges.chain([bound]).collect(),
+            sockets: sockets.collect(),
+        }
+    }
+
+    /// Whether any choice of the open nodes is a solution.
+    fn is_free(&self) -> bool {
+        self.gauges.is_empty() && self.sockets.is_empty()
+    }
+
+    /// The smallest choice if any will do.
+    fn lowest(&self) -> NodeSet {
+        let lowest: NodeSet = self.open.iter().take(self.places).collect();
+        self.taken | lowest
+    }
+
+    /// One inequality over all gauges says more than each alone, if there are several or if groups overlap.
+    fn wants_surrogate(&self) -> bool {
+        match self.gauges.as_slice() {
+            [] => false,
+            [gauge] => !gauge.is_laminar(),
+            _ => true,
+        }
+    }
+
+    /// Whether `set`, of the right size, is a solution.
+    fn is_solution(&self, set: NodeSet) -> bool {
+        self.gauges.iter().all(|gauge| gauge.is_met(set))
+            && self.sockets.iter().all(|rule| rule.holds(set))
+    }
+
+    /// Filters to a fixed point. False if there is no solution.
+    fn tighten(&mut self) -> bool {
+        loop {
+            let before = (self.taken, self.open);
+            let mut index = 0;
+            while let Some(&gauge) = self.gauges.get(index) {
+                match self.filter_by(gauge) {
+                    Effect::Impossible => return false,
+                    Effect::Settled => {
+                        self.gauges.swap_remove(index);
+                    }
+                    Effect::Open => index += 1,
+                }
+            }
+            if before == (self.taken, self.open) {
+                return self.open.len() >= self.places;
+            }
+        }
+    }
+
+    /// Lets go of nodes that fit no solution of one gauge and takes those without which there is none.
+    fn filter_by(&mut self, gauge: &Gauge) -> Effect {
+        let base = gauge.value(self.taken);
+        if base >= gauge.need {
+            return Effect::Settled;
+        }
+        let short = gauge.need - base;
+        let gains: SmallVec<[(u64, NodeId); 64]> = {
+            let open = self.open.iter();
+            open.map(|node| (gauge.gain(self.taken, node), node))
+                .collect()
+        };
+        if self.places == 0 || gains.len() < self.places {
+            return Effect::Impossible;
+        }
+        let mut sorted: SmallVec<[u64; 64]> = gains.iter().map(|&(gain, _)| gain).collect();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let (best, rest) = sorted.split_at(self.places);
+        // With groups the sum of single gains is more than can be had: an upper bound, which is what we need.
+        let top: u64 = best.iter().sum();
+        if top < short {
+            return Effect::Impossible;
+        }
+        let last = best.last().copied().unwrap_or(0);
+        let next = rest.first().copied();
+        for (gain, node) in gains {
+            let best_with_it = if gain < last { top - last + gain } else { top };
+            let best_without_it = match next {
+                Some(next) if gain >= last => top - gain + next,
+                Some(_) => top,
+                None => 0,
+            };
+            if best_with_it < short {
+                self.open.remove(node);
+            } else if best_without_it < short {
+                let Some(places) = self.places.checked_sub(1) else {
+                    return Effect::Impossible;
+                };
+                self.places = places;
+                self.open.remove(node);
+                self.taken.insert(node);
+            }
+        }
+        let worst: u64 = sorted.iter().rev().take(best.len()).sum();
+        match worst >= short && !gauge.has_groups() {
+            true => Effect::Settled,
+            false => Effect::Open,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The depth-first search behind a [`Cover`].
+//!
+//! Cut are states that cannot meet a gauge any more, that leave out a node while a higher one of its
+//! [class](Classes) is taken, and that a remembered failure dominates.
+
+use smallvec::SmallVec;
+
+use super::Cover;
+use crate::merge::budget::Budget;
+use crate::merge::choice::{Choice, Classes};
+use crate::merge::gauge::Gauge;
+use crate::node_set::{NodeId, NodeSet};
+
+/// The states of a walk over the open nodes of a cover, and what may come of them.
+pub(in crate::merge) struct Outlook<'c, 'g> {
+    cover: &'c Cover<'g>,
+    /// The open nodes, descending.
+    nodes: SmallVec<[NodeId; 64]>,
+    /// The open nodes from each position on.
+    rest: SmallVec<[NodeSet; 65]>,
+    /// For each gauge without groups: the best sums of j nodes out of the rest, by position and j.
+    tops: SmallVec<[Vec<u64>; 8]>,
+}
+
+impl<'c, 'g> Outlook<'c, 'g> {
+    fn new(cover: &'c Cover<'g>) -> Self {
+        let nodes: SmallVec<[NodeId; 64]> = cover.open.iter().rev().collect();
+        let mut rest: SmallVec<[NodeSet; 65]> =
+            SmallVec::from_elem(NodeSet::EMPTY, nodes.len() + 1);
+        for (at, &node) in nodes.iter().enumerate().rev() {
+            rest[at] = rest[at + 1];
+            rest[at].insert(node);
+        }
+        let tops = cover.gauges.iter().map(|gauge| match gauge.has_groups() {
+            true => Vec::new(),
+            false => best_sums(gauge, &nodes, cover.places),
+        });
+        Self {
+            tops: tops.collect(),
+            cover,
+            nodes,
+            rest,
+        }
+    }
+}
+
+impl Choice for Outlook<'_, '_> {
+    fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    fn taken(&self) -> NodeSet {
+        self.cover.taken
+    }
+
+    fn places(&self) -> usize {
+        self.cover.places
+    }
+
+    fn may_finish(&mut self, at: usize, taken: NodeSet, places: usize) -> bool {
+        let rest = self.rest[at];
+        if rest.len() < places {
+            return false;
+        }
+        let row = at * (self.cover.places + 1);
+        for (gauge, tops) in self.cover.gauges.iter().zip(&self.tops) {
+            let best = match tops.get(row + places) {
+                Some(top) => gauge.value(taken) + top,
+                None => gauge.best_value(taken, rest, places),
+            };
+            if best < gauge.need {
+                return false;
+            }
+        }
+        self.cover.sockets.iter().all(|rule| match places {
+            0 => rule.holds(taken),
+            _ => rule.touched(taken) <= rule.sockets && rule.touched(taken | rest) >= rule.sockets,
+        })
+    }
+
+    fn alike(&self, x: NodeId, y: NodeId) -> bool {
+        self.cover
+            .gauges
+            .iter()
+            .all(|gauge| gauge.is_blind_to(x, y))
+            && self.cover.sockets.iter().all(|rule| rule.is_blind_to(x, y))
+    }
+}
+
+/// Row `at`, column j: the largest sum of j weights of `nodes[at..]`.
+fn best_sums(gauge: &Gauge, nodes: &[NodeId], places: usize) -> Vec<u64> {
+    let mut sums = vec![0; (nodes.len() + 1) * (places + 1)];
+    let mut best: SmallVec<[u64; 64]> = SmallVec::new();
+    for (at, &node) in nodes.iter().enumerate().rev() {
+        let weight = gauge.weight(node);
+        let place = best.partition_point(|&other| other > weight);
+        if place < places {
+            best.truncate(places - 1);
+            best.insert(place, weight);
+        }
+        let mut sum = 0;
+        let row = &mut sums[at * (places + 1) + 1..][..places];
+        for (cell, weight) in row.iter_mut().zip(best.iter().chain(std::iter::repeat(&0))) {
+            sum += weight;
+            *cell = sum;
+        }
+    }
+    sums
+}
+
+/// A depth-first search that remembers its failures.
+pub(super) struct Search<'c, 'g> {
+    outlook: Outlook<'c, 'g>,
+    classes: Classes,
+    /// What failed, by position and places left. Made when the first state fails.
+    failed: Vec<SmallVec<[Failed; 1]>>,
+}
+
+/// A state without a solution below it.
+struct Failed {
+    /// What it had come to, by gauge.
+    values: SmallVec<[u64; 4]>,
+    taken: NodeSet,
+}
+
+/// More failures than this are not remembered for one position and number of places.
+const MOST_FAILURES: usize = 24;
+
+impl<'c, 'g> Search<'c, 'g> {
+    pub(super) fn new(cover: &'c Cover<'g>) -> Self {
+        let outlook = Outlook::new(cover);
+        Self {
+            classes: Classes::new(&outlook, |_, _| true),
+            outlook,
+            failed: Vec::new(),
+        }
+    }
+
+    pub(super) fn into_outlook(self) -> Outlook<'c, 'g> {
+        self.outlook
+    }
+
+    /// The smallest solution. `None` if there is none, or if the budget ran dry.
+    pub(super) fn smallest(&mut self, budget: &mut Budget) -> Option<NodeSet> {
+        let cover = self.outlook.cover;
+        self.descend(0, cover.taken, cover.places, budget)
+    }
+
+    fn descend(
+        &mut self,
+        at: usize,
+        taken: NodeSet,
+        places: usize,
+        budget: &mut Budget,
+    ) -> Option<NodeSet> {
+        if !budget.step() || !self.outlook.may_finish(at, taken, places) {
+            return None;
+        }
+        let node = match self.outlook.nodes.get(at) {
+            Some(&node) if places > 0 => node,
+            _ => return Some(taken),
+        };
+        if self.has_failed(at, taken, places) {
+            return None;
+        }
+        if !self.classes.must_take(at, taken) {
+            let found = self.descend(at + 1, taken, places, budget);
+            if found.is_some() || budget.ran_dry() {
+                return found;
+            }
+        }
+        let found = self.descend(at + 1, taken | NodeSet::single(node), places - 1, budget);
+        if found.is_none() && !budget.ran_dry() {
+            self.remember(at, taken, places);
+        }
+        found
+    }
+
+    /// Whether a state failed that had at least as much of everything, and no more groups used up.
+    fn has_failed(&self, at: usize, taken: NodeSet, places: usize) -> bool {
+        let Some(failed) = self.failed.get(self.slot(at, places)) else {
+            return false;
+        };
+        if failed.is_empty() {
+            return false;
+        }
+        let values = self.values(taken);
+        let rest = self.outlook.rest[at];
+        failed.iter().any(|failed| {
+            let had_more = failed
+                .values
+                .iter()
+                .zip(&values)
+                .all(|(had, have)| had >= have);
+            had_more && self.keeps_groups(failed.taken, taken, rest)
+        })
+    }
+
+    /// Whether every group that `failed` had used up and that the rest still touches is used up by `taken` as well.
+    fn keeps_groups(&self, failed: NodeSet, taken: NodeSet, rest: NodeSet) -> bool {
+        let gauges = self.outlook.cover.gauges.iter();
+        let mut groups = gauges.flat_map(|gauge| gauge.groups());
+        groups.all(|group| {
+            !group.nodes.intersects(rest)
+                || !group.nodes.intersects(failed)
+                || group.nodes.intersects(taken)
+        })
+    }
+
+    fn remember(&mut self, at: usize, taken: NodeSet, places: usize) {
+        let cover = self.outlook.cover;
+        // Touched sockets are no amounts: nothing dominates there.
+        if !cover.sockets.is_empty() {
+            return;
+        }
+        if self.failed.is_empty() {
+            let slots = (self.outlook.nodes.len() + 1) * (cover.places + 1);
+            self.failed.resize_with(slots, SmallVec::new);
+        }
+        let values = self.values(taken);
+        let slot = self.slot(at, places);
+        if let Some(failed) = self.failed.get_mut(slot)
+            && failed.len() < MOST_FAILURES
+        {
+            failed.push(Failed { values, taken });
+        }
+    }
+
+    fn slot(&self, at: usize, places: usize) -> usize {
+        at * (self.outlook.cover.places + 1) + places
+    }
+
+    /// More than the need counts as the need.
+    fn values(&self, taken: NodeSet) -> SmallVec<[u64; 4]> {
+        let gauges = self.outlook.cover.gauges.iter();
+        gauges
+            .map(|gauge| gauge.value(taken).min(gauge.need))
+            .collect()
+    }
+}

@@ -1,0 +1,175 @@
+//! The merge over families: the same answer as over lists, without ever listing a mask.
+//!
+//! 1. A mask that all resources prefer, if there is one ([`preferred`](super::preferred)).
+//! 2. Else the best width B: the largest of the resources' narrowest widths ([`width`](super::width)).
+//! 3. Else the [combinations](super::combos) of one part per resource, each with the nodes W they share, and in each what is
+//!    [reachable](super::packing). Reachable sets are up-closed in W, and W itself is reachable, so the best width needs
+//!    no search: it is B if a combination with |W| >= B reaches that; else the largest |W| below B, as a
+//!    combination that does not reach width B reaches nothing narrower either; else the least width above B.
+
+use super::budget::{Budget, Budgets, Question};
+use super::closest::Closest;
+use super::combos::{self, Combo};
+use super::distances::Distances;
+use super::facts::{MergeFacts, Rule};
+use super::packing::Bins;
+use super::rank::{Rank, keep_best};
+use super::reach::{self, Keep};
+use super::resources::Resource;
+use super::scene::{Member, Scene};
+use super::{preferred, width};
+use crate::hint::Hint;
+use crate::node_set::NodeSet;
+
+pub(super) fn merge(
+    all: NodeSet,
+    closest: Option<&Distances>,
+    resources: &[Resource<'_>],
+    budgets: &Budgets,
+) -> (Hint, MergeFacts) {
+    let mut scene = Scene::new(all, resources);
+    let mut facts = MergeFacts::new(Rule::Preferred);
+    facts.given_up = scene.given_up;
+    let hint = match preferred::search(&scene, closest, budgets, &mut facts) {
+        Ok(best) => Hint::on(best.mask, true),
+        Err(reason) => {
+            facts.no_preferred = Some(reason);
+            width::settle(&mut scene, budgets, &mut facts);
+            let best = best_reachable(&scene, closest, budgets, &mut facts);
+            Hint::on(best.map_or(all, |best| best.mask), false)
+        }
+    };
+    facts.best_width = scene.best_width();
+    let wishes = scene.members.iter().map(Member::wish);
+    facts.resources = resources
+        .iter()
+        .zip(wishes)
+        .map(|(resource, wish)| resource.facts(wish))
+        .collect();
+    (hint, facts)
+}
+
+fn best_reachable(
+    scene: &Scene<'_>,
+    closest: Option<&Distances>,
+    budgets: &Budgets,
+    facts: &mut MergeFacts,
+) -> Option<Rank> {
+    let combos = combos::of(scene, budgets.choices, &mut facts.given_up);
+    let best_width = scene.best_width();
+    let mut class = Class {
+        scene,
+        combos: &combos,
+        closest: closest.map(|distances| Closest::new(distances, budgets.closest)),
+        budgets,
+        budget: Budget::new(budgets.reach),
+        best: None,
+    };
+    facts.decided_by = class.search(best_width);
+    let Class {
+        closest,
+        budget,
+        best,
+        ..
+    } = class;
+    if budget.ran_dry() {
+        facts.given_up.insert(Question::Reach);
+    }
+    if let (Some(closest), Some(best)) = (closest, best) {
+        if closest.gave_up {
+            facts.given_up.insert(Question::Closest);
+        }
+        facts.distance = Some(closest.facts(best.distance));
+    }
+    best
+}
+
+/// The search through the width classes.
+struct Class<'s, 'a> {
+    scene: &'s Scene<'a>,
+    /// Widest first.
+    combos: &'s [Combo],
+    closest: Option<Closest<'s>>,
+    budgets: &'s Budgets,
+    budget: Budget,
+    best: Option<Rank>,
+}
+
+impl Class<'_, '_> {
+    fn search(&mut self, best_width: usize) -> Rule {
+        let Some(widest) = self.combos.first() else {
+            return Rule::NothingLeft;
+        };
+        let widest = widest.within.len();
+        if best_width > 0 && self.of_width(best_width) {
+            return Rule::BestWidth;
+        }
+        let narrower = self
+            .combos
+            .iter()
+            .find(|combo| combo.within.len() < best_width);
+        if let Some(narrower) = narrower {
+            self.whole(narrower.within.len());
+            return Rule::Narrower;
+        }
+        for width in best_width + 1..=widest {
+            if self.of_width(width) {
+                break;
+            }
+        }
+        Rule::Wider
+    }
+
+    /// Looks for masks of one width. True if there are any.
+    fn of_width(&mut self, width: usize) -> bool {
+        self.whole(width);
+        for combo in self
+            .combos
+            .iter()
+            .take_while(|combo| combo.within.len() > width)
+        {
+            self.inside(combo, width);
+        }
+        self.best.is_some()
+    }
+
+    /// Combinations that share exactly so many nodes.
+    fn whole(&mut self, width: usize) {
+        let fitting = self
+            .combos
+            .iter()
+            .filter(|combo| combo.within.len() == width);
+        let distances = self.closest.as_ref().map(|closest| closest.distances);
+        for combo in fitting {
+            keep_best(&mut self.best, Rank::of(combo.within, distances));
+        }
+    }
+
+    /// Masks inside a combination that shares more nodes.
+    fn inside(&mut self, combo: &Combo, width: usize) {
+        if combo.parts.is_empty() {
+            return;
+        }
+        // Without distances: even its lowest nodes must be able to win.
+        let lowest: NodeSet = combo.within.iter().take(width).collect();
+        if self.closest.is_none() && self.best.is_some_and(|best| best.mask <= lowest) {
+            return;
+        }
+        let bins = Bins::new(self.scene, combo.within, &combo.parts);
+        if bins.is_empty() {
+            return;
+        }
+        let Some(smallest) = reach::smallest(&bins, width, &mut self.budget) else {
+            return;
+        };
+        let rank = match &mut self.closest {
+            None => Rank::of(smallest, None),
+            Some(closest) => {
+                let keep = Keep::new(&bins, width, Budget::new(self.budgets.reach));
+                let nearest = closest.nearest(keep, smallest);
+                Rank::of(nearest, Some(closest.distances))
+            }
+        };
+        keep_best(&mut self.best, rank);
+    }
+}

@@ -1,0 +1,259 @@
+//! [`Gauge`]: a threshold made ready for searching.
+//!
+//! Same members as the [`Threshold`] it was made from, with everything clipped to the need, wide groups cut to
+//! the universe, merged, and told apart by whether greedy is exact on them.
+//!
+//! **Greedy on laminar groups.** If any two groups are disjoint or nested (per socket, per board: what
+//! device plugins report), then adding nodes one at a time by largest gain gives the largest value for every number of
+//! nodes. For let x gain most and O be an optimal set without x; let T be the smallest group around x that O hits
+//! (everything, if none) and y a node of O in T. Put x in the place of y: groups from T outwards stay hit, x brings
+//! its weight and all groups inside T around it, y takes away at most the same, and x gains at least as much as
+//! y. So some optimum contains x; contract it and repeat.
+
+use smallvec::SmallVec;
+
+use crate::hint::{Threshold, WideGroup};
+use crate::node_set::{NodeId, NodeSet};
+
+/// No sum of a gauge exceeds this, so plain arithmetic on a few of them cannot overflow.
+const LARGEST_TOTAL: u128 = 1 << 57;
+
+/// "The nodes of the mask have enough together", ready for searching.
+#[derive(Clone)]
+pub(super) struct Gauge {
+    /// What must be reached.
+    pub(super) need: u64,
+    /// By node id.
+    weights: [u64; 64],
+    groups: SmallVec<[WideGroup; 2]>,
+    laminar: bool,
+}
+
+/// A gauge, and whether its amounts had to be rounded.
+pub(super) struct Made {
+    pub(super) gauge: Gauge,
+    pub(super) rounded: bool,
+}
+
+impl Gauge {
+    /// `None` if every mask of the universe meets the threshold.
+    pub(super) fn new(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
+        let need = threshold.need;
+        if need == 0 {
+            return None;
+        }
+        let mut gauge = Self {
+            need,
+            weights: [0; 64],
+            groups: SmallVec::new(),
+            laminar: true,
+        };
+        for node in universe {
+            gauge.weights[node.index()] = threshold.weight(node);
+        }
+        gauge.take_groups(&threshold.groups, universe);
+        for node in universe {
+            let weight = &mut gauge.weights[node.index()];
+            *weight = (*weight).min(need);
+        }
+        let rounded = gauge.round();
+        Some(Made { gauge, rounded })
+    }
+
+    /// A gauge without groups. `weights` must not exceed `need`, nor that 2^50.
+    pub(super) fn plain(need: u64, weights: [u64; 64]) -> Self {
+        Self {
+            need,
+            weights,
+            groups: SmallVec::new(),
+            laminar: true,
+        }
+    }
+
+    fn take_groups(&mut self, groups: &[WideGroup], universe: NodeSet) {
+        for group in groups {
+            let nodes = group.nodes & universe;
+            let mut members = nodes.iter();
+            match (members.next(), members.next()) {
+                (None, _) => {}
+                (Some(only), None) => {
+                    let weight = &mut self.weights[only.index()];
+                    *weight = weight.saturating_add(group.count);
+                }
+                (Some(_), Some(_)) => match self.groups.iter_mut().find(|old| old.nodes == nodes) {
+                    Some(old) => old.count = old.count.saturating_add(group.count),
+                    None => self.groups.push(WideGroup {
+                        nodes,
+                        count: group.count,
+                    }),
+                },
+            }
+        }
+        for group in &mut self.groups {
+            group.count = group.count.min(self.need);
+        }
+        let disjoint_or_nested = |a: NodeSet, b: NodeSet| {
+            let both = a & b;
+            both.is_empty() || both == a || both == b
+        };
+        self.laminar = self.groups.iter().enumerate().all(|(index, a)| {
+            let later = &self.groups[index + 1..];
+            later.iter().all(|b| disjoint_or_nested(a.nodes, b.nodes))
+        });
+    }
+
+    /// Scales amounts down if their sum is beyond any real machine's.
+    fn round(&mut self) -> bool {
+        let weights = self.weights.iter().map(|&weight| u128::from(weight));
+        let groups = self.groups.iter().map(|group| u128::from(group.count));
+        let total: u128 = weights.chain(groups).sum();
+        let mut shift = 0;
+        while total >> shift > LARGEST_TOTAL {
+            shift += 1;
+        }
+        if shift == 0 {
+            return false;
+        }
+        self.weights.iter_mut().for_each(|weight| *weight >>= shift);
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.count >>= shift);
+        let up = u64::from(self.need.trailing_zeros() < shift);
+        self.need = ((self.need >> shift) + up).min(self.value(NodeSet::FULL));
+        true
+    }
+
+    pub(super) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Whether greedy by gain is exact.
+    pub(super) fn is_laminar(&self) -> bool {
+        self.laminar
+    }
+
+    pub(super) fn groups(&self) -> &[WideGroup] {
+        &self.groups
+    }
+
+    /// What a node adds by itself, groups left out.
+    pub(super) fn weight(&self, node: NodeId) -> u64 {
+        self.weights[node.index()]
+    }
+
+    /// Whether a node adds nothing to any mask.
+    pub(super) fn ignores(&self, node: NodeId) -> bool {
+        self.weight(node) == 0 && !self.groups.iter().any(|group| group.nodes.contains(node))
+    }
+
+    /// Whether two nodes can be swapped in any mask without changing its value.
+    pub(super) fn is_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+        let same_groups = |group: &WideGroup| group.nodes.contains(x) == group.nodes.contains(y);
+        self.weight(x) == self.weight(y) && self.groups.iter().all(same_groups)
+    }
+
+    /// What the nodes of `set` add up to.
+    pub(super) fn value(&self, set: NodeSet) -> u64 {
+        let nodes: u64 = set.iter().map(|node| self.weight(node)).sum();
+        let hit = self
+            .groups
+            .iter()
+            .filter(|group| group.nodes.intersects(set));
+        hit.fold(nodes, |sum, group| sum + group.count)
+    }
+
+    pub(super) fn is_met(&self, set: NodeSet) -> bool {
+        self.value(set) >= self.need
+    }
+
+    /// What `node` adds to a set that does not contain it.
+    pub(super) fn gain(&self, set: NodeSet, node: NodeId) -> u64 {
+        let new = self
+            .groups
+            .iter()
+            .filter(|group| group.nodes.contains(node) && !group.nodes.intersects(set));
+        new.fold(self.weight(node), |sum, group| sum + group.count)
+    }
+
+    /// What a set that contains `node` loses without it.
+    pub(super) fn loss(&self, set: NodeSet, node: NodeId) -> u64 {
+        let alone = NodeSet::single(node);
+        let lost = self
+            .groups
+            .iter()
+            .filter(|group| group.nodes & set == alone);
+        lost.fold(self.weight(node), |sum, group| sum + group.count)
+    }
+
+    /// The largest value of `set` and `places` more nodes out of `open`, as far as the need; an upper bound of it if
+    /// groups overlap.
+    pub(super) fn best_value(&self, set: NodeSet, open: NodeSet, places: usize) -> u64 {
+        let mut value = self.value(set);
+        if !self.laminar || !self.has_groups() {
+            let mut gains = self.gains(set, open);
+            gains.sort_unstable_by(|a, b| b.cmp(a));
+            return value
+                + gains
+                    .iter()
+                    .take(places)
+                    .map(|&(gain, _)| gain)
+                    .sum::<u64>();
+        }
+        let (mut set, mut open) = (set, open);
+        for _ in 0..places {
+            if value >= self.need {
+                break;
+            }
+            let Some(node) = self.best_gain(set, open) else {
+                break;
+            };
+            value += self.gain(set, node);
+            set.insert(node);
+            open.remove(node);
+        }
+        value
+    }
+
+    /// Fewest nodes of `open` that must join `set` to meet the need: exactly these if laminar, else no set of fewer
+    /// nodes is enough. `None` if all of them are not.
+    pub(super) fn fewest_to_add(&self, set: NodeSet, open: NodeSet) -> Option<NodeSet> {
+        let mut value = self.value(set);
+        let mut added = NodeSet::EMPTY;
+        if self.laminar && self.has_groups() {
+            while value < self.need {
+                let node = self.best_gain(set | added, open - added)?;
+                value += self.gain(set | added, node);
+                added.insert(node);
+            }
+            return Some(added);
+        }
+        if value >= self.need {
+            return Some(added);
+        }
+        let mut gains = self.gains(set, open);
+        gains.sort_unstable_by(|a, b| b.cmp(a));
+        for (gain, node) in gains {
+            value += gain;
+            added.insert(node);
+            if value >= self.need {
+                return Some(added);
+            }
+        }
+        None
+    }
+
+    /// The node of `open` that adds most to `set`; `None` if none adds anything.
+    pub(super) fn best_gain(&self, set: NodeSet, open: NodeSet) -> Option<NodeId> {
+        let gains = open.iter().map(|node| (self.gain(set, node), node));
+        let best = gains.max_by_key(|&(gain, _)| gain);
+        best.filter(|&(gain, _)| gain > 0).map(|(_, node)| node)
+    }
+
+    fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
+        let nodes = open.iter();
+        match self.has_groups() {
+            true => nodes.map(|node| (self.gain(set, node), node)).collect(),
+            false => nodes.map(|node| (self.weight(node), node)).collect(),
+        }
+    }
+}

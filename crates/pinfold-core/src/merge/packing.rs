@@ -1,0 +1,483 @@
+//! [`Bins`]: who can do without which nodes?
+//!
+//! Choose one part per resource and let W be the nodes that all their universes share. A non-empty S inside W is the
+//! AND of one mask per part **iff the nodes of W outside S can be handed out to the parts so that each part's
+//! universe without its share is still a member**: the AND of those members is S; and given any members with AND S,
+//! each node outside S is missing from one of them, and as parts are up-closed, that part's universe without
+//! just its share is a member too. So "is S reachable?" is a packing question: parts are bins, their surplus is the
+//! room in them. Nodes of a universe outside W are never given away; they always help.
+//!
+//! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
+
+use smallvec::SmallVec;
+
+use super::budget::Budget;
+use super::gauge::Gauge;
+use super::scene::{PartId, Scene};
+use super::width::share;
+use crate::node_set::{NodeId, NodeSet};
+
+/// The parts that can do without some nodes of W.
+pub(super) struct Bins<'s> {
+    /// W: the nodes that all parts share.
+    pub(super) within: NodeSet,
+    bins: SmallVec<[Bin<'s>; 8]>,
+    /// Nodes that some bin gives away at no cost: they never matter.
+    free: NodeSet,
+    /// Nodes that no bin can give away.
+    stuck: NodeSet,
+    /// Masks of single bins with few nodes: all of W outside one of them can be dropped.
+    pub(super) known: SmallVec<[NodeSet; 8]>,
+}
+
+struct Bin<'s> {
+    part: PartId,
+    universe: NodeSet,
+    /// What it can give away, each node by itself.
+    gives: NodeSet,
+    gauges: &'s [Gauge],
+    /// Where its surpluses stand in a [`Load`].
+    first: usize,
+    /// For each gauge without groups: the nodes it can give away, heaviest first.
+    heaviest: SmallVec<[SmallVec<[NodeId; 64]>; 2]>,
+}
+
+/// What the bins have been given so far.
+#[derive(Clone)]
+struct Load {
+    dropped: SmallVec<[NodeSet; 8]>,
+    /// What is above the need, by bin and gauge.
+    surplus: SmallVec<[u64; 12]>,
+}
+
+/// What to drop: all of `must` and at least `count` of `optional`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Task {
+    must: NodeSet,
+    optional: NodeSet,
+    count: usize,
+}
+
+/// More failures than this are not remembered for one question.
+const MOST_FAILURES: usize = 64;
+/// Room for rounding in the bound by shares.
+const TOLERANCE: f64 = 1e-6;
+
+impl<'s> Bins<'s> {
+    pub(super) fn new(scene: &'s Scene<'_>, within: NodeSet, parts: &[PartId]) -> Self {
+        let mut all = Self {
+            within,
+            bins: SmallVec::new(),
+            free: NodeSet::EMPTY,
+            stuck: within,
+            known: SmallVec::new(),
+        };
+        let mut first = 0;
+        for &id in parts {
+            let part = scene.part(id);
+            let gauges = scene.gauges(part);
+            let fits = |node: &NodeId| {
+                let whole = part.universe;
+                gauges
+                    .iter()
+                    .all(|gauge| gauge.value(whole) - gauge.loss(whole, *node) >= gauge.need)
+            };
+            let gives: NodeSet = (within - part.forced).iter().filter(fits).collect();
+            if gives.is_empty() {
+                continue;
+            }
+            let costs_nothing = |node: &NodeId| gauges.iter().all(|gauge| gauge.ignores(*node));
+            let free: NodeSet = gives.iter().filter(costs_nothing).collect();
+            all.free = all.free | free;
+            all.stuck = all.stuck - gives;
+            all.known.push(part.narrow.mask);
+            all.bins.push(Bin {
+                part: id,
+                universe: part.universe,
+                gives,
+                gauges,
+                first,
+                heaviest: gauges
+                    .iter()
+                    .map(|gauge| heaviest_first(gauge, gives))
+                    .collect(),
+            });
+            first += gauges.len();
+        }
+        all
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bins.is_empty()
+    }
+
+    /// Whether no bin tells two nodes of W apart.
+    pub(super) fn are_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+        self.bins.iter().all(|bin| {
+            bin.gives.contains(x) == bin.gives.contains(y)
+                && bin.gauges.iter().all(|gauge| gauge.is_blind_to(x, y))
+        })
+    }
+
+    /// Whether all of `must` and at least `count` of `optional` can be dropped: such a set of nodes, or `None` if there is
+    /// none or the budget ran dry.
+    pub(super) fn can_drop(
+        &self,
+        must: NodeSet,
+        optional: NodeSet,
+        count: usize,
+        budget: &mut Budget,
+    ) -> Option<NodeSet> {
+        let at_no_cost = (must | optional) & self.free;
+        let optional = optional - self.stuck;
+        let task = Task {
+            must: must - self.free,
+            optional: optional - self.free,
+            count: count.saturating_sub((optional & self.free).len()),
+        };
+        if must.intersects(self.stuck) || task.optional.len() < task.count {
+            return None;
+        }
+        if task.must.is_empty() && task.count == 0 {
+            return Some(at_no_cost);
+        }
+        let mut packing = Packing {
+            bins: &self.bins,
+            failed: Vec::new(),
+            budget,
+        };
+        let dropped = packing.solve(&Load::none(&self.bins), task)?;
+        Some(dropped | at_no_cost)
+    }
+}
+
+fn heaviest_first(gauge: &Gauge, nodes: NodeSet) -> SmallVec<[NodeId; 64]> {
+    let mut sorted: SmallVec<[NodeId; 64]> = SmallVec::new();
+    if !gauge.has_groups() {
+        sorted.extend(nodes);
+        sorted.sort_by_key(|&node| std::cmp::Reverse(gauge.weight(node)));
+    }
+    sorted
+}
+
+impl Load {
+    fn none(bins: &[Bin<'_>]) -> Self {
+        let gauges = bins
+            .iter()
+            .flat_map(|bin| bin.gauges.iter().map(move |gauge| (bin, gauge)));
+        Self {
+            dropped: SmallVec::from_elem(NodeSet::EMPTY, bins.len()),
+            surplus: gauges
+                .map(|(bin, gauge)| gauge.value(bin.universe) - gauge.need)
+                .collect(),
+        }
+    }
+
+    fn surplus<'l>(&'l self, bin: &Bin<'_>) -> &'l [u64] {
+        &self.surplus[bin.first..][..bin.gauges.len()]
+    }
+
+    /// Whether bin `index` can give away one more node.
+    fn fits(&self, bins: &[Bin<'_>], index: usize, node: NodeId) -> bool {
+        let bin = &bins[index];
+        let kept = bin.universe - self.dropped[index];
+        let mut costs = bin.gauges.iter().zip(self.surplus(bin));
+        bin.gives.contains(node) && costs.all(|(gauge, &room)| gauge.loss(kept, node) <= room)
+    }
+
+    /// Gives `node`, which fits, to bin `index`.
+    fn drop(&mut self, bins: &[Bin<'_>], index: usize, node: NodeId) {
+        let bin = &bins[index];
+        let kept = bin.universe - self.dropped[index];
+        for (offset, gauge) in bin.gauges.iter().enumerate() {
+            let room = &mut self.surplus[bin.first + offset];
+            *room = room.saturating_sub(gauge.loss(kept, node));
+        }
+        self.dropped[index].insert(node);
+    }
+
+    /// Whether everything that fits on top of `other` fits on top of this.
+    fn is_at_least_as_roomy(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
+        bins.iter().enumerate().all(|(index, bin)| {
+            if bin.gauges.iter().any(Gauge::has_groups) {
+                return self.dropped[index].is_subset(other.dropped[index]);
+            }
+            let rooms = self.surplus(bin).iter().zip(other.surplus(bin));
+            rooms.into_iter().all(|(mine, theirs)| mine >= theirs)
+        })
+    }
+}
+
+impl Bin<'_> {
+    /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional` as it
+    /// can; exactly that with one laminar gauge. `None` if it cannot drop all of `must`.
+    fn alone(&self, dropped: NodeSet, surplus: &[u64], task: Task) -> Option<NodeSet> {
+        if !task.must.is_subset(self.gives) {
+            return None;
+        }
+        let mut out = task.must | task.optional & self.gives;
+        for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
+            if gauge.has_groups() {
+                let mut kept = self.universe - dropped - out;
+                while !gauge.is_met(kept) {
+                    let back = gauge.best_gain(kept, out - task.must)?;
+                    kept.insert(back);
+                    out.remove(back);
+                }
+            } else {
+                let total: u64 = out.iter().map(|node| gauge.weight(node)).sum();
+                let mut excess = total.saturating_sub(room);
+                let mut back = heaviest
+                    .iter()
+                    .filter(|&&node| task.optional.contains(node));
+                while excess > 0 {
+                    let &node = back.next()?;
+                    if out.contains(node) {
+                        out.remove(node);
+                        excess = excess.saturating_sub(gauge.weight(node));
+                    }
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// No more than this many of `nodes` can be dropped on top of its load.
+    fn most(&self, dropped: NodeSet, surplus: &[u64], nodes: NodeSet) -> usize {
+        let nodes = nodes & self.gives;
+        let mut most = nodes.len();
+        for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
+            let back = if gauge.has_groups() {
+                let kept = self.universe - dropped - nodes;
+                gauge
+                    .fewest_to_add(kept, nodes)
+                    .map_or(nodes.len(), NodeSet::len)
+            } else {
+                let total: u64 = nodes.iter().map(|node| gauge.weight(node)).sum();
+                let mut excess = total.saturating_sub(room);
+                let mut back = 0;
+                for &node in heaviest.iter().filter(|&&node| nodes.contains(node)) {
+                    if excess == 0 {
+                        break;
+                    }
+                    excess = excess.saturating_sub(gauge.weight(node));
+                    back += 1;
+                }
+                back
+            };
+            most = most.min(nodes.len() - back);
+        }
+        most
+    }
+
+    /// Whether [`Bin::alone`] is the whole truth.
+    fn is_simple(&self) -> bool {
+        match self.gauges {
+            [] => true,
+            [gauge] => gauge.is_laminar(),
+            _ => false,
+        }
+    }
+
+    /// The share of its room that a node takes, averaged over its gauges; groups left out. The shares of what a bin
+    /// drops add up to at most 1.
+    fn share(&self, surplus: &[u64], node: NodeId) -> f64 {
+        let mut sum = 0.0;
+        for (gauge, &room) in self.gauges.iter().zip(surplus) {
+            let weight = gauge.weight(node);
+            if weight > room {
+                return f64::INFINITY;
+            }
+            sum += share(weight, room);
+        }
+        sum / share(self.gauges.len().max(1) as u64, 1)
+    }
+}
+
+/// One question, being answered.
+struct Packing<'p, 's> {
+    bins: &'p [Bin<'s>],
+    failed: Vec<(Task, Load)>,
+    budget: &'p mut Budget,
+}
+
+/// A node and the smallest share of any bin that it takes.
+type Shares = SmallVec<[(f64, NodeId); 64]>;
+
+impl Packing<'_, '_> {
+    fn solve(&mut self, load: &Load, task: Task) -> Option<NodeSet> {
+        if !self.budget.step() {
+            return None;
+        }
+        if task.must.is_empty() && task.count == 0 {
+            return Some(NodeSet::EMPTY);
+        }
+        if let Some(dropped) = self.one_bin_takes_all(load, task) {
+            return Some(dropped);
+        }
+        if let [bin] = self.bins
+            && bin.is_simple()
+        {
+            return None;
+        }
+        if !self.room_for_so_many(load, task) {
+            return None;
+        }
+        let must = self.shares(load, task.must);
+        let mut optional = self.shares(load, task.optional);
+        if must.iter().any(|&(share, _)| share.is_infinite()) {
+            return None;
+        }
+        optional.retain(|&mut (share, _)| share.is_finite());
+        let task = Task {
+            optional: optional.iter().map(|&(_, node)| node).collect(),
+            ..task
+        };
+        if optional.len() < task.count || !self.room_for_shares(&must, &optional, task.count) {
+            return None;
+        }
+        if let Some(dropped) = self.greedily(load, &must, &optional, task.count) {
+            return Some(dropped);
+        }
+        let known = self.failed.iter().any(|(failed, roomier)| {
+            failed.must == task.must
+                && failed.optional == task.optional
+                && failed.count <= task.count
+                && roomier.is_at_least_as_roomy(load, self.bins)
+        });
+        if known {
+            return None;
+        }
+        let found = self.branch(load, task, optional.last().map(|&(_, node)| node));
+        if found.is_none() && !self.budget.ran_dry() && self.failed.len() < MOST_FAILURES {
+            self.failed.push((task, load.clone()));
+        }
+        found
+    }
+
+    fn one_bin_takes_all(&self, load: &Load, task: Task) -> Option<NodeSet> {
+        let enough = task.must.len() + task.count;
+        self.bins.iter().enumerate().find_map(|(index, bin)| {
+            let dropped = bin.alone(load.dropped[index], load.surplus(bin), task)?;
+            (dropped.len() >= enough).then_some(dropped)
+        })
+    }
+
+    /// Whether the most that each bin could take by itself adds up.
+    fn room_for_so_many(&self, load: &Load, task: Task) -> bool {
+        let room = |nodes: NodeSet| -> usize {
+            let bins = self.bins.iter().enumerate();
+            bins.map(|(index, bin)| bin.most(load.dropped[index], load.surplus(bin), nodes))
+                .sum()
+        };
+        room(task.must | task.optional) >= task.must.len() + task.count
+            && (task.must.is_empty() || room(task.must) >= task.must.len())
+    }
+
+    /// For each node the smallest share it takes, smallest first; infinite if it fits nowhere.
+    fn shares(&self, load: &Load, nodes: NodeSet) -> Shares {
+        let smallest = |node| {
+            let bins = self.bins.iter().enumerate();
+            let fitting = bins.filter(|&(index, _)| load.fits(self.bins, index, node));
+            let shares = fitting.map(|(_, bin)| bin.share(load.surplus(bin), node));
+            (shares.fold(f64::INFINITY, f64::min), node)
+        };
+        let mut shares: Shares = nodes.iter().map(smallest).collect();
+        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+        shares
+    }
+
+    /// Whether the smallest shares add up to no more than there are bins.
+    fn room_for_shares(&self, must: &Shares, optional: &Shares, count: usize) -> bool {
+        let all = must.iter().chain(optional.iter().take(count));
+        let sum: f64 = all.map(|&(share, _)| share).sum();
+        sum <= share(self.bins.len() as u64, 1) + TOLERANCE
+    }
+
+    /// The hardest of what must go first, then the easiest of the rest, each to the bin where it takes least.
+    fn greedily(
+        &self,
+        load: &Load,
+        must: &Shares,
+        optional: &Shares,
+        count: usize,
+    ) -> Option<NodeSet> {
+        let mut load = load.clone();
+        let mut dropped = NodeSet::EMPTY;
+        for &(_, node) in must.iter().rev() {
+            self.drop_somewhere(&mut load, node)?;
+            dropped.insert(node);
+        }
+        let mut left = count;
+        for &(_, node) in optional {
+            if left == 0 {
+                break;
+            }
+            if self.drop_somewhere(&mut load, node).is_some() {
+                dropped.insert(node);
+                left -= 1;
+            }
+        }
+        (left == 0).then_some(dropped)
+    }
+
+    fn drop_somewhere(&self, load: &mut Load, node: NodeId) -> Option<()> {
+        let bins = self.bins.iter().enumerate();
+        let fitting = bins.filter(|&(index, _)| load.fits(self.bins, index, node));
+        let (_, index) = fitting
+            .map(|(index, bin)| (bin.share(load.surplus(bin), node), index))
+            .min_by(|a, b| a.0.total_cmp(&b.0))?;
+        load.drop(self.bins, index, node);
+        Some(())
+    }
+
+    /// Tries every bin for the node that has least choice; with nothing left that must go, for the `heaviest` optional
+    /// one, which may also stay.
+    fn branch(&mut self, load: &Load, task: Task, heaviest: Option<NodeId>) -> Option<NodeSet> {
+        let homes = |node: &NodeId| {
+            let bins = 0..self.bins.len();
+            bins.filter(|&index| load.fits(self.bins, index, *node))
+                .count()
+        };
+        let (node, rest) = match task.must.iter().min_by_key(homes) {
+            Some(node) => {
+                let must = task.must - NodeSet::single(node);
+                (node, Task { must, ..task })
+            }
+            None => {
+                let node = heaviest?;
+                let optional = task.optional - NodeSet::single(node);
+                let without = Task { optional, ..task };
+                if optional.len() >= task.count
+                    && let Some(dropped) = self.solve(load, without)
+                {
+                    return Some(dropped);
+                }
+                let count = task.count.checked_sub(1)?;
+                (node, Task { count, ..without })
+            }
+        };
+        for index in 0..self.bins.len() {
+            if self.budget.ran_dry() {
+                return None;
+            }
+            if !load.fits(self.bins, index, node) || self.has_earlier_twin(load, index) {
+                continue;
+            }
+            let mut more = load.clone();
+            more.drop(self.bins, index, node);
+            if let Some(dropped) = self.solve(&more, rest) {
+                return Some(dropped | NodeSet::single(node));
+            }
+        }
+        None
+    }
+
+    /// Whether an earlier bin is the same part in the same state.
+    fn has_earlier_twin(&self, load: &Load, index: usize) -> bool {
+        (0..index).any(|earlier| {
+            self.bins[earlier].part == self.bins[index].part
+                && load.dropped[earlier] == load.dropped[index]
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! What each resource says, with the kubelet's ways of saying nothing told apart.
+//!
+//! Mirrors `filterProvidersHints`: a provider without any resource and a resource without a list do not
+//! care; a resource with an empty list cannot be had.
+
+use smallvec::SmallVec;
+
+use super::facts::{ResourceFacts, Wish};
+use crate::hint::{Family, Hint, ProviderHints, ResourceHints};
+
+/// One resource of the product.
+pub(super) struct Resource<'a> {
+    provider: usize,
+    row: Option<usize>,
+    pub(super) hints: Hints<'a>,
+}
+
+/// The hints of one resource. Lists and families here have at least one hint.
+#[derive(Clone, Copy)]
+pub(super) enum Hints<'a> {
+    DontCare,
+    Cannot,
+    List(&'a [Hint]),
+    Family(&'a Family),
+}
+
+pub(super) type Resources<'a> = SmallVec<[Resource<'a>; 8]>;
+
+/// All resources in the order of their providers.
+pub(super) fn of(providers: &[ProviderHints]) -> Resources<'_> {
+    let mut resources = Resources::new();
+    for (provider, hints) in providers.iter().enumerate() {
+        if hints.rows.is_empty() {
+            resources.push(Resource {
+                provider,
+                row: None,
+                hints: Hints::DontCare,
+            });
+        }
+        for (row, (_, hints)) in hints.rows.iter().enumerate() {
+            resources.push(Resource {
+                provider,
+                row: Some(row),
+                hints: Hints::of(hints),
+            });
+        }
+    }
+    resources
+}
+
+impl<'a> Hints<'a> {
+    fn of(hints: &'a ResourceHints) -> Self {
+        match hints {
+            ResourceHints::DontCare => Hints::DontCare,
+            ResourceHints::Cannot => Hints::Cannot,
+            ResourceHints::List(list) if list.is_empty() => Hints::Cannot,
+            ResourceHints::List(list) => Hints::List(list),
+            ResourceHints::Family(family) => {
+                match family.components.iter().all(|part| part.is_empty()) {
+                    true => Hints::Cannot,
+                    false => Hints::Family(family),
+                }
+            }
+        }
+    }
+}
+
+impl Resource<'_> {
+    /// Its row among the facts.
+    pub(super) fn facts(&self, wish: Wish) -> ResourceFacts {
+        ResourceFacts {
+            provider: self.provider,
+            row: self.row,
+            wish,
+        }
+    }
+}

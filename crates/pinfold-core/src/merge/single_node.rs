@@ -1,0 +1,102 @@
+//! The policy single-numa-node: one node that everybody prefers, or nothing.
+//!
+//! Mirrors `singleNumaNodePolicy.Merge`, which keeps only preferred hints that are mask-less or on one node.
+//! Two different one-node masks have nothing in common, so the product comes down to the lowest node that
+//! every resource with masks prefers alone. Distances play no part. A result on all nodes is
+//! reported as no mask at all, also when the machine has only one node.
+
+use super::facts::{MergeFacts, NoPreferred, Rule, WidthRange, Wish};
+use super::resources::{Hints, Resource};
+use crate::hint::Hint;
+use crate::node_set::NodeSet;
+
+pub(super) fn merge(all: NodeSet, resources: &[Resource<'_>]) -> (Hint, MergeFacts) {
+    let mut facts = MergeFacts::new(Rule::NothingLeft);
+    // Nodes that nobody rules out, and nodes that somebody asks for.
+    let mut common = all;
+    let mut asked = NodeSet::EMPTY;
+    let mut anywhere = true;
+    for (index, resource) in resources.iter().enumerate() {
+        let alone = Alone::of(resource.hints, all);
+        facts
+            .resources
+            .push(resource.facts(alone.wish(resource.hints)));
+        if !alone.anywhere && alone.nodes.is_empty() {
+            facts.no_preferred.get_or_insert(match resource.hints {
+                Hints::Cannot => NoPreferred::Cannot { resource: index },
+                _ => NoPreferred::PrefersNothing { resource: index },
+            });
+        }
+        if !alone.anywhere {
+            anywhere = false;
+            common = common & alone.nodes;
+        }
+        asked = asked | alone.nodes;
+    }
+    facts.best_width = usize::from(!asked.is_empty());
+
+    let nodes = common & asked;
+    let merged = match nodes.first() {
+        Some(node) => Hint::on(NodeSet::single(node), true),
+        None => Hint::on(all, anywhere && !all.is_empty()),
+    };
+    if merged.preferred {
+        facts.decided_by = Rule::Preferred;
+        facts.candidates = Some(nodes.len().max(1));
+    } else {
+        facts.no_preferred.get_or_insert(NoPreferred::NoCommonMask);
+    }
+    let mask = merged.mask.filter(|&mask| mask != all);
+    (Hint { mask, ..merged }, facts)
+}
+
+/// What is left of a resource's hints: nodes preferred alone, and whether any node will do.
+struct Alone {
+    nodes: NodeSet,
+    anywhere: bool,
+}
+
+impl Alone {
+    fn of(hints: Hints<'_>, all: NodeSet) -> Self {
+        let mut alone = Self {
+            nodes: NodeSet::EMPTY,
+            anywhere: matches!(hints, Hints::DontCare),
+        };
+        match hints {
+            Hints::DontCare | Hints::Cannot => {}
+            Hints::List(list) => {
+                for hint in list.iter().filter(|hint| hint.preferred) {
+                    match hint.mask {
+                        None => alone.anywhere = true,
+                        Some(mask) if mask.len() == 1 => alone.nodes = alone.nodes | mask & all,
+                        Some(_) => {}
+                    }
+                }
+            }
+            Hints::Family(family) => {
+                for node in all {
+                    let mask = NodeSet::single(node);
+                    if family.preference.holds(mask) && family.contains(mask) {
+                        alone.nodes.insert(node);
+                    }
+                }
+            }
+        }
+        alone
+    }
+
+    fn wish(&self, hints: Hints<'_>) -> Wish {
+        match hints {
+            Hints::DontCare => Wish::DontCare,
+            Hints::Cannot => Wish::Cannot,
+            Hints::List(_) | Hints::Family(_) if self.nodes.is_empty() => match self.anywhere {
+                true => Wish::DontCare,
+                false => Wish::Cannot,
+            },
+            Hints::List(_) | Hints::Family(_) => Wish::Masks {
+                narrowest: WidthRange::exactly(1),
+                preferred_width: Some(1),
+            },
+        }
+    }
+}

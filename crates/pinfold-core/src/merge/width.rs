@@ -1,0 +1,158 @@
+//! How many nodes a part needs at least: the width of its narrowest mask.
+
+use super::budget::{Budget, Budgets, Question};
+use super::cover::{Cover, Goal};
+use super::facts::{MergeFacts, WidthRange};
+use super::gauge::Gauge;
+use super::scene::Scene;
+use crate::node_set::{NodeId, NodeSet};
+
+/// A mask of a part with few nodes, and the width that no mask is below. They agree for a part with one laminar
+/// gauge, and nearly always else.
+pub(super) struct Narrow {
+    pub(super) mask: NodeSet,
+    pub(super) at_least: usize,
+}
+
+impl Narrow {
+    /// What is known without a search.
+    pub(super) fn of(universe: NodeSet, forced: NodeSet, gauges: &[Gauge]) -> Self {
+        let open = universe - forced;
+        let mut at_least = forced.len().max(1);
+        let mut mask = forced;
+        for gauge in gauges {
+            let added = gauge.fewest_to_add(forced, open).unwrap_or(open);
+            at_least = at_least.max(forced.len() + added.len());
+            mask = mask | added;
+        }
+        let exact = match gauges {
+            [] => true,
+            [gauge] => gauge.is_laminar(),
+            _ => false,
+        };
+        if !exact {
+            mask = some_mask(universe, forced, gauges);
+        }
+        if mask.is_empty() {
+            mask = universe.iter().take(1).collect();
+        }
+        Self { mask, at_least }
+    }
+
+    pub(super) fn width(&self) -> WidthRange {
+        WidthRange {
+            at_least: self.at_least,
+            at_most: self.mask.len(),
+        }
+    }
+}
+
+/// A mask of the part with few nodes: added by the largest share of what is missing, then the ones that
+/// turn out needless taken back.
+fn some_mask(universe: NodeSet, forced: NodeSet, gauges: &[Gauge]) -> NodeSet {
+    let mut mask = forced;
+    while let Some(node) = most_useful(mask, universe - mask, gauges) {
+        mask.insert(node);
+    }
+    for node in mask - forced {
+        let mut less = mask;
+        less.remove(node);
+        if gauges.iter().all(|gauge| gauge.is_met(less)) {
+            mask = less;
+        }
+    }
+    mask
+}
+
+/// The node that covers most of what is still missing; `None` if nothing is.
+fn most_useful(mask: NodeSet, open: NodeSet, gauges: &[Gauge]) -> Option<NodeId> {
+    let mut best: Option<(f64, NodeId)> = None;
+    for node in open {
+        let mut use_of_it = 0.0;
+        let mut missing = false;
+        for gauge in gauges {
+            let short = gauge.need.saturating_sub(gauge.value(mask));
+            if short > 0 {
+                missing = true;
+                use_of_it += share(gauge.gain(mask, node).min(short), gauge.need);
+            }
+        }
+        if !missing {
+            return None;
+        }
+        if best.is_none_or(|(most, _)| use_of_it > most) {
+            best = Some((use_of_it, node));
+        }
+    }
+    best.map(|(_, node)| node)
+}
+
+/// A quotient for heuristics, never for a decision.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "an order of magnitude is enough"
+)]
+pub(super) fn share(amount: u64, whole: u64) -> f64 {
+    amount as f64 / whole.max(1) as f64
+}
+
+/// Settles the widths of all members that the best width may depend on.
+pub(super) fn settle(scene: &mut Scene<'_>, budgets: &Budgets, facts: &mut MergeFacts) {
+    for index in 0..scene.members.len() {
+        // Whoever is certainly not the neediest need not be settled.
+        let widths = scene.members.iter().filter_map(|member| member.width);
+        let known = widths.map(|width| width.at_least).max().unwrap_or(0);
+        let member = &scene.members[index];
+        let needed = |width: &WidthRange| !width.is_settled() && width.at_most > known;
+        let Some(width) = member.width.filter(needed) else {
+            continue;
+        };
+        let settled = match member.copy_of {
+            Some(original) => scene.members[original].width.unwrap_or(width),
+            None => settle_member(scene, index, width, &mut Budget::new(budgets.width)),
+        };
+        if !settled.is_settled() {
+            facts.given_up.insert(Question::Width);
+        }
+        scene.members[index].width = Some(settled);
+    }
+}
+
+fn settle_member(
+    scene: &mut Scene<'_>,
+    index: usize,
+    known: WidthRange,
+    budget: &mut Budget,
+) -> WidthRange {
+    let mut at_most = known.at_most;
+    let mut at_least = at_most;
+    for id in scene.members[index].open.clone() {
+        let part = scene.part(id);
+        let mut width = part.narrow.width();
+        let mut narrower = None;
+        while !width.is_settled() && width.at_least < at_most {
+            let cover = Cover::new(part.universe, part.forced, width.at_least);
+            let found = cover.and_then(|cover| {
+                let cover = cover.with_gauges(scene.gauges(part));
+                cover.solve(Goal::Any, budget)
+            });
+            match found {
+                Some(mask) => {
+                    width.at_most = width.at_least;
+                    narrower = Some(mask);
+                }
+                None if budget.ran_dry() => break,
+                None => width.at_least += 1,
+            }
+        }
+        at_most = at_most.min(width.at_most);
+        at_least = at_least.min(width.at_least);
+        if let Some(mask) = narrower {
+            scene.part_mut(id).narrow.mask = mask;
+        }
+    }
+    WidthRange {
+        at_least: at_least.min(at_most),
+        at_most,
+    }
+}
