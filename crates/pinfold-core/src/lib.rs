@@ -28,4 +28,5 @@ pub mod node_topology;
 pub mod pod;
 pub mod qos;
 pub mod quantity;
+mod quoted;
 pub mod volcano;
