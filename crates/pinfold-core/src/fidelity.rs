@@ -32,6 +32,26 @@ impl Fidelity {
         self == Fidelity::Exact
     }
 
+    /// A group of CPUs that lies in two larger ones (a cache on two NUMA nodes, a node on two sockets) is
+    /// visited twice and counted twice, so that fewer CPUs are handed out than asked for.
+    #[must_use]
+    pub fn counts_repeated_groups(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Where the original loops forever, or would try more combinations than anyone can wait for, that
+    /// is the answer.
+    #[must_use]
+    pub fn loops_where_the_original_does(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Where the original divides by zero, that is the answer.
+    #[must_use]
+    pub fn crashes_where_the_original_does(self) -> bool {
+        self == Fidelity::Exact
+    }
+
     /// A machine with more NUMA nodes than `max-allowable-numa-nodes` is refused.
     #[must_use]
     pub fn limits_numa_nodes(self) -> bool {
