@@ -22,6 +22,8 @@ pub struct NodeIdOutOfRange {
 }
 
 impl NodeId {
+    /// The lowest id that exists.
+    pub const MIN: NodeId = NodeId(0);
     /// The largest id that exists.
     pub const MAX: NodeId = NodeId(63);
 

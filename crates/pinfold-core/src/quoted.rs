@@ -9,6 +9,7 @@ impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         for letter in self.0.chars() {
+            let code = u32::from(letter);
             match letter {
                 '"' => f.write_str("\\\"")?,
                 '\\' => f.write_str("\\\\")?,
@@ -19,12 +20,10 @@ impl fmt::Display for Quoted<'_> {
                 '\r' => f.write_str("\\r")?,
                 '\t' => f.write_str("\\t")?,
                 '\u{b}' => f.write_str("\\v")?,
-                '\0'..=' ' | '\u{7f}' if letter != ' ' => {
-                    write!(f, "\\x{:02x}", u32::from(letter))?
-                }
+                _ if letter.is_ascii_control() => write!(f, "\\x{code:02x}")?,
                 _ if is_printable(letter) => f.write_char(letter)?,
-                '\0'..='\u{ffff}' => write!(f, "\\u{:04x}", u32::from(letter))?,
-                _ => write!(f, "\\U{:08x}", u32::from(letter))?,
+                '\0'..='\u{ffff}' => write!(f, "\\u{code:04x}")?,
+                _ => write!(f, "\\U{code:08x}")?,
             }
         }
         f.write_char('"')

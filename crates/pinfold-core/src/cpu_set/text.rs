@@ -105,6 +105,20 @@ impl CpuList {
     }
 }
 
+impl From<&CpuSet> for CpuList {
+    fn from(set: &CpuSet) -> Self {
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        for cpu in set {
+            let id = i64::from(cpu.get());
+            match runs.last_mut() {
+                Some(run) if run.1 + 1 == id => run.1 = id,
+                _ => runs.push((id, id)),
+            }
+        }
+        CpuList { runs }
+    }
+}
+
 /// The Linux list format: `0-3,8`.
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
