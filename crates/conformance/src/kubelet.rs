@@ -11,6 +11,7 @@ mod cpu_hints;
 mod cpu_take;
 mod cpuset;
 mod device_hints;
+mod hints;
 mod machines;
 mod memory;
 mod merge;

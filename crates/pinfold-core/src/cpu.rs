@@ -1,1 +1,36 @@
 //! The CPU manager: who gets which CPUs for itself alone.
+//!
+//! ```text
+//! configuration ─► CpuManager ─► StaticCpus ─┬─ hints ────────► where a request could go
+//!                                            ├─ allocate ─────► take_packed or take_distributed
+//!                                            └─ remove, start
+//!                                                   │
+//!                                      CpuState ◄── CpuEdit
+//! ```
+//!
+//! Decisions look at a [`CpuState`] and return [`CpuEdit`]s; whoever keeps the state applies them.
+
+mod accumulator;
+mod combinations;
+mod distributed;
+mod distribution;
+mod error;
+mod hints;
+mod manager;
+mod options;
+mod packed;
+mod pod_level;
+mod start;
+mod state;
+mod static_policy;
+mod take;
+
+pub use distributed::take_distributed;
+pub use error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
+pub use manager::{CpuConfig, CpuManager};
+pub use options::{CpuOptionError, CpuOptions, OptionGates};
+pub use packed::{Packing, take_packed};
+pub use pod_level::PodCpuRefusal;
+pub use state::{Conflict, ContainerCpus, CpuEdit, CpuEdits, CpuState};
+pub use static_policy::{CpuGrant, Reservation, StaticCpus, StaticSettings};
+pub use take::{CpuOrder, TakeError};

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 mod text;
 
-pub use text::CpuSetTextError;
+pub use text::{CpuList, CpuSetTextError};
 
 /// The id of a logical CPU as the kernel numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -128,6 +128,13 @@ impl CpuSet {
     #[must_use]
     pub fn first(&self) -> Option<CpuId> {
         self.iter().next()
+    }
+
+    /// The highest member.
+    #[must_use]
+    pub fn last(&self) -> Option<CpuId> {
+        let word = self.words.last()?;
+        Some(CpuId::at(self.words.len() - 1, word.ilog2() as usize))
     }
 
     /// The members in ascending order.

@@ -32,6 +32,60 @@ impl Fidelity {
         self == Fidelity::Exact
     }
 
+    /// A group of CPUs that lies in two larger ones (a cache on two NUMA nodes, a node on two sockets) is
+    /// visited twice and counted twice, so that fewer CPUs are handed out than asked for.
+    #[must_use]
+    pub fn counts_repeated_groups(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Where the original loops forever, or would try more combinations than anyone can wait for, that
+    /// is the answer.
+    #[must_use]
+    pub fn loops_where_the_original_does(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Where the original divides by zero, that is the answer.
+    #[must_use]
+    pub fn crashes_where_the_original_does(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// CPUs that init containers left are handed out again whoever holds them by now, and count twice if
+    /// they went back to the shared pool.
+    #[must_use]
+    pub fn trusts_reusable_cpus(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// `full-pcpus-only` looks at numbers only: where a reserved CPU or an older pod splits a core, single
+    /// threads of it are handed out.
+    #[must_use]
+    pub fn hands_out_split_cores(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// `full-pcpus-only` asks for free cores even for a container that already has its CPUs, so that it
+    /// is refused after a restart of a full machine.
+    #[must_use]
+    pub fn checks_cores_before_own_cpus(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// A CPU that the machine does not have counts as one of NUMA node 0.
+    #[must_use]
+    pub fn puts_unknown_cpus_on_node_0(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// The CPUs of a pod with pod-level resources are chosen anew after a restart, and stay taken when
+    /// dividing them among its containers fails.
+    #[must_use]
+    pub fn forgets_pod_sets(self) -> bool {
+        self == Fidelity::Exact
+    }
+
     /// A machine with more NUMA nodes than `max-allowable-numa-nodes` is refused.
     #[must_use]
     pub fn limits_numa_nodes(self) -> bool {

@@ -31,4 +31,5 @@ pub mod pod;
 pub mod policy;
 pub mod qos;
 pub mod quantity;
+mod quoted;
 pub mod volcano;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::node_set::{NodeId, NodeSet};
 
+pub(crate) mod cpu_levels;
 pub mod cpus;
 
 /// An immutable description of one machine. Made by [`Machine::new`], which checks it.

@@ -22,6 +22,8 @@ pub struct NodeIdOutOfRange {
 }
 
 impl NodeId {
+    /// The lowest id that exists.
+    pub const MIN: NodeId = NodeId(0);
     /// The largest id that exists.
     pub const MAX: NodeId = NodeId(63);
 
@@ -167,11 +169,13 @@ impl NodeSet {
     /// There are 2^n - 1 of them: for lists that people or vectors ask for, never for a decision.
     #[must_use]
     pub fn subsets_by_width(self) -> SubsetsByWidth {
-        SubsetsByWidth {
-            members: self.iter().collect(),
-            chosen: Vec::new(),
-            width: 0,
-        }
+        SubsetsByWidth::of(self.iter().collect())
+    }
+
+    /// The set as the kubelet prints a mask: binary digits, node 0 last.
+    #[must_use]
+    pub fn binary(self) -> Binary {
+        Binary(self)
     }
 }
 
@@ -224,6 +228,20 @@ impl fmt::Display for NodeSet {
 impl fmt::Debug for NodeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{self}}}")
+    }
+}
+
+/// Prints a set as binary digits. See [`NodeSet::binary`].
+#[derive(Clone, Copy, Debug)]
+pub struct Binary(NodeSet);
+
+/// An even number of digits, except that a lone bit at an even place gets no leading zero.
+impl fmt::Display for Binary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0.bits();
+        let digits = 64 - bits.saturating_sub(1).leading_zeros() as usize;
+        let width = digits.next_multiple_of(2).max(2);
+        write!(f, "{bits:0width$b}")
     }
 }
 
@@ -286,6 +304,16 @@ pub struct SubsetsByWidth {
 }
 
 impl SubsetsByWidth {
+    /// The subsets of a list whose own order decides inside one width.
+    #[must_use]
+    pub fn of(members: Vec<NodeId>) -> Self {
+        Self {
+            members,
+            chosen: Vec::new(),
+            width: 0,
+        }
+    }
+
     /// Steps to the next combination of the same width, if there is one.
     fn advance(&mut self) -> bool {
         let n = self.members.len();

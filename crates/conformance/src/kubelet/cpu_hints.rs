@@ -1,9 +1,141 @@
-//! Replays the family `cpu_hints`.
+//! Replays the family `cpu_hints`: the static CPU policy's hints, and one allocation after them.
 
-use super::Machines;
-use crate::case::{Case, Outcome};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pinfold_core::cpu::{
+    ContainerCpus, CpuOptions, CpuPolicyError, CpuState, OptionGates, Reservation, StaticCpus,
+    StaticSettings,
+};
+use pinfold_core::cpu_set::{CpuList, CpuSet};
+use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::machine::cpus::CpuTopology;
+use pinfold_core::name::ContainerName;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::pod::Pod;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Machines, hints, pods};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    topology: String,
+    options: BTreeMap<String, String>,
+    topology_policy: String,
+    num_reserved: usize,
+    reserved_cpus: Option<String>,
+    #[serde(default)]
+    default_cpuset: CpuSet,
+    #[serde(default)]
+    assignments: ContainerCpus,
+    #[serde(default)]
+    reusable: CpuSet,
+    #[serde(default)]
+    pod: Value,
+    allocate: Option<Allocate>,
+}
+
+#[derive(Deserialize)]
+struct Allocate {
+    container: ContainerName,
+    affinity: Option<NodeSet>,
+}
 
 pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+    match answer(case, machines) {
+        Ok(found) => check(&case.expect, &found),
+        Err(problem) => Outcome::Failed(problem),
+    }
+}
+
+fn answer(case: &Case, machines: &Machines) -> Result<Value, String> {
+    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let topology = CpuTopology::of(machines.get(&input.topology)?);
+    let policy = match policy(&input, topology)? {
+        Ok(policy) => policy,
+        Err(error) => return Ok(json!({ "policy_error": error.to_string() })),
+    };
+    let pod = pods::read(&input.pod)?;
+    let state = CpuState::restored(
+        input.default_cpuset.clone(),
+        input.assignments.clone(),
+        BTreeMap::new(),
+    );
+    let mut container_hints = Map::new();
+    for container in pod.all_containers() {
+        let found = policy.container_hints(&state, &input.reusable, &pod, container);
+        container_hints.insert(container.name.to_string(), hints::to_json(&found));
+    }
+    let pod_hints = policy.pod_hints(&state, &input.reusable, &pod);
+    Ok(json!({
+        "reserved": policy.reserved(),
+        "reserved_physical": policy.reserved_physical(),
+        "container_hints": container_hints,
+        "pod_hints": hints::to_json(&pod_hints),
+        "allocate": allocate(&input, &policy, state, &pod)?,
+    }))
+}
+
+fn policy(
+    input: &Input,
+    topology: CpuTopology,
+) -> Result<Result<StaticCpus, CpuPolicyError>, String> {
+    let gates = OptionGates {
+        alpha: true,
+        beta: true,
+    };
+    let options = match CpuOptions::parse(&input.options, gates) {
+        Ok(options) => options,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let reserved_cpus = input.reserved_cpus.as_deref().unwrap_or_default();
+    let settings = StaticSettings {
+        options,
+        reservation: Reservation {
+            count: input.num_reserved,
+            cpus: CpuList::parse(reserved_cpus).map_err(|error| error.to_string())?,
+        },
+        topology_policy: &input.topology_policy,
+        pod_level: PodLevel::Ignored,
+        fidelity: Fidelity::Exact,
+    };
+    Ok(StaticCpus::new(Arc::new(topology), settings))
+}
+
+fn allocate(
+    input: &Input,
+    policy: &StaticCpus,
+    mut state: CpuState,
+    pod: &Pod,
+) -> Result<Value, String> {
+    let Some(Allocate {
+        container,
+        affinity,
+    }) = &input.allocate
+    else {
+        return Ok(Value::Null);
+    };
+    let container = pod
+        .container(container)
+        .ok_or("the pod has no such container")?;
+    let mut reusable = input.reusable.clone();
+    let error = match policy.allocate(&state, &reusable, *affinity, pod, container) {
+        Ok(grant) => {
+            for edit in &grant.edits {
+                state.apply(edit).map_err(|conflict| conflict.to_string())?;
+            }
+            reusable = grant.reusable.unwrap_or(reusable);
+            Value::Null
+        }
+        Err(error) => json!(error.to_string()),
+    };
+    Ok(json!({
+        "cpus": state.container(&pod.uid, &container.name),
+        "default_cpuset": state.shared(),
+        "reusable": reusable,
+        "error": error,
+    }))
 }

@@ -1,9 +1,102 @@
-//! Replays the family `cpu_take`.
+//! Replays the family `cpu_take`: single calls of the packed and the distributed algorithm.
+//!
+//! Where the real code never returns there is nothing to compare. There, and wherever else it returns,
+//! sound fidelity must keep its promise: the CPUs asked for, out of those available.
+
+use pinfold_core::cpu::{CpuOrder, Packing, TakeError, take_distributed, take_packed};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::machine::cpus::CpuTopology;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    topology: String,
+    algorithm: Algorithm,
+    available: CpuSet,
+    num_cpus: usize,
+    sorting: CpuOrder,
+    #[serde(default)]
+    prefer_align_by_uncore: bool,
+    #[serde(default)]
+    cpu_group_size: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Algorithm {
+    Packed,
+    Distributed,
+}
 
 pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+    compare(case, machines).unwrap_or_else(Outcome::Failed)
+}
+
+fn compare(case: &Case, machines: &Machines) -> Result<Outcome, String> {
+    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let topology = CpuTopology::of(machines.get(&input.topology)?);
+    let there = &input.available & topology.all();
+    check_promise(
+        &there,
+        input.num_cpus,
+        &take(&input, &topology, Fidelity::Sound),
+    )?;
+    let exact = take(&input, &topology, Fidelity::Exact);
+    if case.expect["hang"] == json!(true) {
+        return match exact {
+            Err(TakeError::NeverReturns) => Ok(Outcome::SetAside("the real code never returns")),
+            other => Err(format!(
+                "expected a call that never returns, found {other:?}"
+            )),
+        };
+    }
+    let (cpus, error) = match exact {
+        Ok(cpus) => (json!(cpus), Value::Null),
+        Err(error) => (Value::Null, json!(error.to_string())),
+    };
+    Ok(check(
+        &case.expect,
+        &json!({ "cpus": cpus, "error": error }),
+    ))
+}
+
+fn take(input: &Input, topology: &CpuTopology, fidelity: Fidelity) -> Result<CpuSet, TakeError> {
+    let (available, count) = (&input.available, input.num_cpus);
+    match input.algorithm {
+        Algorithm::Packed => {
+            let packing = Packing {
+                order: input.sorting,
+                align_by_cache: input.prefer_align_by_uncore,
+            };
+            take_packed(topology, available, count, packing, fidelity)
+        }
+        Algorithm::Distributed => {
+            let group = input.cpu_group_size;
+            take_distributed(topology, available, count, group, input.sorting, fidelity)
+        }
+    }
+}
+
+fn check_promise(
+    there: &CpuSet,
+    count: usize,
+    sound: &Result<CpuSet, TakeError>,
+) -> Result<(), String> {
+    match sound {
+        Ok(cpus) if cpus.len() != count => {
+            Err(format!("sound fidelity took {} CPUs: {cpus}", cpus.len()))
+        }
+        Ok(cpus) if !cpus.is_subset(there) => Err(format!(
+            "sound fidelity took CPUs that are not available: {cpus}"
+        )),
+        Err(error) if count <= there.len() => {
+            Err(format!("sound fidelity refused what is there: {error}"))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,16 +1,21 @@
 //! Reading CPU sets, with the kubelet's rules and error texts.
 
+use std::fmt;
+
 use super::{CpuId, CpuSet};
-use crate::go_text::{self, GoTextError};
+use crate::quoted::Quoted;
 
 /// Text that is not a CPU set. The message is the one the kubelet would print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuSetTextError {
-    /// Not a decimal number, or one that no integer can hold.
-    #[error(transparent)]
-    Number(#[from] GoTextError),
+    /// Not a decimal number.
+    #[error("strconv.Atoi: parsing {}: invalid syntax", Quoted(.0))]
+    NotANumber(String),
+    /// A number too large even for a 64-bit integer.
+    #[error("strconv.Atoi: parsing {}: value out of range", Quoted(.0))]
+    TooLarge(String),
     /// The end lies before the start.
-    #[error("invalid range {text} ({start} > {end})", text = go_text::quoted(text))]
+    #[error("invalid range {} ({start} > {end})", Quoted(text))]
     Backwards {
         /// The range as written.
         text: String,
@@ -24,25 +29,31 @@ pub enum CpuSetTextError {
     NoSuchCpu(i64),
 }
 
-impl CpuSet {
+/// CPU ids as a text lists them, whether or not a machine can have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuList {
+    /// First and last id of each run, ascending, with a gap between any two runs.
+    runs: Vec<(i64, i64)>,
+}
+
+impl CpuList {
     /// Reads the Linux list format as the kubelet's `cpuset.Parse` does: the empty text is the empty
     /// set, blanks are not skipped, a leading `+` is a number's sign, overlapping ranges unite.
     ///
     /// # Errors
-    /// With the kubelet's own text, or [`CpuSetTextError::NoSuchCpu`] for ids from 4096 on, which the
-    /// kubelet would store and no machine has.
-    pub fn parse(text: &str) -> Result<CpuSet, CpuSetTextError> {
-        let mut set = CpuSet::new();
+    /// With the kubelet's own text.
+    pub fn parse(text: &str) -> Result<CpuList, CpuSetTextError> {
+        let mut runs = Vec::new();
         if text.is_empty() {
-            return Ok(set);
+            return Ok(CpuList { runs });
         }
         for range in text.split(',') {
             let (start, end) = match range.split_once('-') {
                 None => {
-                    let only = go_text::integer(range)?;
+                    let only = number(range)?;
                     (only, only)
                 }
-                Some((start, end)) => (go_text::integer(start)?, go_text::integer(end)?),
+                Some((start, end)) => (number(start)?, number(end)?),
             };
             if start > end {
                 return Err(CpuSetTextError::Backwards {
@@ -51,7 +62,41 @@ impl CpuSet {
                     end,
                 });
             }
-            for id in start..=end.min(i64::from(CpuId::LIMIT)) {
+            runs.push((start, end));
+        }
+        runs.sort_unstable();
+        runs.dedup_by(|next, run| {
+            let touches = next.0 <= run.1.saturating_add(1);
+            if touches {
+                run.1 = run.1.max(next.1);
+            }
+            touches
+        });
+        Ok(CpuList { runs })
+    }
+
+    /// How many ids are listed.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        let sizes = self.runs.iter().map(|run| run.1.abs_diff(run.0));
+        sizes.fold(0, |sum, size| sum.saturating_add(size).saturating_add(1))
+    }
+
+    /// Whether no id is listed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The same ids as a set.
+    ///
+    /// # Errors
+    /// [`CpuSetTextError::NoSuchCpu`] with the first id that no machine can have.
+    pub fn to_set(&self) -> Result<CpuSet, CpuSetTextError> {
+        let mut set = CpuSet::new();
+        for &(start, end) in &self.runs {
+            // The first id past the limit ends the loop, however long the run is.
+            for id in start..=end {
                 let cpu = u32::try_from(id).ok().and_then(CpuId::new);
                 set.insert(cpu.ok_or(CpuSetTextError::NoSuchCpu(id))?);
             }
@@ -60,10 +105,79 @@ impl CpuSet {
     }
 }
 
+impl From<&CpuSet> for CpuList {
+    fn from(set: &CpuSet) -> Self {
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        for cpu in set {
+            let id = i64::from(cpu.get());
+            match runs.last_mut() {
+                Some(run) if run.1 + 1 == id => run.1 = id,
+                _ => runs.push((id, id)),
+            }
+        }
+        CpuList { runs }
+    }
+}
+
+/// The Linux list format: `0-3,8`.
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (start, end) in &self.runs {
+            match start == end {
+                true => write!(f, "{separator}{start}")?,
+                false => write!(f, "{separator}{start}-{end}")?,
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl CpuSet {
+    /// Reads the Linux list format; see [`CpuList::parse`] for the rules.
+    ///
+    /// # Errors
+    /// With the kubelet's own text, or [`CpuSetTextError::NoSuchCpu`] for ids from 4096 on, which the
+    /// kubelet would store and no machine has.
+    pub fn parse(text: &str) -> Result<CpuSet, CpuSetTextError> {
+        CpuList::parse(text)?.to_set()
+    }
+}
+
+/// Go's `strconv.Atoi`: an optional sign, then decimal digits only.
+fn number(text: &str) -> Result<i64, CpuSetTextError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(CpuSetTextError::NotANumber(text.to_owned()));
+    }
+    text.parse()
+        .map_err(|_| CpuSetTextError::TooLarge(text.to_owned()))
+}
+
 impl std::str::FromStr for CpuSet {
     type Err = CpuSetTextError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         CpuSet::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_may_name_cpus_that_no_machine_has() {
+        let list = CpuList::parse("4095-9223372036854775807").unwrap();
+        assert_eq!(list.len(), (1 << 63) - 4095);
+        assert_eq!(list.to_set(), Err(CpuSetTextError::NoSuchCpu(4096)));
+    }
+
+    #[test]
+    fn runs_that_touch_are_written_as_one() {
+        let list = CpuList::parse("9,4-6,7-8,1,5").unwrap();
+        assert_eq!(list.to_string(), "1,4-9");
+        assert_eq!(list.len(), 7);
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::machine::Machine;
+use crate::machine::cpu_levels::CpuLevels;
 use crate::node_set::{NodeId, NodeSet};
 
 /// Where one CPU sits.
@@ -40,6 +41,9 @@ pub struct CpuTopology {
     nodes: Vec<CpuGroup<NodeId>>,
     caches: Vec<CpuGroup<u32>>,
     cores: Vec<CpuGroup<u32>>,
+    levels: CpuLevels,
+    /// Entry k: how many CPUs the k + 1 largest NUMA nodes have together.
+    largest_nodes: Vec<usize>,
     node_ids: NodeSet,
     num_cpus: usize,
     num_cores: usize,
@@ -76,14 +80,19 @@ impl CpuTopology {
             places: &places,
             all: machine.online(),
         };
+        let sockets = groups.by(|place| place.socket);
         let nodes = groups.by(|place| place.node);
+        let caches = groups.by(|place| place.l3);
+        let cores = groups.by(|place| place.core);
         Self {
             all: machine.online().clone(),
-            sockets: groups.by(|place| place.socket),
-            caches: groups.by(|place| place.l3),
-            cores: groups.by(|place| place.core),
+            levels: CpuLevels::new(&sockets, &nodes, &caches, &cores),
+            largest_nodes: largest_first(&nodes),
             node_ids: nodes.iter().map(|node| node.id).collect(),
+            sockets,
             nodes,
+            caches,
+            cores,
             num_cpus: machine.parts().num_cpus,
             num_cores,
             num_sockets: machine.parts().num_sockets,
@@ -145,6 +154,19 @@ impl CpuTopology {
         find(&self.cores, &core)
     }
 
+    /// The least number of NUMA nodes that `count` CPUs need on an empty machine; all of them if even
+    /// those are too few.
+    #[must_use]
+    pub fn fewest_nodes(&self, count: usize) -> usize {
+        let short = self.largest_nodes.iter().take_while(|&&sum| sum < count);
+        (short.count() + 1).min(self.nodes.len())
+    }
+
+    /// Which group lies in which.
+    pub(crate) fn levels(&self) -> &CpuLevels {
+        &self.levels
+    }
+
     /// How many CPUs the machine says it has.
     #[must_use]
     pub fn num_cpus(&self) -> usize {
@@ -199,6 +221,17 @@ fn find<Id: Ord>(groups: &[CpuGroup<Id>], id: &Id) -> CpuSet {
         Ok(at) => groups[at].cpus.clone(),
         Err(_) => CpuSet::new(),
     }
+}
+
+fn largest_first(nodes: &[CpuGroup<NodeId>]) -> Vec<usize> {
+    let mut sizes: Vec<usize> = nodes.iter().map(|node| node.cpus.len()).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let mut sum = 0;
+    let running = sizes.into_iter().map(|size| {
+        sum += size;
+        sum
+    });
+    running.collect()
 }
 
 struct Groups<'a> {

@@ -1,0 +1,24 @@
+//! Hints in the form the vectors write them.
+
+use pinfold_core::hint::{ProviderHints, ResourceHints};
+use pinfold_core::name::ResourceName;
+use serde_json::{Map, Value, json};
+
+/// `null` for a manager without an opinion, else resource to list.
+pub(super) fn to_json(hints: &ProviderHints) -> Value {
+    if hints.rows.is_empty() {
+        return Value::Null;
+    }
+    let row =
+        |(resource, hints): &(ResourceName, ResourceHints)| (resource.to_string(), list(hints));
+    Value::Object(hints.rows.iter().map(row).collect::<Map<String, Value>>())
+}
+
+fn list(hints: &ResourceHints) -> Value {
+    match hints {
+        ResourceHints::DontCare => Value::Null,
+        ResourceHints::Cannot => json!([]),
+        ResourceHints::Family(family) => json!(family.list()),
+        ResourceHints::List(list) => json!(list),
+    }
+}

@@ -1,0 +1,289 @@
+//! [`Accumulator`]: CPUs being gathered, largest wholes first. Mirrors `cpuAccumulator`.
+//!
+//! The order inside each kind of group is always the same: fewest available CPUs first, then the lower
+//! id, so that what is already broken is used up first. Groups are visited down one of two ladders:
+//!
+//! ```text
+//! fewer sockets than NUMA nodes:   socket ─► NUMA node ─► core ─► CPU
+//! otherwise:                       NUMA node ─► socket ─► core ─► CPU
+//! ```
+//!
+//! The order of a step is fixed when the step begins; what the step itself takes does not change it.
+
+use smallvec::SmallVec;
+
+use super::take::CpuOrder;
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::fidelity::Fidelity;
+use crate::machine::cpu_levels::CoreChild;
+use crate::machine::cpus::{CpuGroup, CpuTopology};
+
+/// Positions of groups in the order in which they are visited. A group that lies in two parents is
+/// there twice.
+pub(super) type Visits = SmallVec<[usize; 16]>;
+
+/// Cores as (available CPUs, position), in the order in which they are visited.
+type CoreVisits = SmallVec<[(usize, usize); 64]>;
+
+pub(super) struct Accumulator<'a> {
+    pub(super) topology: &'a CpuTopology,
+    /// What can still be taken.
+    pub(super) free: CpuSet,
+    pub(super) taken: CpuSet,
+    wanted: usize,
+    /// How many CPUs were counted as taken. With the original's defects this can be more than were.
+    counted: usize,
+    order: CpuOrder,
+    fidelity: Fidelity,
+}
+
+impl<'a> Accumulator<'a> {
+    pub(super) fn new(
+        topology: &'a CpuTopology,
+        available: &CpuSet,
+        wanted: usize,
+        order: CpuOrder,
+        fidelity: Fidelity,
+    ) -> Self {
+        Self {
+            topology,
+            free: available & topology.all(),
+            taken: CpuSet::new(),
+            wanted,
+            counted: 0,
+            order,
+            fidelity,
+        }
+    }
+
+    pub(super) fn needed(&self) -> usize {
+        self.wanted.saturating_sub(self.counted)
+    }
+
+    pub(super) fn surplus(&self) -> usize {
+        self.counted.saturating_sub(self.wanted)
+    }
+
+    pub(super) fn is_satisfied(&self) -> bool {
+        self.counted >= self.wanted
+    }
+
+    pub(super) fn is_impossible(&self) -> bool {
+        self.needed() > self.free.len()
+    }
+
+    pub(super) fn take(&mut self, cpus: &CpuSet) {
+        self.taken |= cpus;
+        self.free -= cpus;
+        self.counted += cpus.len();
+    }
+
+    /// Whole groups of the upper kind, then of the lower kind. Mirrors `takeFullFirstLevel` and
+    /// `takeFullSecondLevel`.
+    pub(super) fn take_whole_sockets_and_nodes(&mut self) {
+        match self.sockets_come_first() {
+            true => {
+                self.take_whole_sockets();
+                if !self.is_satisfied() {
+                    self.take_whole_nodes();
+                }
+            }
+            false => {
+                self.take_whole_nodes();
+                if !self.is_satisfied() {
+                    self.take_whole_sockets();
+                }
+            }
+        }
+    }
+
+    /// Mirrors `takeFullNUMANodes`.
+    fn take_whole_nodes(&mut self) {
+        let topology = self.topology;
+        let (order, begin) = (self.nodes(), self.free.clone());
+        for at in order {
+            let group = &topology.nodes()[at];
+            self.take_whole(group, begin.common_len(&group.cpus) == group.cpus.len());
+        }
+    }
+
+    /// Mirrors `takeFullSockets`.
+    fn take_whole_sockets(&mut self) {
+        let topology = self.topology;
+        let (order, begin) = (self.sockets(), self.free.clone());
+        for at in order {
+            let group = &topology.sockets()[at];
+            let size = match self.fidelity.takes_unavailable_siblings() {
+                true => topology.cpus_per_socket(),
+                false => group.cpus.len(),
+            };
+            self.take_whole(group, begin.common_len(&group.cpus) == size);
+        }
+    }
+
+    /// Mirrors `takeFullUncore`.
+    pub(super) fn take_whole_caches(&mut self) {
+        let topology = self.topology;
+        let (order, begin) = (self.caches(), self.free.clone());
+        for at in order {
+            let group = &topology.caches()[at];
+            self.take_whole(group, begin.common_len(&group.cpus) == group.cpus.len());
+        }
+    }
+
+    fn take_whole<Id>(&mut self, group: &CpuGroup<Id>, was_free: bool) {
+        let again = !self.fidelity.counts_repeated_groups() && !group.cpus.is_subset(&self.free);
+        if was_free && !again && self.needed() >= group.cpus.len() {
+            self.take(&group.cpus);
+        }
+    }
+
+    /// Mirrors `takeFullCores`.
+    pub(super) fn take_whole_cores(&mut self) {
+        let topology = self.topology;
+        let begin = self.free.clone();
+        for parent in self.parents_of_cores() {
+            for (available, at) in self.cores(parent, &begin) {
+                let core = &topology.cores()[at];
+                let size = match self.fidelity.takes_unavailable_siblings() {
+                    true => topology.cpus_per_core(),
+                    false => core.cpus.len(),
+                };
+                self.take_whole(core, available == size);
+                if self.is_satisfied() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Mirrors `takeRemainingCPUs`.
+    pub(super) fn take_single_cpus(&mut self) {
+        let topology = self.topology;
+        let begin = self.free.clone();
+        match self.order {
+            CpuOrder::Packed => {
+                for parent in self.parents_of_cores() {
+                    for (_, at) in self.cores(parent, &begin) {
+                        let threads = &topology.levels().threads_of_core[at];
+                        for &cpu in threads.iter().filter(|&&cpu| begin.contains(cpu)) {
+                            self.take_single(cpu);
+                            if self.is_satisfied() {
+                                return;
+                            }
+                        }
+                    }
+                }
+            }
+            CpuOrder::Spread => {
+                for at in self.sockets() {
+                    for cpu in &(&topology.sockets()[at].cpus & &begin) {
+                        self.take_single(cpu);
+                        if self.is_satisfied() {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_single(&mut self, cpu: CpuId) {
+        if self.free.remove(cpu) || self.fidelity.counts_repeated_groups() {
+            self.taken.insert(cpu);
+            self.counted += 1;
+        }
+    }
+
+    /// Mirrors the choice between `numaFirst` and `socketsFirst`.
+    fn sockets_come_first(&self) -> bool {
+        self.topology.num_sockets() < self.topology.num_nodes()
+    }
+
+    /// Sockets with an available CPU. Mirrors `sortAvailableSockets`.
+    fn sockets(&self) -> Visits {
+        let (sockets, levels) = (self.topology.sockets(), self.topology.levels());
+        if self.sockets_come_first() {
+            return self.fewest_available_first(sockets, 0..sockets.len());
+        }
+        let inside = |node: usize| {
+            let children = levels.sockets_in_node[node].iter();
+            let open = children.filter(|child| !child.shared.is_disjoint(&self.free));
+            self.fewest_available_first(sockets, open.map(|child| child.at))
+        };
+        self.nodes().into_iter().flat_map(inside).collect()
+    }
+
+    /// NUMA nodes with an available CPU. Mirrors `sortAvailableNUMANodes`.
+    pub(super) fn nodes(&self) -> Visits {
+        let (nodes, levels) = (self.topology.nodes(), self.topology.levels());
+        if !self.sockets_come_first() {
+            return self.fewest_available_first(nodes, 0..nodes.len());
+        }
+        let inside = |socket: usize| {
+            let children = levels.nodes_in_socket[socket].iter();
+            let open = children.filter(|child| !child.shared.is_disjoint(&self.free));
+            self.fewest_available_first(nodes, open.map(|child| child.at))
+        };
+        self.sockets().into_iter().flat_map(inside).collect()
+    }
+
+    /// Caches with an available CPU, NUMA node by NUMA node. Mirrors `sortAvailableUncoreCaches`.
+    pub(super) fn caches(&self) -> Visits {
+        let (caches, levels) = (self.topology.caches(), self.topology.levels());
+        let inside = |node: usize| {
+            let children = levels.caches_in_node[node].iter();
+            let open = children.filter(|child| !child.shared.is_disjoint(&self.free));
+            self.fewest_available_first(caches, open.map(|child| child.at))
+        };
+        self.nodes().into_iter().flat_map(inside).collect()
+    }
+
+    /// Groups with an available CPU, by how many they have, then by id. Mirrors `cpuAccumulator.sort`.
+    fn fewest_available_first<Id>(
+        &self,
+        groups: &[CpuGroup<Id>],
+        positions: impl Iterator<Item = usize>,
+    ) -> Visits {
+        let counted = positions.map(|at| (self.free.common_len(&groups[at].cpus), at));
+        let mut rows: SmallVec<[(usize, usize); 16]> =
+            counted.filter(|&(available, _)| available > 0).collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// The cores of each group on the step above them: NUMA nodes or sockets, whichever is lower.
+    fn parents_of_cores(&self) -> SmallVec<[&'a [CoreChild]; 16]> {
+        let levels = self.topology.levels();
+        match self.sockets_come_first() {
+            true => {
+                let cores = |node: usize| levels.cores_in_node[node].as_slice();
+                self.nodes().into_iter().map(cores).collect()
+            }
+            false => {
+                let cores = |socket: usize| levels.cores_in_socket[socket].as_slice();
+                self.sockets().into_iter().map(cores).collect()
+            }
+        }
+    }
+
+    /// The cores of one parent in which CPUs of `free` are left. One parent's share of
+    /// `sortAvailableCores`.
+    fn cores(&self, children: &[CoreChild], free: &CpuSet) -> CoreVisits {
+        let threads_of_core = &self.topology.levels().threads_of_core;
+        let mut rows = CoreVisits::new();
+        for child in children {
+            let threads = &threads_of_core[child.at];
+            let available = threads.iter().filter(|&&cpu| free.contains(cpu)).count();
+            let is_here = |child: &CoreChild| {
+                child.threads.len() == threads.len()
+                    || child.threads.iter().any(|&cpu| free.contains(cpu))
+            };
+            if available > 0 && is_here(child) {
+                rows.push((available, child.at));
+            }
+        }
+        rows.sort_unstable();
+        rows
+    }
+}

@@ -1,0 +1,246 @@
+//! [`CpuOptions`]: the options of the static policy, as the kubelet's configuration names them.
+//!
+//! Mirrors `NewStaticPolicyOptions`, `CheckPolicyOptionAvailable` and `ValidateStaticPolicyOptions`. Where
+//! several options are wrong the kubelet complains about any of them; here it is the first by name.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::cpus::CpuTopology;
+use crate::quoted::Quoted;
+
+const FULL_PCPUS_ONLY: &str = "full-pcpus-only";
+const DISTRIBUTE_ACROSS_NUMA: &str = "distribute-cpus-across-numa";
+const ALIGN_BY_SOCKET: &str = "align-by-socket";
+const DISTRIBUTE_ACROSS_CORES: &str = "distribute-cpus-across-cores";
+const STRICT_RESERVATION: &str = "strict-cpu-reservation";
+const PREFER_ALIGN_BY_CACHE: &str = "prefer-align-cpus-by-uncorecache";
+
+/// The name of the topology policy that `align-by-socket` contradicts.
+const SINGLE_NUMA_NODE: &str = "single-numa-node";
+
+/// What the static policy does beyond its default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct CpuOptions {
+    /// Only requests that fill whole physical cores are served.
+    pub full_pcpus_only: bool,
+    /// A request that needs several NUMA nodes is spread evenly over them.
+    #[serde(rename = "distribute-cpus-across-numa")]
+    pub distribute_across_numa: bool,
+    /// CPUs are aligned to sockets instead of NUMA nodes.
+    pub align_by_socket: bool,
+    /// CPUs are taken from different physical cores where possible.
+    #[serde(rename = "distribute-cpus-across-cores")]
+    pub distribute_across_cores: bool,
+    /// Reserved CPUs are no part of the shared pool either.
+    #[serde(rename = "strict-cpu-reservation")]
+    pub strict_reservation: bool,
+    /// CPUs are taken from one L3 cache where possible.
+    #[serde(rename = "prefer-align-cpus-by-uncorecache")]
+    pub prefer_align_by_cache: bool,
+}
+
+/// Which unfinished options may be used: the kubelet's gates `CPUManagerPolicyAlphaOptions` (off by
+/// default) and `CPUManagerPolicyBetaOptions` (on by default).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionGates {
+    /// `align-by-socket` and `distribute-cpus-across-cores`.
+    pub alpha: bool,
+    /// `distribute-cpus-across-numa`.
+    pub beta: bool,
+}
+
+impl Default for OptionGates {
+    fn default() -> Self {
+        Self {
+            alpha: false,
+            beta: true,
+        }
+    }
+}
+
+/// Options that cannot be used. The messages are the kubelet's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CpuOptionError {
+    /// No such option.
+    #[error("unknown CPU Manager Policy option: {}", Quoted(name))]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// An alpha option while the gate is off.
+    #[error(
+        "CPU Manager Policy Alpha-level Options not enabled, but option {} provided",
+        Quoted(name)
+    )]
+    AlphaOff {
+        /// Its name.
+        name: String,
+    },
+    /// A beta option while the gate is off.
+    #[error(
+        "CPU Manager Policy Beta-level Options not enabled, but option {} provided",
+        Quoted(name)
+    )]
+    BetaOff {
+        /// Its name.
+        name: String,
+    },
+    /// Neither true nor false.
+    #[error(
+        "bad value for option {}: strconv.ParseBool: parsing {}: invalid syntax",
+        Quoted(name),
+        Quoted(value)
+    )]
+    BadValue {
+        /// Whose value.
+        name: String,
+        /// As written.
+        value: String,
+    },
+    /// Two options that contradict each other.
+    #[error("static policy options {0} and {1} can not be used at the same time")]
+    Contradiction(&'static str, &'static str),
+    /// `align-by-socket` with the topology policy `single-numa-node`.
+    #[error(
+        "Topolgy manager {SINGLE_NUMA_NODE} policy is incompatible with CPUManager {ALIGN_BY_SOCKET} policy option"
+    )]
+    AlignBySocketOnOneNode,
+    /// `align-by-socket` on a machine whose NUMA nodes span sockets.
+    #[error(
+        "Align by socket is not compatible with hardware where number of sockets are more than number of NUMA"
+    )]
+    MoreSocketsThanNodes,
+}
+
+impl CpuOptions {
+    /// Reads the options as the configuration spells them.
+    ///
+    /// # Errors
+    /// If one is unknown, not allowed, no boolean, or contradicts another.
+    pub fn parse(
+        options: &BTreeMap<String, String>,
+        gates: OptionGates,
+    ) -> Result<Self, CpuOptionError> {
+        let mut parsed = Self::default();
+        for (name, value) in options {
+            let owned = || name.clone();
+            let field = match name.as_str() {
+                FULL_PCPUS_ONLY => &mut parsed.full_pcpus_only,
+                STRICT_RESERVATION => &mut parsed.strict_reservation,
+                PREFER_ALIGN_BY_CACHE => &mut parsed.prefer_align_by_cache,
+                DISTRIBUTE_ACROSS_NUMA if gates.beta => &mut parsed.distribute_across_numa,
+                DISTRIBUTE_ACROSS_NUMA => return Err(CpuOptionError::BetaOff { name: owned() }),
+                ALIGN_BY_SOCKET if gates.alpha => &mut parsed.align_by_socket,
+                DISTRIBUTE_ACROSS_CORES if gates.alpha => &mut parsed.distribute_across_cores,
+                ALIGN_BY_SOCKET | DISTRIBUTE_ACROSS_CORES => {
+                    return Err(CpuOptionError::AlphaOff { name: owned() });
+                }
+                _ => return Err(CpuOptionError::Unknown { name: owned() }),
+            };
+            *field = boolean(value).ok_or_else(|| CpuOptionError::BadValue {
+                name: owned(),
+                value: value.clone(),
+            })?;
+        }
+        parsed.check_contradictions()?;
+        Ok(parsed)
+    }
+
+    fn check_contradictions(&self) -> Result<(), CpuOptionError> {
+        let cores = (self.distribute_across_cores, DISTRIBUTE_ACROSS_CORES);
+        let numa = (self.distribute_across_numa, DISTRIBUTE_ACROSS_NUMA);
+        let cache = (self.prefer_align_by_cache, PREFER_ALIGN_BY_CACHE);
+        let full = (self.full_pcpus_only, FULL_PCPUS_ONLY);
+        let pairs = [(full, cores), (numa, cores), (cache, cores), (cache, numa)];
+        match pairs.into_iter().find(|(one, other)| one.0 && other.0) {
+            Some((one, other)) => Err(CpuOptionError::Contradiction(one.1, other.1)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the options fit the machine and the topology policy.
+    ///
+    /// # Errors
+    /// If `align-by-socket` fits neither.
+    pub fn validate(
+        &self,
+        topology: &CpuTopology,
+        topology_policy: &str,
+    ) -> Result<(), CpuOptionError> {
+        if self.align_by_socket && topology_policy == SINGLE_NUMA_NODE {
+            return Err(CpuOptionError::AlignBySocketOnOneNode);
+        }
+        if self.align_by_socket && topology.num_sockets() > topology.num_nodes() {
+            return Err(CpuOptionError::MoreSocketsThanNodes);
+        }
+        Ok(())
+    }
+}
+
+/// Go's `strconv.ParseBool`.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rows: &[(&str, &str)], gates: OptionGates) -> Result<CpuOptions, String> {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        let options = rows.iter().map(owned).collect();
+        CpuOptions::parse(&options, gates).map_err(|error| error.to_string())
+    }
+
+    const ALL: OptionGates = OptionGates {
+        alpha: true,
+        beta: true,
+    };
+
+    #[test]
+    fn an_option_is_what_go_takes_for_a_boolean() {
+        for (value, expected) in [("T", true), ("True", true), ("1", true), ("f", false)] {
+            let options = parse(&[(FULL_PCPUS_ONLY, value)], ALL).unwrap();
+            assert_eq!(options.full_pcpus_only, expected, "{value}");
+        }
+        for value in ["", "yes", "tRue", "01", " true"] {
+            let quoted = Quoted(value);
+            let expected = format!(
+                "bad value for option \"full-pcpus-only\": \
+                 strconv.ParseBool: parsing {quoted}: invalid syntax"
+            );
+            assert_eq!(parse(&[(FULL_PCPUS_ONLY, value)], ALL), Err(expected));
+        }
+    }
+
+    #[test]
+    fn alpha_options_need_their_gate() {
+        for name in [ALIGN_BY_SOCKET, DISTRIBUTE_ACROSS_CORES] {
+            assert!(parse(&[(name, "true")], ALL).is_ok());
+            let refused = format!(
+                "CPU Manager Policy Alpha-level Options not enabled, but option \"{name}\" provided"
+            );
+            assert_eq!(parse(&[(name, "no")], OptionGates::default()), Err(refused));
+        }
+    }
+
+    #[test]
+    fn contradictions_count_only_between_options_that_are_on() {
+        let both = [(DISTRIBUTE_ACROSS_CORES, "true"), (FULL_PCPUS_ONLY, "true")];
+        let refused = "static policy options full-pcpus-only and distribute-cpus-across-cores \
+                       can not be used at the same time";
+        assert_eq!(parse(&both, ALL), Err(refused.to_owned()));
+        let one = [
+            (DISTRIBUTE_ACROSS_CORES, "true"),
+            (FULL_PCPUS_ONLY, "false"),
+        ];
+        assert!(parse(&one, ALL).is_ok());
+    }
+}

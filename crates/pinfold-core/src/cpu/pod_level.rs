@@ -1,0 +1,157 @@
+//! CPUs for a pod that states its resources as a whole: one set for the pod, divided among its containers.
+//!
+//! Containers that ask for whole CPUs get their own out of the pod's set; init containers that end give
+//! theirs back. All others share what is left of it. Only with [`PodLevel::Managed`] and hints per pod.
+//! Mirrors `AllocatePod` and `validatePodScopeResources`.
+//!
+//! [`PodLevel::Managed`]: crate::demand::PodLevel::Managed
+
+use super::error::CpuError;
+use super::state::{CpuEdit, CpuEdits, CpuState};
+use super::static_policy::{CpuGrant, StaticCpus};
+use super::take::TakeError;
+use crate::cpu_set::CpuSet;
+use crate::demand;
+use crate::name::ContainerName;
+use crate::node_set::NodeSet;
+use crate::pod::{Container, Pod};
+
+/// Why a pod got no CPUs, and what the original had written down by then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct PodCpuRefusal {
+    /// Why.
+    pub error: CpuError,
+    /// What stays behind: the pod's set, which nobody uses and nobody takes back. Always empty in sound
+    /// fidelity.
+    pub left_behind: Vec<CpuEdit>,
+}
+
+impl From<CpuError> for PodCpuRefusal {
+    fn from(error: CpuError) -> Self {
+        Self {
+            error,
+            left_behind: Vec::new(),
+        }
+    }
+}
+
+impl StaticCpus {
+    /// Gives a pod its CPUs, on `affinity` first, and divides them.
+    ///
+    /// # Errors
+    /// If the CPUs are not there, or would leave a container without any.
+    pub fn allocate_pod(
+        &self,
+        state: &CpuState,
+        affinity: Option<NodeSet>,
+        pod: &Pod,
+    ) -> Result<CpuGrant, PodCpuRefusal> {
+        let count = demand::pod_cpus(pod, self.pod_level);
+        if count == 0 {
+            return Ok(CpuGrant::default());
+        }
+        self.check_pod_budget(pod)?;
+        if let Some(held) = self.pod_as_recorded(state, pod) {
+            return Ok(CpuGrant {
+                cpus: Some(held.clone()),
+                ..CpuGrant::default()
+            });
+        }
+        let supply = self.supply(state, &CpuSet::new(), &pod.uid);
+        self.check_whole_cores(state, &supply, count)?;
+        let whole = self.choose(&supply, count, affinity)?;
+        let shared = state.set_shared(state.shared() - &whole);
+        let own = state.set_pod(&pod.uid, Some(whole.clone()));
+        let mut edits: CpuEdits = shared.into_iter().chain(own).collect();
+        match self.divide(&whole, pod) {
+            Ok(shares) => {
+                let share = |(name, cpus): (&ContainerName, CpuSet)| -> Option<CpuEdit> {
+                    state.set_container(&pod.uid, name, Some(cpus))
+                };
+                edits.extend(shares.into_iter().filter_map(share));
+                Ok(CpuGrant {
+                    edits,
+                    cpus: Some(whole),
+                    reusable: None,
+                })
+            }
+            Err(error) => Err(PodCpuRefusal {
+                error: error.into(),
+                left_behind: match self.fidelity.forgets_pod_sets() {
+                    true => edits.into_vec(),
+                    false => Vec::new(),
+                },
+            }),
+        }
+    }
+
+    /// Which of the pod's CPUs each container runs on, in the pod's order.
+    fn divide<'p>(
+        &self,
+        whole: &CpuSet,
+        pod: &'p Pod,
+    ) -> Result<Vec<(&'p ContainerName, CpuSet)>, TakeError> {
+        let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
+        let mut shares = Vec::new();
+        // What sidecars have not taken for good.
+        let mut left = whole.clone();
+        for container in &pod.init_containers {
+            let own = match (count(container), container.restartable) {
+                (0, true) => None,
+                (0, false) => Some(left.clone()),
+                (count, _) => Some(self.take(&left, count)?),
+            };
+            if let (Some(own), true) = (&own, container.restartable) {
+                left -= own;
+            }
+            shares.push((&container.name, own));
+        }
+        for container in &pod.containers {
+            let own = match count(container) {
+                0 => None,
+                count => Some(self.take(&left, count)?),
+            };
+            if let Some(own) = &own {
+                left -= own;
+            }
+            shares.push((&container.name, own));
+        }
+        let named = |(name, own): (_, Option<_>)| (name, own.unwrap_or_else(|| left.clone()));
+        Ok(shares.into_iter().map(named).collect())
+    }
+
+    /// Whether exclusive containers leave CPUs for those that have none of their own.
+    pub(super) fn check_pod_budget(&self, pod: &Pod) -> Result<(), CpuError> {
+        let budget = demand::pod_cpus(pod, self.pod_level);
+        let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
+        let mut exclusive = 0_usize;
+        let mut somebody_shares = false;
+        for container in &pod.init_containers {
+            match (count(container), container.restartable) {
+                (0, true) => somebody_shares = true,
+                (0, false) if exclusive >= budget => return Err(CpuError::NothingLeftForInit),
+                (_, false) => {}
+                (count, true) => exclusive = exclusive.saturating_add(count),
+            }
+        }
+        for container in &pod.containers {
+            match count(container) {
+                0 => somebody_shares = true,
+                count => exclusive = exclusive.saturating_add(count),
+            }
+        }
+        match somebody_shares && exclusive >= budget {
+            true => Err(CpuError::NothingLeftToShare),
+            false => Ok(()),
+        }
+    }
+
+    /// The pod's recorded set, if it is still what the pod asks for. The original does not look for it:
+    /// after a restart it chooses anew and loses the old one.
+    pub(super) fn pod_as_recorded<'s>(&self, state: &'s CpuState, pod: &Pod) -> Option<&'s CpuSet> {
+        let held = state.pod(&pod.uid)?;
+        let fits = held.len() == demand::pod_cpus(pod, self.pod_level);
+        (fits && !self.fidelity.forgets_pod_sets()).then_some(held)
+    }
+}

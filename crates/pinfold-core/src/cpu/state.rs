@@ -1,0 +1,303 @@
+//! [`CpuState`]: who holds which CPUs of one machine, and [`CpuEdit`], the only way to change it.
+//!
+//! An edit holds what it changes *from* and *to*, so that it can be written down, checked when it is
+//! replayed, and undone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::cpu_set::CpuSet;
+use crate::name::{ContainerName, PodUid};
+
+/// The CPUs of each container that holds some, by pod.
+pub type ContainerCpus = BTreeMap<PodUid, BTreeMap<ContainerName, CpuSet>>;
+
+/// Who holds which CPUs. What the kubelet keeps in `cpu_manager_state`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuState {
+    shared: CpuSet,
+    #[serde(default)]
+    containers: ContainerCpus,
+    #[serde(default)]
+    pods: BTreeMap<PodUid, CpuSet>,
+}
+
+/// One change of a [`CpuState`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuEdit {
+    /// The shared pool: the CPUs of everybody who holds none (the kubelet's default CPU set).
+    SharedPool {
+        /// What it was.
+        before: CpuSet,
+        /// What it becomes.
+        after: CpuSet,
+    },
+    /// The CPUs of one container.
+    Container {
+        /// Whose.
+        pod: PodUid,
+        /// Which.
+        container: ContainerName,
+        /// What it held; `None` if nothing was recorded.
+        before: Option<CpuSet>,
+        /// What it holds; `None` to forget it.
+        after: Option<CpuSet>,
+    },
+    /// The CPUs of a pod with pod-level resources, which its containers divide among themselves.
+    PodSet {
+        /// Whose.
+        pod: PodUid,
+        /// What it held.
+        before: Option<CpuSet>,
+        /// What it holds; `None` to forget it.
+        after: Option<CpuSet>,
+    },
+}
+
+/// The changes of one decision, in order.
+pub type CpuEdits = SmallVec<[CpuEdit; 2]>;
+
+/// An edit that does not start from what the state holds. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the CPU state holds {found:?} where the change expects {expected:?}")]
+pub struct Conflict {
+    /// What the edit starts from.
+    pub expected: Option<CpuSet>,
+    /// What the state holds.
+    pub found: Option<CpuSet>,
+}
+
+impl CpuState {
+    /// The state as it was written down elsewhere. Pods without a container are left out.
+    #[must_use]
+    pub fn restored(
+        shared: CpuSet,
+        mut containers: ContainerCpus,
+        pods: BTreeMap<PodUid, CpuSet>,
+    ) -> Self {
+        containers.retain(|_, containers| !containers.is_empty());
+        Self {
+            shared,
+            containers,
+            pods,
+        }
+    }
+
+    /// The shared pool.
+    #[must_use]
+    pub fn shared(&self) -> &CpuSet {
+        &self.shared
+    }
+
+    /// All containers that hold CPUs.
+    #[must_use]
+    pub fn containers(&self) -> &ContainerCpus {
+        &self.containers
+    }
+
+    /// All pods that hold CPUs as a whole.
+    #[must_use]
+    pub fn pods(&self) -> &BTreeMap<PodUid, CpuSet> {
+        &self.pods
+    }
+
+    /// What one container holds.
+    #[must_use]
+    pub fn container(&self, pod: &PodUid, container: &ContainerName) -> Option<&CpuSet> {
+        self.containers.get(pod)?.get(container)
+    }
+
+    /// What a pod with pod-level resources holds as a whole.
+    #[must_use]
+    pub fn pod(&self, pod: &PodUid) -> Option<&CpuSet> {
+        self.pods.get(pod)
+    }
+
+    /// What the containers of a pod hold together.
+    #[must_use]
+    pub fn containers_of(&self, pod: &PodUid) -> CpuSet {
+        let mut all = CpuSet::new();
+        for cpus in self
+            .containers
+            .get(pod)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+        {
+            all |= cpus;
+        }
+        all
+    }
+
+    /// The edit that makes `after` the shared pool; `None` if it is that already.
+    pub(super) fn set_shared(&self, after: CpuSet) -> Option<CpuEdit> {
+        let before = self.shared.clone();
+        (before != after).then_some(CpuEdit::SharedPool { before, after })
+    }
+
+    /// The edit that gives a container `after`; `None` if it has that already.
+    pub(super) fn set_container(
+        &self,
+        pod: &PodUid,
+        container: &ContainerName,
+        after: Option<CpuSet>,
+    ) -> Option<CpuEdit> {
+        let before = self.container(pod, container).cloned();
+        (before != after).then(|| CpuEdit::Container {
+            pod: pod.clone(),
+            container: container.clone(),
+            before,
+            after,
+        })
+    }
+
+    /// The edit that gives a pod `after`; `None` if it has that already.
+    pub(super) fn set_pod(&self, pod: &PodUid, after: Option<CpuSet>) -> Option<CpuEdit> {
+        let before = self.pods.get(pod).cloned();
+        (before != after).then(|| CpuEdit::PodSet {
+            pod: pod.clone(),
+            before,
+            after,
+        })
+    }
+
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// If the state is not what the edit starts from.
+    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), Conflict> {
+        match edit {
+            CpuEdit::SharedPool { before, after } => self.change_shared(before, after),
+            CpuEdit::Container {
+                pod,
+                container,
+                before,
+                after,
+            } => self.change_container(pod, container, before.as_ref(), after.as_ref()),
+            CpuEdit::PodSet { pod, before, after } => {
+                self.change_pod(pod, before.as_ref(), after.as_ref())
+            }
+        }
+    }
+
+    /// Undoes a change. A decision is undone by reverting its edits last to first.
+    ///
+    /// # Errors
+    /// If the state is not what the edit led to.
+    pub fn revert(&mut self, edit: &CpuEdit) -> Result<(), Conflict> {
+        match edit {
+            CpuEdit::SharedPool { before, after } => self.change_shared(after, before),
+            CpuEdit::Container {
+                pod,
+                container,
+                before,
+                after,
+            } => self.change_container(pod, container, after.as_ref(), before.as_ref()),
+            CpuEdit::PodSet { pod, before, after } => {
+                self.change_pod(pod, after.as_ref(), before.as_ref())
+            }
+        }
+    }
+
+    fn change_shared(&mut self, from: &CpuSet, to: &CpuSet) -> Result<(), Conflict> {
+        expect(Some(from), Some(&self.shared))?;
+        self.shared.clone_from(to);
+        Ok(())
+    }
+
+    fn change_container(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        from: Option<&CpuSet>,
+        to: Option<&CpuSet>,
+    ) -> Result<(), Conflict> {
+        expect(from, self.container(pod, container))?;
+        if let Some(cpus) = to {
+            let containers = self.containers.entry(pod.clone()).or_default();
+            containers.insert(container.clone(), cpus.clone());
+        } else if let Some(containers) = self.containers.get_mut(pod) {
+            containers.remove(container);
+            if containers.is_empty() {
+                self.containers.remove(pod);
+            }
+        }
+        Ok(())
+    }
+
+    fn change_pod(
+        &mut self,
+        pod: &PodUid,
+        from: Option<&CpuSet>,
+        to: Option<&CpuSet>,
+    ) -> Result<(), Conflict> {
+        expect(from, self.pods.get(pod))?;
+        match to {
+            Some(cpus) => self.pods.insert(pod.clone(), cpus.clone()),
+            None => self.pods.remove(pod),
+        };
+        Ok(())
+    }
+}
+
+fn expect(expected: Option<&CpuSet>, found: Option<&CpuSet>) -> Result<(), Conflict> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Conflict {
+            expected: expected.cloned(),
+            found: found.cloned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(text: &str) -> CpuSet {
+        CpuSet::parse(text).unwrap()
+    }
+
+    #[test]
+    fn an_edit_that_starts_elsewhere_changes_nothing() {
+        let mut state = CpuState::restored(cpus("0-3"), BTreeMap::new(), BTreeMap::new());
+        let untouched = state.clone();
+        let edit = CpuEdit::SharedPool {
+            before: cpus("0-7"),
+            after: cpus("0-1"),
+        };
+        let conflict = state.apply(&edit).unwrap_err();
+        assert_eq!(conflict.found, Some(cpus("0-3")));
+        assert_eq!(state, untouched);
+    }
+
+    #[test]
+    fn a_pod_is_forgotten_with_its_last_container() {
+        let mut state = CpuState::default();
+        let (pod, container) = (PodUid::from("p"), ContainerName::from("c"));
+        let given = state
+            .set_container(&pod, &container, Some(cpus("2")))
+            .unwrap();
+        state.apply(&given).unwrap();
+        assert_eq!(state.container(&pod, &container), Some(&cpus("2")));
+        state.revert(&given).unwrap();
+        assert_eq!(state, CpuState::default());
+    }
+
+    #[test]
+    fn an_edit_survives_being_written_down() {
+        let edit = CpuEdit::PodSet {
+            pod: PodUid::from("p"),
+            before: None,
+            after: Some(cpus("0-1,8")),
+        };
+        let text = serde_json::to_string(&edit).unwrap();
+        assert_eq!(
+            text,
+            r#"{"pod-set":{"pod":"p","before":null,"after":"0-1,8"}}"#
+        );
+        assert_eq!(serde_json::from_str::<CpuEdit>(&text).unwrap(), edit);
+    }
+}

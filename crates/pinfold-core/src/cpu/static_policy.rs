@@ -1,0 +1,428 @@
+//! [`StaticCpus`]: whole CPUs for Guaranteed containers that ask for them, a shared pool for the rest.
+//!
+//! ```text
+//! all CPUs ─┬─ shared pool ─┬─ reserved: never handed out
+//!           │               └─ available
+//!           └─ exclusive: one container's own
+//! ```
+//!
+//! Every method looks at a [`CpuState`] and returns the change; nothing is changed here. Mirrors
+//! `staticPolicy`.
+
+use std::sync::Arc;
+
+use super::distributed::take_distributed;
+use super::error::{CpuError, CpuPolicyError};
+use super::options::CpuOptions;
+use super::packed::{Packing, take_packed};
+use super::state::{CpuEdits, CpuState};
+use super::take::{CpuOrder, TakeError};
+use crate::cpu_set::{CpuList, CpuSet, CpuSetTextError};
+use crate::demand::{self, PodLevel};
+use crate::fidelity::Fidelity;
+use crate::machine::cpus::CpuTopology;
+use crate::name::{ContainerName, PodUid, ResourceName};
+use crate::node_set::NodeSet;
+use crate::pod::{Container, Pod};
+
+/// CPUs that are kept out of exclusive use, for the system and the kubelet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reservation {
+    /// How many.
+    pub count: usize,
+    /// Which; if empty the policy chooses.
+    pub cpus: CpuList,
+}
+
+/// What a static policy is made of, besides the machine.
+#[derive(Clone, Debug)]
+pub struct StaticSettings<'a> {
+    /// Its options.
+    pub options: CpuOptions,
+    /// The reserved CPUs.
+    pub reservation: Reservation,
+    /// The name of the topology manager's policy: some options contradict some policies.
+    pub topology_policy: &'a str,
+    /// Whether pods with pod-level resources are managed.
+    pub pod_level: PodLevel,
+    /// Whether the original's defects are repeated.
+    pub fidelity: Fidelity,
+}
+
+/// The static policy on one machine.
+#[derive(Clone, Debug)]
+pub struct StaticCpus {
+    pub(super) topology: Arc<CpuTopology>,
+    pub(super) options: CpuOptions,
+    pub(super) reserved: CpuSet,
+    reserved_physical: CpuSet,
+    pub(super) pod_level: PodLevel,
+    pub(super) fidelity: Fidelity,
+    /// `cpu`, so that hints need no new text.
+    pub(super) resource: ResourceName,
+    /// For each socket the NUMA nodes it has CPUs on.
+    pub(super) nodes_of_socket: Vec<NodeSet>,
+}
+
+/// What one decision hands out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuGrant {
+    /// The change of the state.
+    pub edits: CpuEdits,
+    /// The container's own CPUs, or the whole pod's; `None` for the shared pool.
+    pub cpus: Option<CpuSet>,
+    /// The CPUs that later containers of the pod may use again, if that has changed.
+    pub reusable: Option<CpuSet>,
+}
+
+/// CPUs a request may be served from.
+pub(super) struct Supply {
+    /// Nobody's.
+    pub(super) free: CpuSet,
+    /// Left by init containers of the same pod.
+    pub(super) reuse: CpuSet,
+}
+
+impl StaticCpus {
+    /// Checks the settings and chooses the reserved CPUs. Mirrors `NewStaticPolicy`.
+    ///
+    /// # Errors
+    /// If options or reservation do not fit the machine.
+    pub fn new(
+        topology: Arc<CpuTopology>,
+        settings: StaticSettings<'_>,
+    ) -> Result<Self, CpuPolicyError> {
+        let StaticSettings {
+            options,
+            reservation,
+            topology_policy,
+            pod_level,
+            fidelity,
+        } = settings;
+        options.validate(&topology, topology_policy)?;
+        let mut policy = Self {
+            options,
+            reserved: CpuSet::new(),
+            reserved_physical: CpuSet::new(),
+            pod_level,
+            fidelity,
+            resource: ResourceName::from("cpu"),
+            nodes_of_socket: nodes_of_sockets(&topology),
+            topology,
+        };
+        policy.reserved = policy.choose_reserved(&reservation)?;
+        policy.reserved_physical = policy.with_siblings(&policy.reserved)?;
+        Ok(policy)
+    }
+
+    fn choose_reserved(&self, reservation: &Reservation) -> Result<CpuSet, CpuPolicyError> {
+        let count = reservation.count;
+        let wrong_size = |reserved| CpuPolicyError::ReservedSize { reserved, count };
+        if !reservation.cpus.is_empty() {
+            if reservation.cpus.len() != count as u64 {
+                return Err(wrong_size(reservation.cpus.clone()));
+            }
+            return reservation.cpus.to_set().map_err(|error| match error {
+                CpuSetTextError::NoSuchCpu(id) => CpuPolicyError::UnknownReserved(id),
+                _ => wrong_size(reservation.cpus.clone()),
+            });
+        }
+        let chosen = match self.take(self.topology.all(), count) {
+            Ok(chosen) => chosen,
+            Err(
+                error @ (TakeError::NeverReturns
+                | TakeError::Crashes
+                | TakeError::TooManyCombinations { .. }),
+            ) => return Err(CpuPolicyError::Reserving(error)),
+            Err(_) => CpuSet::new(),
+        };
+        match chosen.len() == count {
+            true => Ok(chosen),
+            false => Err(wrong_size(CpuList::from(&chosen))),
+        }
+    }
+
+    /// The CPUs and everything on the same physical cores.
+    fn with_siblings(&self, cpus: &CpuSet) -> Result<CpuSet, CpuPolicyError> {
+        let mut all = CpuSet::new();
+        for cpu in cpus {
+            let unknown = CpuPolicyError::UnknownReserved(i64::from(cpu.get()));
+            let place = self.topology.place(cpu).ok_or(unknown)?;
+            all |= &self.topology.cpus_of_core(place.core);
+        }
+        Ok(all)
+    }
+
+    /// The machine it is for.
+    #[must_use]
+    pub fn topology(&self) -> &Arc<CpuTopology> {
+        &self.topology
+    }
+
+    /// Its options.
+    #[must_use]
+    pub fn options(&self) -> CpuOptions {
+        self.options
+    }
+
+    /// CPUs that are never handed out.
+    #[must_use]
+    pub fn reserved(&self) -> &CpuSet {
+        &self.reserved
+    }
+
+    /// The reserved CPUs and everything on the same physical cores.
+    #[must_use]
+    pub fn reserved_physical(&self) -> &CpuSet {
+        &self.reserved_physical
+    }
+
+    /// CPUs that can be handed out at all. Mirrors `GetAllocatableCPUs`.
+    #[must_use]
+    pub fn allocatable(&self) -> CpuSet {
+        self.topology.all() - &self.reserved
+    }
+
+    /// CPUs that nobody holds and that can be handed out. Mirrors `GetAvailableCPUs`.
+    #[must_use]
+    pub fn available(&self, state: &CpuState) -> CpuSet {
+        state.shared() - &self.reserved
+    }
+
+    /// Whether the policy leaves the pod alone: it states resources as a whole, and those are not managed.
+    pub(super) fn ignores(&self, pod: &Pod) -> bool {
+        self.pod_level == PodLevel::Ignored && demand::has_pod_level_resources(pod)
+    }
+
+    /// Gives a container its CPUs, on `affinity` first. Mirrors `Allocate`.
+    ///
+    /// `reusable` is what earlier containers of this pod left ([`CpuGrant::reusable`]); empty for the
+    /// first.
+    ///
+    /// # Errors
+    /// If the CPUs are not there.
+    pub fn allocate(
+        &self,
+        state: &CpuState,
+        reusable: &CpuSet,
+        affinity: Option<NodeSet>,
+        pod: &Pod,
+        container: &Container,
+    ) -> Result<CpuGrant, CpuError> {
+        let count = demand::container_cpus(pod, container, self.pod_level);
+        if count == 0 || self.ignores(pod) {
+            return Ok(CpuGrant::default());
+        }
+        let held = state.container(&pod.uid, &container.name);
+        let supply = self.supply(state, reusable, &pod.uid);
+        if held.is_none() || self.fidelity.checks_cores_before_own_cpus() {
+            self.check_whole_cores(state, &supply, count)?;
+        }
+        if let Some(held) = held {
+            return Ok(CpuGrant {
+                reusable: Some(left_over(reusable, held, pod, &container.name)),
+                cpus: Some(held.clone()),
+                edits: CpuEdits::new(),
+            });
+        }
+        let cpus = self.choose(&supply, count, affinity)?;
+        let shared = state.set_shared(state.shared() - &cpus);
+        let own = state.set_container(&pod.uid, &container.name, Some(cpus.clone()));
+        Ok(CpuGrant {
+            edits: shared.into_iter().chain(own).collect(),
+            reusable: Some(left_over(reusable, &cpus, pod, &container.name)),
+            cpus: Some(cpus),
+        })
+    }
+
+    /// Takes a container's CPUs back, except those another container of its pod holds too. Mirrors
+    /// `RemoveContainer`.
+    #[must_use]
+    pub fn remove_container(
+        &self,
+        state: &CpuState,
+        pod: &PodUid,
+        container: &ContainerName,
+    ) -> CpuEdits {
+        let mut edits = CpuEdits::new();
+        let Some(held) = state.container(pod, container) else {
+            return edits;
+        };
+        edits.extend(state.set_container(pod, container, None));
+        let siblings = state.containers().get(pod).into_iter().flatten();
+        let siblings = siblings.filter(|(name, _)| *name != container);
+        if self.pod_level == PodLevel::Managed
+            && let Some(whole) = state.pod(pod)
+        {
+            // The pod's CPUs go back as a whole, with the last container.
+            if siblings.count() == 0 {
+                edits.extend(state.set_shared(state.shared() | whole));
+                edits.extend(state.set_pod(pod, None));
+            }
+            return edits;
+        }
+        let mut released = held.clone();
+        for (_, cpus) in siblings {
+            released -= cpus;
+        }
+        edits.extend(state.set_shared(state.shared() | &released));
+        edits
+    }
+
+    /// What a pod's request may be served from.
+    pub(super) fn supply(&self, state: &CpuState, reusable: &CpuSet, pod: &PodUid) -> Supply {
+        let free = self.available(state);
+        if self.fidelity.trusts_reusable_cpus() {
+            let reuse = reusable.clone();
+            return Supply { free, reuse };
+        }
+        let mut reuse = reusable.clone();
+        if !reuse.is_empty() {
+            reuse &= &(&state.containers_of(pod) | &free);
+        }
+        let mut free = &free & self.topology.all();
+        free -= &reuse;
+        if self.options.full_pcpus_only {
+            let whole = self.whole_cores(&(&free | &reuse));
+            free &= &whole;
+            reuse &= &whole;
+        }
+        Supply { free, reuse }
+    }
+
+    /// The CPUs of those cores that lie in `cpus` entirely.
+    fn whole_cores(&self, cpus: &CpuSet) -> CpuSet {
+        let mut whole = CpuSet::new();
+        for threads in &self.topology.levels().threads_of_core {
+            if threads.iter().all(|&cpu| cpus.contains(cpu)) {
+                whole.extend(threads.iter().copied());
+            }
+        }
+        whole
+    }
+
+    /// With `full-pcpus-only`: whether the request fills whole cores, and enough of them are free. Mirrors
+    /// `enforceSMTAlignment`.
+    pub(super) fn check_whole_cores(
+        &self,
+        state: &CpuState,
+        supply: &Supply,
+        requested: usize,
+    ) -> Result<(), CpuError> {
+        if !self.options.full_pcpus_only {
+            return Ok(());
+        }
+        let per_core = self.group_size()?;
+        if !requested.is_multiple_of(per_core) {
+            return Err(CpuError::NotWholeCores {
+                requested,
+                per_core,
+            });
+        }
+        let available = match self.fidelity.hands_out_split_cores() {
+            true => (state.shared() - &self.reserved_physical).len(),
+            false => (&supply.free | &supply.reuse).len(),
+        };
+        match requested > available {
+            true => Err(CpuError::TooFewWholeCores {
+                requested,
+                per_core,
+                available,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn group_size(&self) -> Result<usize, TakeError> {
+        match self.topology.cpus_per_core() {
+            0 if self.fidelity.crashes_where_the_original_does() => Err(TakeError::Crashes),
+            some => Ok(some.max(1)),
+        }
+    }
+
+    /// CPUs on the affinity's nodes first, then any. Mirrors `allocateCPUs`.
+    pub(super) fn choose(
+        &self,
+        supply: &Supply,
+        count: usize,
+        affinity: Option<NodeSet>,
+    ) -> Result<CpuSet, CpuError> {
+        let mut rest = &supply.free | &supply.reuse;
+        let mut chosen = CpuSet::new();
+        if let Some(affinity) = affinity {
+            let aligned = self.aligned(affinity, &rest);
+            chosen = self.take(&aligned, count.min(aligned.len()))?;
+            rest -= &chosen;
+        }
+        chosen |= &self.take(&rest, count.saturating_sub(chosen.len()))?;
+        if self.options.full_pcpus_only && !self.fidelity.hands_out_split_cores() {
+            // Cores of different sizes: the number was right, and still one had to be split.
+            let whole = self.whole_cores(&chosen);
+            if whole != chosen {
+                return Err(CpuError::TooFewWholeCores {
+                    requested: count,
+                    per_core: self.group_size()?,
+                    available: whole.len(),
+                });
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The CPUs of `cpus` on the affinity's nodes, or on the sockets these nodes touch. Mirrors
+    /// `getAlignedCPUs`.
+    fn aligned(&self, affinity: NodeSet, cpus: &CpuSet) -> CpuSet {
+        let mut aligned = CpuSet::new();
+        if self.options.align_by_socket {
+            let sockets = self.topology.sockets().iter().zip(&self.nodes_of_socket);
+            for (socket, _) in sockets.filter(|(_, nodes)| nodes.intersects(affinity)) {
+                aligned |= &socket.cpus;
+            }
+        } else {
+            let nodes = self.topology.nodes().iter();
+            for node in nodes.filter(|node| affinity.contains(node.id)) {
+                aligned |= &node.cpus;
+            }
+        }
+        aligned &= cpus;
+        aligned
+    }
+
+    /// Mirrors `takeByTopology`.
+    pub(super) fn take(&self, available: &CpuSet, count: usize) -> Result<CpuSet, TakeError> {
+        let order = match self.options.distribute_across_cores {
+            true => CpuOrder::Spread,
+            false => CpuOrder::Packed,
+        };
+        let topology = &self.topology;
+        if self.options.distribute_across_numa {
+            let group = match self.options.full_pcpus_only {
+                true => topology.cpus_per_core(),
+                false => 1,
+            };
+            return take_distributed(topology, available, count, group, order, self.fidelity);
+        }
+        let packing = Packing {
+            order,
+            align_by_cache: self.options.prefer_align_by_cache,
+        };
+        take_packed(topology, available, count, packing, self.fidelity)
+    }
+}
+
+/// What later containers of the pod may use again, after this one got `cpus`: an init container that
+/// ends leaves them, any other keeps them. Mirrors `updateCPUsToReuse`.
+fn left_over(reusable: &CpuSet, cpus: &CpuSet, pod: &Pod, container: &ContainerName) -> CpuSet {
+    match pod.is_finishing_init(container) {
+        true => reusable | cpus,
+        false => reusable - cpus,
+    }
+}
+
+fn nodes_of_sockets(topology: &CpuTopology) -> Vec<NodeSet> {
+    let children = topology.levels().nodes_in_socket.iter();
+    let nodes = topology.nodes();
+    children
+        .map(|children| children.iter().map(|child| nodes[child.at].id).collect())
+        .collect()
+}
