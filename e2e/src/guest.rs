@@ -56,8 +56,13 @@ impl Transcript {
 
 impl Guest {
     /// Boots, runs `script` with `programs` in /bin, and waits for the end.
-    pub(crate) fn run(&self, programs: &[(&str, &Path)], script: &str) -> Result<Transcript, String> {
-        let folder = std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
+    pub(crate) fn run(
+        &self,
+        programs: &[(&str, &Path)],
+        script: &str,
+    ) -> Result<Transcript, String> {
+        let folder =
+            std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
         let outcome = pack(programs, script)
@@ -69,17 +74,30 @@ impl Guest {
 
     fn boot(&self, initrd: &Path) -> Result<Transcript, String> {
         let mut child = Command::new("qemu-system-x86_64")
-            .args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"])
+            .args([
+                "-nodefaults",
+                "-no-reboot",
+                "-display",
+                "none",
+                "-serial",
+                "stdio",
+            ])
             .args(["-machine", "q35,accel=tcg,hmat=on"])
             // Without Intel's name the kernel does not see hardware threads of one core.
-            .args(["-cpu", "max,vendor=GenuineIntel,family=6,model=85,stepping=4"])
+            .args([
+                "-cpu",
+                "max,vendor=GenuineIntel,family=6,model=85,stepping=4",
+            ])
             .args(&self.hardware)
             .arg("-kernel")
             .arg(kernel()?)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")
-            .arg(format!("console=ttyS0 quiet panic=-1 tsc=unstable {}", self.kernel_options))
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 tsc=unstable {}",
+                self.kernel_options
+            ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -135,9 +153,13 @@ fn pack(programs: &[(&str, &Path)], script: &str) -> Result<Vec<u8>, String> {
     for folder in ["bin", "proc", "sys", "dev", "tmp", "run", "etc"] {
         initrd.folder(folder);
     }
-    initrd.program_from("bin/busybox", Path::new("/bin/busybox")).map_err(|error| error.to_string())?;
+    initrd
+        .program_from("bin/busybox", Path::new("/bin/busybox"))
+        .map_err(|error| error.to_string())?;
     for (name, host) in programs {
-        initrd.program_from(&format!("bin/{name}"), host).map_err(|error| error.to_string())?;
+        initrd
+            .program_from(&format!("bin/{name}"), host)
+            .map_err(|error| error.to_string())?;
     }
     initrd.program("init", INIT.as_bytes());
     initrd.program("script", script.as_bytes());
@@ -150,8 +172,13 @@ fn kernel() -> Result<PathBuf, String> {
     let mut kernels: Vec<PathBuf> = entries
         .filter_map(Result::ok)
         .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-")))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+        })
         .collect();
     kernels.sort();
-    kernels.pop().ok_or_else(|| "no kernel in /boot: install linux-image-amd64".to_owned())
+    kernels
+        .pop()
+        .ok_or_else(|| "no kernel in /boot: install linux-image-amd64".to_owned())
 }

@@ -23,8 +23,9 @@ impl Initrd {
 
     /// Adds an executable of the host.
     pub(crate) fn program_from(&mut self, path: &str, host: &Path) -> io::Result<()> {
-        let content = std::fs::read(host)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", host.display())))?;
+        let content = std::fs::read(host).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", host.display()))
+        })?;
         self.program(path, &content);
         Ok(())
     }
@@ -54,7 +55,8 @@ impl Initrd {
         ];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
-            self.bytes.extend_from_slice(format!("{field:08x}").as_bytes());
+            self.bytes
+                .extend_from_slice(format!("{field:08x}").as_bytes());
         }
         self.bytes.extend_from_slice(path.as_bytes());
         self.bytes.push(0);

@@ -11,6 +11,7 @@ mod cpu_hints;
 mod cpu_take;
 mod cpuset;
 mod device_hints;
+mod devices;
 mod hints;
 mod machines;
 mod memory;
@@ -19,6 +20,7 @@ mod pathological;
 mod pod_cpu_requests;
 mod pod_memory_requests;
 mod pods;
+mod scenario;
 mod topologies;
 
 pub use machines::Machines;

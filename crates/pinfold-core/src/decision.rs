@@ -1,16 +1,15 @@
 //! [`Decision`]: the answer to "may this pod run here, and on what?", with the facts behind it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_set::CpuSet;
-use crate::device::DeviceId;
+use crate::device::DevicesByResource;
 use crate::explanation::Explanation;
 use crate::hint::Hint;
 use crate::memory::Block;
-use crate::name::{ContainerName, PodUid, ResourceName};
+use crate::name::{ContainerName, PodUid};
 
 /// What was decided about one pod, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,7 +77,7 @@ pub struct ContainerAssignment {
     /// Its memory and hugepages; `None` if they are not managed.
     pub memory: Option<Vec<Block>>,
     /// Its devices.
-    pub devices: BTreeMap<ResourceName, BTreeSet<DeviceId>>,
+    pub devices: DevicesByResource,
 }
 
 /// Why a pod may not run here.

@@ -61,7 +61,9 @@ impl ResourceFacts {
     /// What is free in all.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.nodes.iter().fold(self.elsewhere, |sum, node| sum.saturating_add(node.free))
+        self.nodes
+            .iter()
+            .fold(self.elsewhere, |sum, node| sum.saturating_add(node.free))
     }
 }
 

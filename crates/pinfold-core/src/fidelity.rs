@@ -156,4 +156,24 @@ impl Fidelity {
     pub fn expects_every_memory_type_on_every_node(self) -> bool {
         self == Fidelity::Exact
     }
+
+    /// What the containers of a refused pod got before the refusal is taken back by a later clean-up, which does not
+    /// find everything.
+    #[must_use]
+    pub fn keeps_parts_of_refused_pods(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// CPUs that init containers left are remembered after their pod was admitted, and offered again if a pod of the
+    /// same id comes back.
+    #[must_use]
+    pub fn remembers_reuse_after_admission(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// After a restart every pod must pass admission again with what it holds, and some states cannot be started from.
+    #[must_use]
+    pub fn restarts_like_the_kubelet(self) -> bool {
+        self == Fidelity::Exact
+    }
 }

@@ -127,10 +127,20 @@ impl Ledger {
             affinity: resident.affinity(name),
             cpus: self.state.cpus.container(pod, name).cloned(),
             memory: self.state.memory.blocks(pod, name).map(<[_]>::to_vec),
-            devices: self.state.devices.container(pod, name).cloned().unwrap_or_default(),
+            devices: self
+                .state
+                .devices
+                .container(pod, name)
+                .cloned()
+                .unwrap_or_default(),
         };
-        let containers = resident.pod.all_containers().map(|container| holding(&container.name));
-        Some(Assignment { containers: containers.collect() })
+        let containers = resident
+            .pod
+            .all_containers()
+            .map(|container| holding(&container.name));
+        Some(Assignment {
+            containers: containers.collect(),
+        })
     }
 
     /// Decides whether `pod` may run here and, if so, gives it what it needs. `plugins` answers for device
@@ -151,7 +161,11 @@ impl Ledger {
     }
 
     /// The plugin of `resource` offers these devices now; `None` if it is gone. `None` if that changes nothing.
-    pub fn offer(&mut self, resource: ResourceName, devices: Option<DeviceOffer>) -> Option<Change> {
+    pub fn offer(
+        &mut self,
+        resource: ResourceName,
+        devices: Option<DeviceOffer>,
+    ) -> Option<Change> {
         let mut draft = Draft::new(&self.rules, &mut self.state);
         draft.offer(resource.clone(), devices);
         draft.finish(Event::Offered(resource))
@@ -192,7 +206,10 @@ fn check_containers(pod: &Pod) -> Result<(), LedgerError> {
     if pod.containers.is_empty() {
         return Err(LedgerError::NoContainers(pod.uid.clone()));
     }
-    let mut names: Vec<&ContainerName> = pod.all_containers().map(|container| &container.name).collect();
+    let mut names: Vec<&ContainerName> = pod
+        .all_containers()
+        .map(|container| &container.name)
+        .collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(LedgerError::DuplicateContainer {

@@ -13,12 +13,15 @@
 
 pub mod cpu;
 pub mod cpu_set;
+pub mod decision;
 pub mod demand;
 pub mod device;
+pub mod explanation;
 pub mod fidelity;
 pub mod go_text;
 pub mod hint;
 pub mod koordinator;
+pub mod ledger;
 mod list_format;
 pub mod machine;
 pub mod memory;
@@ -32,4 +35,5 @@ pub mod policy;
 pub mod qos;
 pub mod quantity;
 mod quoted;
+pub mod settings;
 pub mod volcano;

@@ -111,6 +111,15 @@ impl MemoryPolicy {
         }
     }
 
+    /// The table of the machine without any pod; empty if memory is not managed.
+    #[must_use]
+    pub fn initial_state(&self) -> MemoryState {
+        match self {
+            MemoryPolicy::None => MemoryState::default(),
+            MemoryPolicy::Static(policy) => policy.initial_state(),
+        }
+    }
+
     /// See [`StaticMemory::container_hints`].
     #[must_use]
     pub fn container_hints(

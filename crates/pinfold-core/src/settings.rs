@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpu_set::CpuSet;
+use crate::cpu_set::CpuList;
 use crate::fidelity::Fidelity;
 use crate::memory::MemoryReservation;
 use crate::pod::ResourceList;
@@ -36,7 +36,7 @@ pub struct Settings {
     /// CPU kept for the system: the sum of the kube and system reservations.
     pub reserved_cpu: Option<Quantity>,
     /// The very CPUs to keep; otherwise the lowest cores are taken.
-    pub reserved_cpus: Option<CpuSet>,
+    pub reserved_cpus: Option<CpuList>,
     /// `None` or `Static`.
     pub memory_policy: String,
     /// Memory kept for the system, by NUMA node.

@@ -1,6 +1,15 @@
 //! Replays the family `config_errors`: settings that a kubelet does or does not start with.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pinfold_core::cpu_set::CpuId;
 use pinfold_core::fidelity::Fidelity;
+use pinfold_core::ledger::Rules;
+use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
+use pinfold_core::node_set::NodeId;
+use pinfold_core::settings::Settings;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::Machines;
@@ -8,6 +17,12 @@ use super::scenario::Scenario;
 use crate::case::{Case, Outcome, check};
 
 pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+    if case.tag == "numa-limit" {
+        return match limit(case) {
+            Ok(outcome) => outcome,
+            Err(problem) => Outcome::Failed(problem),
+        };
+    }
     let found = Scenario::read(&case.input).and_then(|scenario| {
         let rules = scenario.rules(machines.get(&scenario.topology)?, Fidelity::Exact)?;
         Ok(rules.err().map(|error| error.to_string()))
@@ -16,4 +31,52 @@ pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
         Ok(found) => check(&case.expect["init_error"], &json!(found)),
         Err(problem) => Outcome::Failed(problem),
     }
+}
+
+/// A case about nothing but the number of NUMA nodes.
+#[derive(Deserialize)]
+struct Limit {
+    numa_node_count: u32,
+    topology_policy: String,
+    topology_options: BTreeMap<String, String>,
+}
+
+fn limit(case: &Case) -> Result<Outcome, String> {
+    let input = Limit::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let node = |id: u32| {
+        let cpu = CpuId::new(id).ok_or("too many NUMA nodes")?;
+        Ok::<NumaNode, String>(NumaNode {
+            id: NodeId::new(id.into()).map_err(|error| error.to_string())?,
+            memory: 1 << 30,
+            hugepages: Vec::new(),
+            distances: Vec::new(),
+            cores: vec![Core {
+                id,
+                socket: 0,
+                die: None,
+                l3: None,
+                threads: vec![cpu],
+            }],
+        })
+    };
+    let nodes = (0..input.numa_node_count)
+        .map(node)
+        .collect::<Result<Vec<_>, _>>()?;
+    let parts = MachineParts {
+        num_cpus: nodes.len(),
+        num_sockets: 1,
+        nodes,
+        ..MachineParts::default()
+    };
+    let machine = Machine::new(parts).map_err(|error| error.to_string())?;
+    let settings = Settings {
+        fidelity: Fidelity::Exact,
+        topology_policy: input.topology_policy,
+        topology_options: input.topology_options,
+        ..Settings::default()
+    };
+    let found = Rules::new(Arc::new(machine), settings)
+        .err()
+        .map(|error| error.to_string());
+    Ok(check(&case.expect["init_error"], &json!(found)))
 }

@@ -8,8 +8,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::memory::MemoryReservation;
-use pinfold_core::name::{PodUid, ResourceName};
-use pinfold_core::node_set::NodeId;
+use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
@@ -94,11 +93,18 @@ impl Scenario {
         for reservation in &self.reserved_memory {
             for (resource, amount) in &reservation.limits {
                 let sum: &mut Quantity = node_reservation.entry(resource.clone()).or_default();
-                *sum = sum.clone() + amount;
+                *sum += amount.clone();
             }
-            reserved_memory.push(MemoryReservation { node: reservation.numa, limits: reservation.limits.clone() });
+            reserved_memory.push(MemoryReservation {
+                numa_node: reservation.numa,
+                limits: reservation.limits.clone(),
+            });
         }
-        let reserved_cpus = self.reserved_cpus.as_deref().map(CpuList::parse).transpose();
+        let reserved_cpus = self
+            .reserved_cpus
+            .as_deref()
+            .map(CpuList::parse)
+            .transpose();
         let settings = Settings {
             fidelity,
             topology_policy: self.topology_policy.clone(),

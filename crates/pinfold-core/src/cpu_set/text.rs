@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::{CpuId, CpuSet};
 use crate::quoted::Quoted;
 
@@ -102,6 +104,20 @@ impl CpuList {
             }
         }
         Ok(set)
+    }
+}
+
+/// As text, the form a configuration writes.
+impl Serialize for CpuList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        CpuList::parse(&text).map_err(serde::de::Error::custom)
     }
 }
 

@@ -44,13 +44,22 @@ impl Ledger {
             },
         };
         let outcome = attempt.run();
-        let Attempt { mut draft, affinities, explanation, .. } = attempt;
+        let Attempt {
+            mut draft,
+            affinities,
+            explanation,
+            ..
+        } = attempt;
         let event = match outcome {
             Ok(()) => {
                 if !draft.rules.fidelity().remembers_reuse_after_admission() {
                     draft.reusable_cpus(None);
                 }
-                let resident = Resident { pod: pod.clone(), ordinal, affinities };
+                let resident = Resident {
+                    pod: pod.clone(),
+                    ordinal,
+                    affinities,
+                };
                 draft.resident(&pod.uid, Some(resident));
                 Ok(Event::Admitted(pod.uid.clone()))
             }
@@ -71,7 +80,11 @@ impl Ledger {
             Some(refusal) => Verdict::Refused(refusal),
             None => Verdict::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
         };
-        let decision = Decision { pod: pod.uid.clone(), verdict, explanation };
+        let decision = Decision {
+            pod: pod.uid.clone(),
+            verdict,
+            explanation,
+        };
         Admission { decision, change }
     }
 }
@@ -150,8 +163,13 @@ impl Attempt<'_> {
                 let devices = Reusable::before(&state.devices, pod, &container.name);
                 [
                     device::container_hints(&state.pool, &state.devices, pod, container, &devices),
-                    rules.cpus.container_hints(&state.cpus, &cpus, pod, container),
-                    rules.memory.container_hints(&state.memory, pod, container).hints,
+                    rules
+                        .cpus
+                        .container_hints(&state.cpus, &cpus, pod, container),
+                    rules
+                        .memory
+                        .container_hints(&state.memory, pod, container)
+                        .hints,
                 ]
             }
             None => [
@@ -180,14 +198,21 @@ impl Attempt<'_> {
 
         let state = &*self.draft.state;
         let reusable = state.reusable_cpus_of(&pod.uid);
-        let cpus = rules.cpus.allocate(&state.cpus, &reusable, hint.mask, &pod, container);
+        let cpus = rules
+            .cpus
+            .allocate(&state.cpus, &reusable, hint.mask, &pod, container);
         let grant = cpus.map_err(|error| self.short_of_cpus(Some(container), &error))?;
         self.draft.cpu(grant.edits);
         if let Some(cpus) = grant.reusable {
-            self.draft.reusable_cpus(Some(ReusableCpus { pod: pod.uid.clone(), cpus }));
+            self.draft.reusable_cpus(Some(ReusableCpus {
+                pod: pod.uid.clone(),
+                cpus,
+            }));
         }
 
-        let memory = rules.memory.allocate(&self.draft.state.memory, hint, &pod, container);
+        let memory = rules
+            .memory
+            .allocate(&self.draft.state.memory, hint, &pod, container);
         let grant = memory.map_err(|error| self.short_of_memory(Some(container), &error))?;
         self.draft.memory(grant.edits);
         Ok(())
@@ -196,14 +221,19 @@ impl Attempt<'_> {
     /// Gives a pod with pod-level resources everything it asks for at once. Devices take no part in that.
     fn serve_whole(&mut self, hint: Hint) -> Result<(), Refusal> {
         let (rules, pod) = (self.draft.rules, self.pod.clone());
-        match rules.cpus.allocate_pod(&self.draft.state.cpus, hint.mask, &pod) {
+        match rules
+            .cpus
+            .allocate_pod(&self.draft.state.cpus, hint.mask, &pod)
+        {
             Ok(grant) => self.draft.cpu(grant.edits),
             Err(refusal) => {
                 self.draft.cpu(refusal.left_behind);
                 return Err(self.short_of_cpus(None, &refusal.error));
             }
         }
-        let memory = rules.memory.allocate_pod(&self.draft.state.memory, hint, &pod);
+        let memory = rules
+            .memory
+            .allocate_pod(&self.draft.state.memory, hint, &pod);
         let grant = memory.map_err(|error| self.short_of_memory(None, &error))?;
         self.draft.memory(grant.edits);
         Ok(())
@@ -230,13 +260,22 @@ impl Attempt<'_> {
     }
 
     fn short_of_devices(&mut self, container: &Container, error: &DeviceError) -> Refusal {
-        self.refusal(RefusalReason::UnexpectedAdmissionError, error, Some(container), Manager::Device)
+        self.refusal(
+            RefusalReason::UnexpectedAdmissionError,
+            error,
+            Some(container),
+            Manager::Device,
+        )
     }
 
     fn short_of_cpus(&mut self, container: Option<&Container>, error: &CpuError) -> Refusal {
         let reason = match error {
-            CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => RefusalReason::SMTAlignmentError,
-            CpuError::NothingLeftForInit | CpuError::NothingLeftToShare => RefusalReason::EmptyPodSharedPoolError,
+            CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
+                RefusalReason::SMTAlignmentError
+            }
+            CpuError::NothingLeftForInit | CpuError::NothingLeftToShare => {
+                RefusalReason::EmptyPodSharedPoolError
+            }
             CpuError::Take(_) => RefusalReason::UnexpectedAdmissionError,
         };
         self.refusal(reason, error, container, Manager::Cpu)

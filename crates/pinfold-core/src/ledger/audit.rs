@@ -1,11 +1,10 @@
 //! The audit: does the ledger add up? Everything is held once, nothing is lost, and nobody holds without living here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Ledger;
 use crate::cpu_set::CpuSet;
-use crate::device::DeviceId;
-use crate::name::{PodUid, ResourceName};
+use crate::name::{DeviceId, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 
 /// Something that does not add up.
@@ -47,7 +46,9 @@ pub enum Finding {
         pod: PodUid,
     },
     /// Free and booked memory do not make what there is.
-    #[error("{resource} of NUMA nodes {nodes}: {free} free and {reserved} booked do not make {allocatable}")]
+    #[error(
+        "{resource} of NUMA nodes {nodes}: {free} free and {reserved} booked do not make {allocatable}"
+    )]
     MemoryUneven {
         /// Which kind.
         resource: ResourceName,
@@ -96,7 +97,9 @@ impl Ledger {
     }
 
     fn audit_cpus(&self, findings: &mut Vec<Finding>) {
-        let Some(policy) = self.rules.cpus.as_static() else { return };
+        let Some(policy) = self.rules.cpus.as_static() else {
+            return;
+        };
         let cpus = &self.state.cpus;
         let shared = cpus.shared();
         let mut held: BTreeMap<&PodUid, CpuSet> = BTreeMap::new();
@@ -114,16 +117,28 @@ impl Ledger {
             }
             let common = own & shared;
             if !common.is_empty() {
-                findings.push(Finding::CpusShared { cpus: common, pod: pod.clone() });
+                findings.push(Finding::CpusShared {
+                    cpus: common,
+                    pod: pod.clone(),
+                });
             }
             let reserved = own & policy.reserved();
             if !reserved.is_empty() {
-                findings.push(Finding::CpusReserved { cpus: reserved, pod: pod.clone() });
+                findings.push(Finding::CpusReserved {
+                    cpus: reserved,
+                    pod: pod.clone(),
+                });
             }
-            for (&other, theirs) in held.range::<PodUid, _>((std::ops::Bound::Excluded(pod), std::ops::Bound::Unbounded)) {
+            for (&other, theirs) in held
+                .range::<PodUid, _>((std::ops::Bound::Excluded(pod), std::ops::Bound::Unbounded))
+            {
                 let common = own & theirs;
                 if !common.is_empty() {
-                    findings.push(Finding::CpusTwice { cpus: common, one: pod.clone(), other: other.clone() });
+                    findings.push(Finding::CpusTwice {
+                        cpus: common,
+                        one: pod.clone(),
+                        other: other.clone(),
+                    });
                 }
             }
             seen |= own;
@@ -159,37 +174,55 @@ impl Ledger {
             }
         }
         let mut held: BTreeMap<ResourceName, u64> = BTreeMap::new();
-        for pod in memory.pods() {
-            if !self.state.residents.contains_key(&pod) {
+        let pods: BTreeSet<&PodUid> = memory
+            .assignments()
+            .keys()
+            .chain(memory.pod_assignments().keys())
+            .collect();
+        for pod in pods {
+            if !self.state.residents.contains_key(pod) {
                 findings.push(Finding::Ghost(pod.clone()));
             }
-            for block in memory.booked_for(&pod) {
+            for block in memory.booked_for(pod) {
                 *held.entry(block.resource.clone()).or_default() += block.size;
             }
         }
         for (resource, reserved) in booked {
             let held = held.get(&resource).copied().unwrap_or(0);
             if held != reserved {
-                findings.push(Finding::MemoryUnbooked { resource, held, reserved });
+                findings.push(Finding::MemoryUnbooked {
+                    resource,
+                    held,
+                    reserved,
+                });
             }
         }
     }
 
     fn audit_devices(&self, findings: &mut Vec<Finding>) {
         let mut holder: BTreeMap<(ResourceName, DeviceId), PodUid> = BTreeMap::new();
-        for (pod, resource, device) in self.state.devices.holdings() {
-            if !self.state.residents.contains_key(pod) && !findings.contains(&Finding::Ghost(pod.clone())) {
+        for (pod, containers) in self.state.devices.pods() {
+            if !self.state.residents.contains_key(pod) {
                 findings.push(Finding::Ghost(pod.clone()));
             }
-            let key = (resource.clone(), device.clone());
-            match holder.get(&key) {
-                Some(one) if one != pod => findings.push(Finding::DeviceTwice {
-                    resource: key.0,
-                    device: key.1,
-                    one: one.clone(),
-                    other: pod.clone(),
-                }),
-                _ => drop(holder.insert(key, pod.clone())),
+            for (resource, device) in
+                containers
+                    .values()
+                    .flatten()
+                    .flat_map(|(resource, devices)| {
+                        devices.iter().map(move |device| (resource, device))
+                    })
+            {
+                let key = (resource.clone(), device.clone());
+                match holder.get(&key) {
+                    Some(one) if one != pod => findings.push(Finding::DeviceTwice {
+                        resource: key.0,
+                        device: key.1,
+                        one: one.clone(),
+                        other: pod.clone(),
+                    }),
+                    _ => drop(holder.insert(key, pod.clone())),
+                }
             }
         }
     }

@@ -94,11 +94,22 @@ impl LedgerState {
     pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), Conflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.apply(edit).map_err(content),
-            Edit::Memory(edit) => self.memory.apply(std::slice::from_ref(edit)).map_err(content),
+            Edit::Memory(edit) => self
+                .memory
+                .apply(std::slice::from_ref(edit))
+                .map_err(content),
             Edit::Device(edit) => self.devices.apply(edit).map_err(content),
-            Edit::Resident { pod, before, after } => self.swap_resident(pod, before.as_deref(), after.as_deref()),
-            Edit::ReusableCpus { before, after } => self.swap_reusable(before.as_ref(), after.as_ref()),
-            Edit::Offer { resource, before, after } => self.swap_offer(resource, before.as_ref(), after.as_ref()),
+            Edit::Resident { pod, before, after } => {
+                self.swap_resident(pod, before.as_deref(), after.as_deref())
+            }
+            Edit::ReusableCpus { before, after } => {
+                self.swap_reusable(before.as_ref(), after.as_ref())
+            }
+            Edit::Offer {
+                resource,
+                before,
+                after,
+            } => self.swap_offer(resource, before.as_ref(), after.as_ref()),
         }
     }
 
@@ -106,11 +117,22 @@ impl LedgerState {
     pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), Conflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.revert(edit).map_err(content),
-            Edit::Memory(edit) => self.memory.revert(std::slice::from_ref(edit)).map_err(content),
+            Edit::Memory(edit) => self
+                .memory
+                .revert(std::slice::from_ref(edit))
+                .map_err(content),
             Edit::Device(edit) => self.devices.revert(edit).map_err(content),
-            Edit::Resident { pod, before, after } => self.swap_resident(pod, after.as_deref(), before.as_deref()),
-            Edit::ReusableCpus { before, after } => self.swap_reusable(after.as_ref(), before.as_ref()),
-            Edit::Offer { resource, before, after } => self.swap_offer(resource, after.as_ref(), before.as_ref()),
+            Edit::Resident { pod, before, after } => {
+                self.swap_resident(pod, after.as_deref(), before.as_deref())
+            }
+            Edit::ReusableCpus { before, after } => {
+                self.swap_reusable(after.as_ref(), before.as_ref())
+            }
+            Edit::Offer {
+                resource,
+                before,
+                after,
+            } => self.swap_offer(resource, after.as_ref(), before.as_ref()),
         }
     }
 
@@ -172,7 +194,8 @@ impl LedgerState {
     /// Takes edits back that were just carried out, last one first.
     pub(super) fn revert_all(&mut self, edits: &[Edit]) {
         for edit in edits.iter().rev() {
-            self.revert(edit).expect("an edit that was just carried out can be taken back");
+            self.revert(edit)
+                .expect("an edit that was just carried out can be taken back");
         }
     }
 
@@ -181,7 +204,8 @@ impl LedgerState {
         for (at, edit) in edits.iter().enumerate().rev() {
             if let Err(conflict) = self.revert(edit) {
                 for undone in &edits[at + 1..] {
-                    self.apply(undone).expect("an edit that was just taken back can be carried out");
+                    self.apply(undone)
+                        .expect("an edit that was just taken back can be carried out");
                 }
                 return Err(conflict);
             }

@@ -3,7 +3,7 @@
 use super::change::{Change, Edit, Event};
 use super::rules::Rules;
 use super::state::{LedgerState, Resident, ReusableCpus};
-use crate::cpu::CpuEdits;
+use crate::cpu::CpuEdit;
 use crate::device::{DeviceEdit, DeviceOffer};
 use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
@@ -17,10 +17,14 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(rules: &'a Rules, state: &'a mut LedgerState) -> Self {
-        Self { rules, state, edits: Vec::new() }
+        Self {
+            rules,
+            state,
+            edits: Vec::new(),
+        }
     }
 
-    pub(super) fn cpu(&mut self, edits: CpuEdits) {
+    pub(super) fn cpu(&mut self, edits: impl IntoIterator<Item = CpuEdit>) {
         for edit in edits {
             self.edit(Edit::Cpu(edit));
         }
@@ -50,7 +54,11 @@ impl<'a> Draft<'a> {
     pub(super) fn offer(&mut self, resource: ResourceName, after: Option<DeviceOffer>) {
         let before = self.state.pool.devices(&resource).cloned();
         if before != after {
-            self.edit(Edit::Offer { resource, before, after });
+            self.edit(Edit::Offer {
+                resource,
+                before,
+                after,
+            });
         }
     }
 
@@ -58,11 +66,17 @@ impl<'a> Draft<'a> {
     pub(super) fn resident(&mut self, pod: &PodUid, after: Option<Resident>) {
         let before = self.state.residents.get(pod).cloned().map(Box::new);
         let after = after.map(Box::new);
-        self.edit(Edit::Resident { pod: pod.clone(), before, after });
+        self.edit(Edit::Resident {
+            pod: pod.clone(),
+            before,
+            after,
+        });
     }
 
     fn edit(&mut self, edit: Edit) {
-        self.state.apply(&edit).expect("an edit made from this state fits it");
+        self.state
+            .apply(&edit)
+            .expect("an edit made from this state fits it");
         self.edits.push(edit);
     }
 
@@ -79,6 +93,10 @@ impl<'a> Draft<'a> {
         }
         let generation = self.state.generation;
         self.state.generation += 1;
-        Some(Change { generation, event, edits: self.edits })
+        Some(Change {
+            generation,
+            event,
+            edits: self.edits,
+        })
     }
 }

@@ -24,7 +24,8 @@ impl Draft<'_> {
             for mut resource in self.facts_of(manager, pod, container) {
                 let brought = merge.resources.iter().find(|brought| {
                     let row = brought.row.and_then(|row| hints[provider].rows.get(row));
-                    brought.provider == provider && row.is_some_and(|(name, _)| *name == resource.resource)
+                    brought.provider == provider
+                        && row.is_some_and(|(name, _)| *name == resource.resource)
                 });
                 resource.wish = brought.map(|brought| brought.wish);
                 facts.push(resource);
@@ -92,20 +93,32 @@ impl Draft<'_> {
             });
             let nodes = nodes.collect();
             let manager = Manager::Memory;
-            ResourceFacts { resource, manager, asked, nodes, elsewhere: 0, wish: None }
+            ResourceFacts {
+                resource,
+                manager,
+                asked,
+                nodes,
+                elsewhere: 0,
+                wish: None,
+            }
         };
         match self.state.memory.nodes().is_empty() {
             true => Vec::new(),
-            false => asked.unwrap_or_default().into_iter().map(resource).collect(),
+            false => asked
+                .unwrap_or_default()
+                .into_iter()
+                .map(resource)
+                .collect(),
         }
     }
 
     fn device_facts(&self, pod: &Pod, container: Option<&Container>) -> Vec<ResourceFacts> {
         let whole;
         let (limits, reusable) = match container {
-            Some(container) => {
-                (&container.limits, Reusable::before(&self.state.devices, pod, &container.name))
-            }
+            Some(container) => (
+                &container.limits,
+                Reusable::before(&self.state.devices, pod, &container.name),
+            ),
             None => {
                 whole = demand::effective_limits(pod);
                 (&whole, Reusable::default())
@@ -114,7 +127,9 @@ impl Draft<'_> {
         let pool = &self.state.pool;
         let mut facts = Vec::new();
         for (resource, amount) in limits {
-            let Some(devices) = pool.devices(resource) else { continue };
+            let Some(devices) = pool.devices(resource) else {
+                continue;
+            };
             let mut free = pool.available(&self.state.devices, resource);
             free.extend(reusable.of(resource).into_iter().flatten().cloned());
             let healthy = || devices.iter().filter(|(_, device)| device.healthy);

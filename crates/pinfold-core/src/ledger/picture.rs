@@ -2,8 +2,8 @@
 
 use super::Ledger;
 use crate::cpu_set::CpuSet;
-use crate::occupancy::{DeviceSeat, HeldMemory, Holder, MemoryRow, Occupancy};
 use crate::name::PodUid;
+use crate::occupancy::{DeviceSeat, HeldMemory, Holder, MemoryRow, Occupancy};
 
 impl Ledger {
     /// Who sits where right now.
@@ -31,7 +31,12 @@ impl Ledger {
             shared,
             reserved: self.rules.reserved_cpus(),
             memory: self.memory_rows(),
-            devices: self.device_seats(&residents.iter().map(|resident| &resident.pod.uid).collect::<Vec<_>>()),
+            devices: self.device_seats(
+                &residents
+                    .iter()
+                    .map(|resident| &resident.pod.uid)
+                    .collect::<Vec<_>>(),
+            ),
         }
     }
 
@@ -47,8 +52,15 @@ impl Ledger {
 
     fn held_memory(&self, pod: &PodUid) -> Vec<HeldMemory> {
         let mut held: Vec<HeldMemory> = Vec::new();
-        for block in self.state.memory.booked_for(pod).filter(|block| block.size > 0) {
-            let known = held.iter_mut().find(|row| row.nodes == block.nodes && row.resource == block.resource);
+        for block in self
+            .state
+            .memory
+            .booked_for(pod)
+            .filter(|block| block.size > 0)
+        {
+            let known = held
+                .iter_mut()
+                .find(|row| row.nodes == block.nodes && row.resource == block.resource);
             match known {
                 Some(row) => row.bytes += block.size,
                 None => held.push(HeldMemory {
@@ -90,7 +102,9 @@ impl Ledger {
         let mut seats = Vec::new();
         for resource in self.state.pool.resources() {
             for (id, device) in self.state.pool.devices(resource).into_iter().flatten() {
-                let holder = order.iter().position(|pod| self.state.devices.held_by_pod(pod, resource).contains(id));
+                let holder = order
+                    .iter()
+                    .position(|pod| self.state.devices.held_by_pod(pod, resource).contains(id));
                 seats.push(DeviceSeat {
                     resource: resource.clone(),
                     id: id.to_string(),

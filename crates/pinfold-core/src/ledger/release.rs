@@ -11,16 +11,35 @@ impl Ledger {
     ///
     /// # Errors
     /// If there is no such pod or container here.
-    pub fn start(&mut self, pod: &PodUid, container: &ContainerName) -> Result<Option<Change>, LedgerError> {
-        let resident = self.state.residents.get(pod).ok_or_else(|| LedgerError::NotHere(pod.clone()))?;
+    pub fn start(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+    ) -> Result<Option<Change>, LedgerError> {
+        let resident = self
+            .state
+            .residents
+            .get(pod)
+            .ok_or_else(|| LedgerError::NotHere(pod.clone()))?;
         let spec = resident.pod.clone();
         if spec.container(container).is_none() {
-            return Err(LedgerError::NoSuchContainer { pod: pod.clone(), container: container.clone() });
+            return Err(LedgerError::NoSuchContainer {
+                pod: pod.clone(),
+                container: container.clone(),
+            });
         }
         let mut draft = Draft::new(&self.rules, &mut self.state);
-        for init in spec.init_containers.iter().take_while(|init| init.name != *container) {
+        for init in spec
+            .init_containers
+            .iter()
+            .take_while(|init| init.name != *container)
+        {
             if !init.restartable {
-                let edits = draft.rules.memory.remove_container(&draft.state.memory, pod, &init.name);
+                let edits =
+                    draft
+                        .rules
+                        .memory
+                        .remove_container(&draft.state.memory, pod, &init.name);
                 draft.memory(edits);
             }
         }
@@ -38,7 +57,9 @@ impl Ledger {
         let mut draft = Draft::new(&self.rules, &mut self.state);
         draft.resident(pod, None);
         draft.collect(pod);
-        Ok(draft.finish(Event::Released(pod.clone())).expect("a resident was removed"))
+        Ok(draft
+            .finish(Event::Released(pod.clone()))
+            .expect("a resident was removed"))
     }
 }
 
@@ -47,13 +68,27 @@ impl Draft<'_> {
     /// not active any more.
     pub(super) fn collect(&mut self, pod: &PodUid) {
         let held = self.state.cpus.containers().get(pod);
-        let holders: Vec<ContainerName> = held.into_iter().flat_map(|held| held.keys().cloned()).collect();
+        let holders: Vec<ContainerName> = held
+            .into_iter()
+            .flat_map(|held| held.keys().cloned())
+            .collect();
         for container in holders {
-            let edits = self.rules.cpus.remove_container(&self.state.cpus, pod, &container);
+            let edits = self
+                .rules
+                .cpus
+                .remove_container(&self.state.cpus, pod, &container);
             self.cpu(edits);
         }
-        for container in self.state.memory.holders(pod) {
-            let edits = self.rules.memory.remove_container(&self.state.memory, pod, &container);
+        let held = self.state.memory.assignments().get(pod);
+        let holders: Vec<ContainerName> = held
+            .into_iter()
+            .flat_map(|held| held.keys().cloned())
+            .collect();
+        for container in holders {
+            let edits = self
+                .rules
+                .memory
+                .remove_container(&self.state.memory, pod, &container);
             self.memory(edits);
         }
         let edits = self.state.devices.remove_pod(pod);

@@ -60,19 +60,32 @@ impl Ledger {
     ///
     /// # Errors
     /// If it would not start: only a faithful copy of the kubelet can get into such a state by itself.
-    pub fn restart(&mut self, plugins: &mut dyn PreferredAllocation) -> Result<Restarted, RestartError> {
+    pub fn restart(
+        &mut self,
+        plugins: &mut dyn PreferredAllocation,
+    ) -> Result<Restarted, RestartError> {
         if !self.rules.fidelity().restarts_like_the_kubelet() {
-            let decisions = self.residents().into_iter().map(|resident| self.kept(&resident.pod));
-            return Ok(Restarted { decisions: decisions.collect() });
+            let decisions = self
+                .residents()
+                .into_iter()
+                .map(|resident| self.kept(&resident.pod));
+            return Ok(Restarted {
+                decisions: decisions.collect(),
+            });
         }
         let saved = SavedState {
             cpus: self.state.cpus.clone(),
             memory: self.state.memory.clone(),
             devices: self.state.devices.clone(),
         };
-        let pods = self.residents().into_iter().map(|resident| resident.pod.clone()).collect();
+        let pods = self
+            .residents()
+            .into_iter()
+            .map(|resident| resident.pod.clone())
+            .collect();
         let pool = self.state.pool.clone();
-        let (mut ledger, restarted) = Ledger::restore(self.rules.clone(), saved, pool, pods, plugins)?;
+        let (mut ledger, restarted) =
+            Ledger::restore(self.rules.clone(), saved, pool, pods, plugins)?;
         ledger.state.generation = ledger.state.generation.max(self.state.generation);
         *self = ledger;
         Ok(restarted)
@@ -102,7 +115,9 @@ impl Ledger {
         if rules.fidelity().restarts_like_the_kubelet() {
             state.start(&rules)?;
             let mut ledger = Self { rules, state };
-            let decisions = pods.into_iter().map(|pod| ledger.decide(pod, plugins).decision);
+            let decisions = pods
+                .into_iter()
+                .map(|pod| ledger.decide(pod, plugins).decision);
             let decisions = decisions.collect();
             return Ok((ledger, Restarted { decisions }));
         }
@@ -137,10 +152,14 @@ impl LedgerState {
     /// Checks what was written down as the kubelet's managers do when they start, and fills in what an empty node has.
     fn start(&mut self, rules: &Rules) -> Result<(), RestartError> {
         for edit in &rules.cpus.start(&self.cpus)? {
-            self.cpus.apply(edit).expect("the edit was made for this state");
+            self.cpus
+                .apply(edit)
+                .expect("the edit was made for this state");
         }
         let edits = rules.memory.start(&self.memory)?;
-        self.memory.apply(&edits).expect("the edits were made for this state");
+        self.memory
+            .apply(&edits)
+            .expect("the edits were made for this state");
         Ok(())
     }
 
@@ -148,7 +167,11 @@ impl LedgerState {
     fn adopt(&mut self, pods: &[Arc<Pod>]) {
         for pod in pods {
             let ordinal = self.generation;
-            let resident = Resident { pod: pod.clone(), ordinal, affinities: BTreeMap::new() };
+            let resident = Resident {
+                pod: pod.clone(),
+                ordinal,
+                affinities: BTreeMap::new(),
+            };
             self.residents.insert(pod.uid.clone(), resident);
             self.generation += 1;
         }

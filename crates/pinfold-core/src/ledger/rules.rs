@@ -11,7 +11,9 @@ use crate::machine::cpus::CpuTopology;
 use crate::memory::{MemoryPolicy, MemorySettingsError};
 use crate::merge::Distances;
 use crate::policy::{TopologyPolicy, UnknownPolicy};
-use crate::settings::{Settings, TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope};
+use crate::settings::{
+    Settings, TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope,
+};
 
 /// The rules of one node: its machine and the managers in charge of it.
 #[derive(Clone, Debug)]
@@ -93,8 +95,20 @@ impl Rules {
             pod_level,
             fidelity,
         )?;
-        let distances = options.prefer_closest.then(|| Distances::of(&machine, fidelity));
-        Ok(Self { machine, topology, settings, policy, scope, distances, cpus, memory, pod_level })
+        let distances = options
+            .prefer_closest
+            .then(|| Distances::of(&machine, fidelity));
+        Ok(Self {
+            machine,
+            topology,
+            settings,
+            policy,
+            scope,
+            distances,
+            cpus,
+            memory,
+            pod_level,
+        })
     }
 
     /// The machine.
@@ -130,7 +144,9 @@ impl Rules {
     /// CPUs kept for the system; none without a static CPU manager.
     #[must_use]
     pub fn reserved_cpus(&self) -> CpuSet {
-        self.cpus.as_static().map_or_else(CpuSet::new, |cpus| cpus.reserved().clone())
+        self.cpus
+            .as_static()
+            .map_or_else(CpuSet::new, |cpus| cpus.reserved().clone())
     }
 
     /// Whether the kubelet's defects are repeated.

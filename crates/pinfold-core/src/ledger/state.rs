@@ -42,7 +42,10 @@ impl Resident {
     /// Where a container was aligned to; nowhere in particular if it was not.
     #[must_use]
     pub fn affinity(&self, container: &ContainerName) -> Hint {
-        self.affinities.get(container).copied().unwrap_or(Hint::NONE)
+        self.affinities
+            .get(container)
+            .copied()
+            .unwrap_or(Hint::NONE)
     }
 }
 
@@ -63,9 +66,15 @@ impl LedgerState {
             pool: DevicePool::new(rules.machine.node_ids()),
             ..Self::default()
         };
-        let edits = rules.cpus.start(&state.cpus).expect("a state without pods fits every machine");
+        let edits = rules
+            .cpus
+            .start(&state.cpus)
+            .expect("a state without pods fits every machine");
         for edit in &edits {
-            state.cpus.apply(edit).expect("the edit was made for this state");
+            state
+                .cpus
+                .apply(edit)
+                .expect("the edit was made for this state");
         }
         state
     }

@@ -114,6 +114,17 @@ impl MemoryState {
         Some(blocks)
     }
 
+    /// The blocks that are booked for a pod: those of the pod as a whole if it has some, else those of its
+    /// containers.
+    pub fn booked_for(&self, pod: &PodUid) -> impl Iterator<Item = &Block> {
+        let whole = self.pods.get(pod);
+        let apart = self.containers.get(pod).filter(|_| whole.is_none());
+        whole
+            .into_iter()
+            .chain(apart.into_iter().flat_map(BTreeMap::values))
+            .flatten()
+    }
+
     /// What a pod holds as a whole.
     #[must_use]
     pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[Block]> {

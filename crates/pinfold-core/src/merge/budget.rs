@@ -4,9 +4,11 @@
 //! groups, two kinds of memory with unrelated sizes, the closest nodes). Real machines are far from the hard
 //! cases, but input can be made up, so each question has its own budget: one that runs dry must not starve
 //! the others. Steps are counted, not time: the same input gives the same answer everywhere.
+use serde::{Serialize, Serializer};
 
 /// A question of the merge that may run out of steps, and what holds if it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Question {
     /// How wide is the narrowest mask of a resource? The smallest width that was found is used: the answer
     /// is reachable, but may be wider than it had to be.
@@ -39,6 +41,13 @@ impl Question {
         Question::Reach,
         Question::Closest,
     ];
+}
+
+/// As a list.
+impl Serialize for Questions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
 }
 
 /// A set of questions.

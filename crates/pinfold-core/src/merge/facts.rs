@@ -1,11 +1,12 @@
 //! The facts behind a merged hint, as plain data: what an explanation is made of.
 
+use serde::Serialize;
 use smallvec::SmallVec;
 
 use super::budget::Questions;
 
 /// Why a merged hint is what it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeFacts {
     /// The rule that chose the answer.
     pub decided_by: Rule,
@@ -45,7 +46,8 @@ impl MergeFacts {
 }
 
 /// The rule that chose an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// The policy does not look at hints.
     NoPolicy,
@@ -62,7 +64,8 @@ pub enum Rule {
 }
 
 /// Why no mask is preferred by all. Resources are positions in [`MergeFacts::resources`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NoPreferred {
     /// The resource cannot be had at all.
     Cannot {
@@ -93,7 +96,7 @@ pub enum NoPreferred {
 }
 
 /// What one resource brought into the merge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResourceFacts {
     /// The position of its provider in the request.
     pub provider: usize,
@@ -104,7 +107,8 @@ pub struct ResourceFacts {
 }
 
 /// What a resource wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Wish {
     /// Any node will do.
     DontCare,
@@ -120,7 +124,7 @@ pub enum Wish {
 }
 
 /// A width, or the bounds of one that was not worth settling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WidthRange {
     /// No mask is narrower.
     pub at_least: usize,
@@ -146,7 +150,7 @@ impl WidthRange {
 }
 
 /// How good an answer is under prefer-closest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DistanceFacts {
     /// The sum of distances over all ordered pairs of the answer's nodes.
     pub sum: u64,

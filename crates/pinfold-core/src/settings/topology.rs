@@ -1,4 +1,4 @@
-//! The topology manager's settings: policy, scope and options. Mirrors `NewPolicyOptions`.
+//! The topology manager's scope and options. Mirrors `NewPolicyOptions`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,18 +7,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::go_text::{self, GoTextError};
-use crate::policy::TopologyPolicy;
-
-/// How the topology manager aligns pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TopologySettings {
-    /// How strictly.
-    pub policy: TopologyPolicy,
-    /// What is aligned as one.
-    pub scope: TopologyScope,
-    /// The fine print.
-    pub options: TopologyOptions,
-}
 
 /// What is aligned as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,7 +51,9 @@ impl FromStr for TopologyScope {
         match name {
             "container" => Ok(TopologyScope::Container),
             "pod" => Ok(TopologyScope::Pod),
-            _ => Err(UnknownScope { name: name.to_owned() }),
+            _ => Err(UnknownScope {
+                name: name.to_owned(),
+            }),
         }
     }
 }
@@ -79,7 +69,10 @@ pub struct TopologyOptions {
 
 impl Default for TopologyOptions {
     fn default() -> Self {
-        Self { prefer_closest: false, max_numa_nodes: DEFAULT_MAX_NUMA_NODES }
+        Self {
+            prefer_closest: false,
+            max_numa_nodes: DEFAULT_MAX_NUMA_NODES,
+        }
     }
 }
 
@@ -112,7 +105,9 @@ pub enum TopologyOptionError {
         source: GoTextError,
     },
     /// Fewer nodes than the kubelet supports anyway.
-    #[error("the minimum value of \"{MAX_NUMA_NODES}\" should not be less than {DEFAULT_MAX_NUMA_NODES}")]
+    #[error(
+        "the minimum value of \"{MAX_NUMA_NODES}\" should not be less than {DEFAULT_MAX_NUMA_NODES}"
+    )]
     TooFewNodes,
 }
 
@@ -128,12 +123,18 @@ impl TopologyOptions {
             match name.as_str() {
                 PREFER_CLOSEST => {
                     parsed.prefer_closest = go_text::boolean(value).map_err(|source| {
-                        TopologyOptionError::NotAFlag { option: PREFER_CLOSEST, source }
+                        TopologyOptionError::NotAFlag {
+                            option: PREFER_CLOSEST,
+                            source,
+                        }
                     })?;
                 }
                 MAX_NUMA_NODES => {
                     let nodes = go_text::integer(value).map_err(|source| {
-                        TopologyOptionError::NotANumber { option: MAX_NUMA_NODES, source }
+                        TopologyOptionError::NotANumber {
+                            option: MAX_NUMA_NODES,
+                            source,
+                        }
                     })?;
                     parsed.max_numa_nodes = usize::try_from(nodes)
                         .ok()

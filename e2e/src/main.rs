@@ -1,0 +1,6 @@
+//! End-to-end tests of Pinfold with real kernels and real programs.
+
+mod guest;
+mod initrd;
+
+fn main() {}
