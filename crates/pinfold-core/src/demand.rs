@@ -232,7 +232,7 @@ fn add(sum: &mut ResourceList, list: &ResourceList) {
 fn raise(most: &mut ResourceList, list: &ResourceList) {
     for (name, amount) in list {
         let own = most.entry(name.clone()).or_insert(*amount);
-        *own = (*own).max(*amount);
+        *own = (*amount).max(*own);
     }
 }
 

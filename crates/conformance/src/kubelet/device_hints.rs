@@ -1,9 +1,207 @@
 //! Replays the family `device_hints`.
 
-use super::Machines;
-use crate::case::{Case, Outcome};
+use std::collections::BTreeMap;
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+use pinfold_core::device::{
+    AllocationAsk, ByAffinity, Device, DeviceEdit, DevicePool, DeviceRequest, DeviceSet,
+    DeviceState, DevicesByResource, PreferredAllocation, Reusable, container_hints,
+    devices_to_allocate, pod_hints,
+};
+use pinfold_core::hint::{ProviderHints, ResourceHints};
+use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::pod::{Container, Pod};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Machines;
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    numa_nodes: NodeSet,
+    resources: Vec<Resource>,
+    existing: BTreeMap<ContainerName, DevicesByResource>,
+    pod: Pod,
+    allocate_container: ContainerName,
+    affinity: Option<NodeSet>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: ResourceName,
+    preferred_allocation: Advice,
+    devices: Vec<Reported>,
+    in_use_by_others: DeviceSet,
+    reusable: DeviceSet,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    id: DeviceId,
+    #[serde(flatten)]
+    device: Device,
+}
+
+/// How a plugin answers when asked for advice.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Advice {
+    None,
+    First,
+    Last,
+}
+
+/// The plugins of a case.
+struct Plugins(BTreeMap<ResourceName, Advice>);
+
+impl PreferredAllocation for Plugins {
+    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+        let rest = || ask.available.difference(ask.must_include).cloned();
+        let missing = ask.size.saturating_sub(ask.must_include.len());
+        let mut advice = ask.must_include.clone();
+        match self.0.get(ask.resource) {
+            None | Some(Advice::None) => return Ok(None),
+            Some(Advice::First) => advice.extend(rest().take(missing)),
+            Some(Advice::Last) => {
+                advice.extend(rest().collect::<Vec<_>>().into_iter().rev().take(missing));
+            }
+        }
+        Ok(Some(advice))
+    }
+}
+
+pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+    match Input::deserialize(&case.input) {
+        Err(error) => Outcome::Failed(format!("input: {error}")),
+        Ok(input) => match answer(&input) {
+            Err(problem) => Outcome::Failed(problem),
+            Ok(found) => check(&case.expect, &found),
+        },
+    }
+}
+
+fn answer(input: &Input) -> Result<Value, String> {
+    let pool = pool(input);
+    let state = state(input)?;
+    let reusable = Reusable::from(by_resource(input, |resource| &resource.reusable));
+    let containers: Map<String, Value> = input
+        .pod
+        .all_containers()
+        .map(|container| {
+            let hints = container_hints(&pool, &state, &input.pod, container, &reusable);
+            (container.name.to_string(), written_out(&hints))
+        })
+        .collect();
+    let name = &input.allocate_container;
+    let container = input.pod.container(name).ok_or("no such container")?;
+    Ok(json!({
+        "container_hints": containers,
+        "pod_hints": written_out(&pod_hints(&pool, &state, &input.pod)),
+        "filter": filter(input, &pool, &state),
+        "allocate": allocate(input, &pool, &state, container, &reusable),
+    }))
+}
+
+fn pool(input: &Input) -> DevicePool {
+    let mut pool = DevicePool::new(input.numa_nodes);
+    for resource in &input.resources {
+        let devices = resource.devices.iter();
+        let devices = devices.map(|one| (one.id.clone(), one.device.clone()));
+        pool.report(resource.name.clone(), devices);
+    }
+    pool
+}
+
+fn by_resource(input: &Input, devices: impl Fn(&Resource) -> &DeviceSet) -> DevicesByResource {
+    let resources = input.resources.iter();
+    resources
+        .map(|resource| (resource.name.clone(), devices(resource).clone()))
+        .filter(|(_, devices)| !devices.is_empty())
+        .collect()
+}
+
+fn state(input: &Input) -> Result<DeviceState, String> {
+    let mut state = DeviceState::default();
+    let mut give = |pod: &PodUid, container: &str, devices: &DevicesByResource| {
+        for (resource, devices) in devices {
+            let edit = DeviceEdit {
+                pod: pod.clone(),
+                container: container.into(),
+                resource: resource.clone(),
+                before: None,
+                after: Some(devices.clone()),
+            };
+            state.apply(&edit).map_err(|error| error.to_string())?;
+        }
+        Ok::<(), String>(())
+    };
+    let in_use = by_resource(input, |resource| &resource.in_use_by_others);
+    give(&"other".into(), "other", &in_use)?;
+    let left = by_resource(input, |resource| &resource.reusable);
+    give(&input.pod.uid, "prior-init", &left)?;
+    for (container, devices) in &input.existing {
+        give(&input.pod.uid, container.as_str(), devices)?;
+    }
+    Ok(state)
+}
+
+fn filter(input: &Input, pool: &DevicePool, state: &DeviceState) -> Value {
+    let sorted = pool.resources().map(|resource| {
+        let available = pool.available(state, resource);
+        let sorted = ByAffinity::sort(pool, resource, available.clone(), input.affinity);
+        let classes = json!({
+            "available": available,
+            "aligned": sorted.aligned,
+            "unaligned": sorted.unaligned,
+            "no_affinity": sorted.no_affinity,
+        });
+        (resource.to_string(), classes)
+    });
+    Value::Object(sorted.collect())
+}
+
+fn allocate(
+    input: &Input,
+    pool: &DevicePool,
+    state: &DeviceState,
+    container: &Container,
+    reusable: &Reusable,
+) -> Value {
+    let advice = input.resources.iter();
+    let advice = advice.map(|resource| (resource.name.clone(), resource.preferred_allocation));
+    let mut plugins = Plugins(advice.collect());
+    let request = DeviceRequest {
+        pod: &input.pod,
+        container,
+        affinity: input.affinity,
+        reusable,
+        already_running: false,
+    };
+    let limits = container.limits.iter();
+    let asked = limits.filter(|(resource, _)| pool.is_device(state, resource));
+    let answers = asked.map(|(resource, amount)| {
+        let answer =
+            devices_to_allocate(pool, state, request, resource, amount.value(), &mut plugins);
+        let answer = match answer {
+            Ok(devices) => json!({ "devices": devices, "error": null }),
+            Err(error) => json!({ "devices": null, "error": error.to_string() }),
+        };
+        (resource.to_string(), answer)
+    });
+    Value::Object(answers.collect())
+}
+
+/// The hints of a provider in the form the vectors write them.
+fn written_out(hints: &ProviderHints) -> Value {
+    let rows = hints.rows.iter().map(|(resource, hints)| {
+        let list = match hints {
+            ResourceHints::DontCare => Value::Null,
+            ResourceHints::Cannot => json!([]),
+            ResourceHints::Family(family) => json!(family.list()),
+            ResourceHints::List(list) => json!(list),
+        };
+        (resource.to_string(), list)
+    });
+    Value::Object(rows.collect())
 }

@@ -1,0 +1,203 @@
+//! Which sets of NUMA nodes could serve a request for devices.
+//!
+//! Mirrors `GetTopologyHints`, `GetPodTopologyHints` and `generateDeviceTopologyHints`. A mask of the nodes that
+//! have devices of the resource is a hint if every reusable device lies in it and enough devices do: the
+//! reusable ones and the free ones. It is preferred if no narrower mask would be enough on an
+//! empty machine, counting all devices. A device on several nodes lies in every mask that has one of them.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use super::width::narrowest;
+use super::{Device, DevicePool, DeviceSet, DeviceState, Reusable};
+use crate::demand;
+use crate::hint::{
+    Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
+};
+use crate::name::{DeviceId, ResourceName};
+use crate::node_set::{NodeId, NodeSet};
+use crate::pod::{Container, Pod, ResourceList};
+
+/// The hints for one container, a row for each device resource it asks for.
+#[must_use]
+pub fn container_hints(
+    pool: &DevicePool,
+    state: &DeviceState,
+    pod: &Pod,
+    container: &Container,
+    reusable: &Reusable,
+) -> ProviderHints {
+    let nothing = DeviceSet::new();
+    rows(pool, state, &container.limits, |resource, request| {
+        let held = state.held(&pod.uid, &container.name, resource);
+        let left = reusable.of(resource).unwrap_or(&nothing);
+        hints(pool, state, resource, request, held, left)
+    })
+}
+
+/// The hints for all containers of a pod together. What init containers left is not considered.
+#[must_use]
+pub fn pod_hints(pool: &DevicePool, state: &DeviceState, pod: &Pod) -> ProviderHints {
+    let limits = demand::effective_limits(pod);
+    rows(pool, state, &limits, |resource, request| {
+        let held = state.held_by_pod(&pod.uid, resource);
+        hints(
+            pool,
+            state,
+            resource,
+            request,
+            Some(&held),
+            &DeviceSet::new(),
+        )
+    })
+}
+
+/// One row per device resource in `limits`. For devices, requests and limits are the same.
+fn rows(
+    pool: &DevicePool,
+    state: &DeviceState,
+    limits: &ResourceList,
+    hints: impl Fn(&ResourceName, i64) -> ResourceHints,
+) -> ProviderHints {
+    let asked = limits
+        .iter()
+        .filter(|(resource, _)| pool.is_device(state, resource));
+    ProviderHints {
+        rows: asked
+            .map(|(resource, amount)| (resource.clone(), hints(resource, amount.value())))
+            .collect(),
+    }
+}
+
+fn hints(
+    pool: &DevicePool,
+    state: &DeviceState,
+    resource: &ResourceName,
+    request: i64,
+    held: Option<&DeviceSet>,
+    reusable: &DeviceSet,
+) -> ResourceHints {
+    let Some(devices) = pool.devices(resource).filter(|_| pool.is_aligned(resource)) else {
+        return ResourceHints::DontCare;
+    };
+    let matching = Matching::new(pool.nodes(), devices, request);
+    match held {
+        // A restart: the same devices again, or a request that has changed.
+        Some(held) if !held.is_empty() => match i64::try_from(held.len()) == Ok(request) {
+            true => matching.family(|id| held.contains(id), &DeviceSet::new()),
+            false => ResourceHints::Cannot,
+        },
+        _ => {
+            let is_free = |id: &DeviceId| {
+                devices.get(id).is_some_and(|device| device.healthy)
+                    && !state.is_in_use(resource, id)
+            };
+            let free = devices.keys().filter(|id| is_free(id)).count();
+            let left = reusable.iter().filter(|id| !is_free(id)).count();
+            match i64::try_from(free + left).is_ok_and(|enough| enough < request) {
+                true => ResourceHints::Cannot,
+                false => matching.family(is_free, reusable),
+            }
+        }
+    }
+}
+
+/// The question for one resource: where do `request` of these devices lie together?
+struct Matching<'a> {
+    /// The nodes that a mask may have.
+    universe: NodeSet,
+    devices: &'a BTreeMap<DeviceId, Device>,
+    request: u64,
+}
+
+impl<'a> Matching<'a> {
+    fn new(nodes: NodeSet, devices: &'a BTreeMap<DeviceId, Device>, request: i64) -> Self {
+        let named = devices
+            .values()
+            .fold(NodeSet::EMPTY, |all, device| all | device.nodes());
+        let known = named & nodes;
+        Self {
+            universe: if known.is_empty() { nodes } else { known },
+            devices,
+            request: u64::try_from(request).unwrap_or(0),
+        }
+    }
+
+    /// The masks in which all reusable devices lie, and together with the available ones enough.
+    fn family(
+        &self,
+        is_available: impl Fn(&DeviceId) -> bool,
+        reusable: &DeviceSet,
+    ) -> ResourceHints {
+        let known = |device: &Device| device.nodes() & self.universe;
+        let mut must_lie_in: SmallVec<[NodeSet; 8]> = SmallVec::new();
+        for device in reusable.iter().filter_map(|id| self.devices.get(id)) {
+            match known(device) {
+                // Without topology information it neither restricts nor counts.
+                _ if device.numa.is_none() => {}
+                // It lies in no mask.
+                NodeSet::EMPTY => return ResourceHints::Cannot,
+                nodes => must_lie_in.push(nodes),
+            }
+        }
+        let need = self.request.saturating_sub(must_lie_in.len() as u64);
+        let mut thresholds: SmallVec<[Threshold; 2]> = SmallVec::new();
+        if need > 0 {
+            let available = self.devices.iter().filter(|(id, _)| is_available(id));
+            thresholds.push(count(need, available.map(|(_, device)| known(device))));
+        }
+        let mut forced = NodeSet::EMPTY;
+        for nodes in must_lie_in {
+            if nodes.len() == 1 {
+                forced = forced | nodes;
+            } else {
+                let touched = count(1, [nodes]);
+                if !thresholds.contains(&touched) {
+                    thresholds.push(touched);
+                }
+            }
+        }
+        let component = Component {
+            universe: self.universe,
+            forced,
+            thresholds,
+        };
+        if component.is_empty() {
+            return ResourceHints::Cannot;
+        }
+        ResourceHints::Family(Family {
+            components: SmallVec::from_iter([component]),
+            preference: Preference::Width(self.width_when_empty()),
+        })
+    }
+
+    /// How many nodes the request needs if every device is free and well.
+    fn width_when_empty(&self) -> usize {
+        let all = self.devices.values();
+        let all = count(
+            self.request,
+            all.map(|device| device.nodes() & self.universe),
+        );
+        narrowest(&all, self.universe)
+    }
+}
+
+/// "At least `need` devices lie in the mask", for devices that lie on these nodes.
+fn count(need: u64, devices: impl IntoIterator<Item = NodeSet>) -> Threshold {
+    let mut single: SmallVec<[(NodeId, u64); 16]> = SmallVec::new();
+    let mut wide = BTreeMap::<NodeSet, u64>::new();
+    for nodes in devices {
+        match (nodes.len(), nodes.first()) {
+            (1, Some(node)) => single.push((node, 1)),
+            (0, _) | (_, None) => {}
+            _ => *wide.entry(nodes).or_default() += 1,
+        }
+    }
+    let mut threshold = Threshold::new(need, single);
+    threshold.groups = wide
+        .into_iter()
+        .map(|(nodes, count)| WideGroup { nodes, count })
+        .collect();
+    threshold
+}

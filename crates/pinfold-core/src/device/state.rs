@@ -1,0 +1,222 @@
+//! [`DeviceState`]: which container holds which devices, changed only by [`DeviceEdit`]s.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{DeviceSet, DevicesByResource};
+use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
+
+type ByContainer = BTreeMap<ContainerName, DevicesByResource>;
+
+/// Who holds which devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceState {
+    pods: BTreeMap<PodUid, ByContainer>,
+    /// How many containers hold each device: more than one only where an init container's device is used again.
+    holders: BTreeMap<ResourceName, BTreeMap<DeviceId, u32>>,
+}
+
+/// One change of a [`DeviceState`]: the devices of one resource in one container, before and after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceEdit {
+    /// Whose devices change.
+    pub pod: PodUid,
+    /// In which container.
+    pub container: ContainerName,
+    /// Of which resource.
+    pub resource: ResourceName,
+    /// What it held; `None` if nothing was recorded.
+    pub before: Option<DeviceSet>,
+    /// What it holds now.
+    pub after: Option<DeviceSet>,
+}
+
+/// An edit that was made for another state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("container {container} of pod {pod} does not hold what the edit of {resource} starts from")]
+pub struct StaleDeviceEdit {
+    /// Whose devices were to change.
+    pub pod: PodUid,
+    /// In which container.
+    pub container: ContainerName,
+    /// Of which resource.
+    pub resource: ResourceName,
+}
+
+impl DeviceState {
+    /// What a container holds of a resource; `None` if nothing was ever recorded for it.
+    #[must_use]
+    pub fn held(
+        &self,
+        pod: &PodUid,
+        container: &ContainerName,
+        resource: &ResourceName,
+    ) -> Option<&DeviceSet> {
+        self.container(pod, container)?.get(resource)
+    }
+
+    /// All devices of a container.
+    #[must_use]
+    pub fn container(&self, pod: &PodUid, container: &ContainerName) -> Option<&DevicesByResource> {
+        self.pods.get(pod)?.get(container)
+    }
+
+    /// All devices of a resource that the containers of a pod hold together.
+    #[must_use]
+    pub fn held_by_pod(&self, pod: &PodUid, resource: &ResourceName) -> DeviceSet {
+        let containers = self.pods.get(pod).into_iter().flat_map(BTreeMap::values);
+        let held = containers.filter_map(|devices| devices.get(resource));
+        held.flatten().cloned().collect()
+    }
+
+    /// The pods that hold something, with their containers.
+    pub fn pods(
+        &self,
+    ) -> impl Iterator<Item = (&PodUid, &BTreeMap<ContainerName, DevicesByResource>)> {
+        self.pods.iter()
+    }
+
+    /// Whether some container holds the device.
+    #[must_use]
+    pub fn is_in_use(&self, resource: &ResourceName, device: &DeviceId) -> bool {
+        self.holders
+            .get(resource)
+            .is_some_and(|devices| devices.contains_key(device))
+    }
+
+    /// All devices in use, by resource. Resources of which none is in use are left out.
+    #[must_use]
+    pub fn in_use(&self) -> DevicesByResource {
+        let resources = self.holders.iter();
+        resources
+            .map(|(resource, devices)| (resource.clone(), devices.keys().cloned().collect()))
+            .collect()
+    }
+
+    /// Whether anything is recorded for a resource, be it an empty set.
+    pub(super) fn holds_any(&self, resource: &ResourceName) -> bool {
+        let mut containers = self.pods.values().flat_map(BTreeMap::values);
+        containers.any(|devices| devices.contains_key(resource))
+    }
+
+    /// The edits that take everything from a pod.
+    #[must_use]
+    pub fn remove_pod(&self, pod: &PodUid) -> Vec<DeviceEdit> {
+        let containers = self.pods.get(pod).into_iter().flatten();
+        containers
+            .flat_map(|(container, devices)| {
+                devices.iter().map(move |(resource, held)| DeviceEdit {
+                    pod: pod.clone(),
+                    container: container.clone(),
+                    resource: resource.clone(),
+                    before: Some(held.clone()),
+                    after: None,
+                })
+            })
+            .collect()
+    }
+
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// If the state is not the one that the edit was made for. It is left as it is then.
+    pub fn apply(&mut self, edit: &DeviceEdit) -> Result<(), StaleDeviceEdit> {
+        self.replace(edit, edit.before.as_ref(), edit.after.as_ref())
+    }
+
+    /// Takes a change back: the state is exactly what it was before.
+    ///
+    /// # Errors
+    /// If the state is not the one that the edit led to. It is left as it is then.
+    pub fn revert(&mut self, edit: &DeviceEdit) -> Result<(), StaleDeviceEdit> {
+        self.replace(edit, edit.after.as_ref(), edit.before.as_ref())
+    }
+
+    fn replace(
+        &mut self,
+        edit: &DeviceEdit,
+        from: Option<&DeviceSet>,
+        to: Option<&DeviceSet>,
+    ) -> Result<(), StaleDeviceEdit> {
+        if self.held(&edit.pod, &edit.container, &edit.resource) != from {
+            return Err(StaleDeviceEdit {
+                pod: edit.pod.clone(),
+                container: edit.container.clone(),
+                resource: edit.resource.clone(),
+            });
+        }
+        self.uncount(&edit.resource, from);
+        self.count(&edit.resource, to);
+        match to {
+            Some(devices) => {
+                let containers = self.pods.entry(edit.pod.clone()).or_default();
+                let held = containers.entry(edit.container.clone()).or_default();
+                held.insert(edit.resource.clone(), devices.clone());
+            }
+            None => self.forget(&edit.pod, &edit.container, &edit.resource),
+        }
+        Ok(())
+    }
+
+    /// Removes an entry, and the container and the pod if nothing else is left of them.
+    fn forget(&mut self, pod: &PodUid, container: &ContainerName, resource: &ResourceName) {
+        let Some(containers) = self.pods.get_mut(pod) else {
+            return;
+        };
+        if let Some(held) = containers.get_mut(container) {
+            held.remove(resource);
+            if held.is_empty() {
+                containers.remove(container);
+            }
+        }
+        if containers.is_empty() {
+            self.pods.remove(pod);
+        }
+    }
+
+    fn count(&mut self, resource: &ResourceName, devices: Option<&DeviceSet>) {
+        for device in devices.into_iter().flatten() {
+            let counts = self.holders.entry(resource.clone()).or_default();
+            *counts.entry(device.clone()).or_default() += 1;
+        }
+    }
+
+    fn uncount(&mut self, resource: &ResourceName, devices: Option<&DeviceSet>) {
+        let Some(counts) = self.holders.get_mut(resource) else {
+            return;
+        };
+        for device in devices.into_iter().flatten() {
+            match counts.get_mut(device) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => {
+                    counts.remove(device);
+                }
+            }
+        }
+        if counts.is_empty() {
+            self.holders.remove(resource);
+        }
+    }
+}
+
+/// As pod, container, resource, devices.
+impl Serialize for DeviceState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.pods.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pods = BTreeMap::<PodUid, ByContainer>::deserialize(deserializer)?;
+        let mut state = DeviceState::default();
+        for devices in pods.values().flat_map(BTreeMap::values) {
+            for (resource, held) in devices {
+                state.count(resource, Some(held));
+            }
+        }
+        state.pods = pods;
+        Ok(state)
+    }
+}
