@@ -29,7 +29,7 @@ pub use allocate::{
     allocate, devices_to_allocate,
 };
 pub use hints::{container_hints, pod_hints};
-pub use pool::{Device, DevicePool};
+pub use pool::{Device, DeviceOffer, DevicePool};
 pub use reuse::Reusable;
 pub use state::{DeviceEdit, DeviceState, StaleDeviceEdit};
 

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::device::{
-    AllocationAsk, ByAffinity, Device, DeviceEdit, DevicePool, DeviceRequest, DeviceSet,
-    DeviceState, DevicesByResource, PreferredAllocation, Reusable, container_hints,
-    devices_to_allocate, pod_hints,
+    ByAffinity, DeviceEdit, DevicePool, DeviceRequest, DeviceSet, DeviceState, DevicesByResource,
+    Reusable, container_hints, devices_to_allocate, pod_hints,
 };
 use pinfold_core::hint::{ProviderHints, ResourceHints};
-use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
+use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Container, Pod};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Machines;
+use super::devices::{DeviceResource, Plugins};
 use crate::case::{Case, Outcome, check};
 
 #[derive(Deserialize)]
@@ -29,46 +29,10 @@ struct Input {
 
 #[derive(Deserialize)]
 struct Resource {
-    name: ResourceName,
-    preferred_allocation: Advice,
-    devices: Vec<Reported>,
+    #[serde(flatten)]
+    plugin: DeviceResource,
     in_use_by_others: DeviceSet,
     reusable: DeviceSet,
-}
-
-#[derive(Deserialize)]
-struct Reported {
-    id: DeviceId,
-    #[serde(flatten)]
-    device: Device,
-}
-
-/// How a plugin answers when asked for advice.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Advice {
-    None,
-    First,
-    Last,
-}
-
-/// The plugins of a case.
-struct Plugins(BTreeMap<ResourceName, Advice>);
-
-impl PreferredAllocation for Plugins {
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
-        let rest = || ask.available.difference(ask.must_include).cloned();
-        let missing = ask.size.saturating_sub(ask.must_include.len());
-        let mut advice = ask.must_include.clone();
-        match self.0.get(ask.resource) {
-            None | Some(Advice::None) => return Ok(None),
-            Some(Advice::First) => advice.extend(rest().take(missing)),
-            Some(Advice::Last) => {
-                advice.extend(rest().collect::<Vec<_>>().into_iter().rev().take(missing));
-            }
-        }
-        Ok(Some(advice))
-    }
 }
 
 pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
@@ -106,9 +70,7 @@ fn answer(input: &Input) -> Result<Value, String> {
 fn pool(input: &Input) -> DevicePool {
     let mut pool = DevicePool::new(input.numa_nodes);
     for resource in &input.resources {
-        let devices = resource.devices.iter();
-        let devices = devices.map(|one| (one.id.clone(), one.device.clone()));
-        pool.report(resource.name.clone(), devices);
+        pool.report(resource.plugin.name.clone(), resource.plugin.offer());
     }
     pool
 }
@@ -116,7 +78,7 @@ fn pool(input: &Input) -> DevicePool {
 fn by_resource(input: &Input, devices: impl Fn(&Resource) -> &DeviceSet) -> DevicesByResource {
     let resources = input.resources.iter();
     resources
-        .map(|resource| (resource.name.clone(), devices(resource).clone()))
+        .map(|resource| (resource.plugin.name.clone(), devices(resource).clone()))
         .filter(|(_, devices)| !devices.is_empty())
         .collect()
 }
@@ -168,9 +130,7 @@ fn allocate(
     container: &Container,
     reusable: &Reusable,
 ) -> Value {
-    let advice = input.resources.iter();
-    let advice = advice.map(|resource| (resource.name.clone(), resource.preferred_allocation));
-    let mut plugins = Plugins(advice.collect());
+    let mut plugins = Plugins::new(input.resources.iter().map(|resource| &resource.plugin));
     let request = DeviceRequest {
         pod: &input.pod,
         container,

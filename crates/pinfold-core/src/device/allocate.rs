@@ -158,7 +158,7 @@ pub fn allocate(
     pool: &DevicePool,
     state: &DeviceState,
     request: DeviceRequest<'_>,
-    plugins: &mut impl PreferredAllocation,
+    plugins: &mut dyn PreferredAllocation,
 ) -> Result<DeviceGrant, DeviceError> {
     let mut grant = DeviceGrant::default();
     for (resource, amount) in &request.container.limits {
@@ -192,7 +192,7 @@ pub fn devices_to_allocate(
     request: DeviceRequest<'_>,
     resource: &ResourceName,
     required: i64,
-    plugins: &mut impl PreferredAllocation,
+    plugins: &mut dyn PreferredAllocation,
 ) -> Result<Option<DeviceSet>, DeviceError> {
     let (pod, container) = (&request.pod.uid, &request.container.name);
     let held = state.held(pod, container, resource);
@@ -269,14 +269,14 @@ fn check_health(
 }
 
 /// A choice of devices that grows until it is complete.
-struct Choice<'a, P> {
+struct Choice<'a> {
     resource: &'a ResourceName,
     size: usize,
     chosen: DeviceSet,
-    plugins: &'a mut P,
+    plugins: &'a mut dyn PreferredAllocation,
 }
 
-impl<P: PreferredAllocation> Choice<'_, P> {
+impl Choice<'_> {
     fn missing(&self) -> usize {
         self.size - self.chosen.len()
     }

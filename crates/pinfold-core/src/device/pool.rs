@@ -35,6 +35,9 @@ impl Device {
     }
 }
 
+/// What the plugin of one resource offers.
+pub type DeviceOffer = BTreeMap<DeviceId, Device>;
+
 /// All devices of a node, by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DevicePool {
@@ -62,6 +65,11 @@ impl DevicePool {
     ) {
         self.resources
             .insert(resource, devices.into_iter().collect());
+    }
+
+    /// The plugin of `resource` is gone for good.
+    pub fn withdraw(&mut self, resource: &ResourceName) {
+        self.resources.remove(resource);
     }
 
     /// The NUMA nodes of the machine.
