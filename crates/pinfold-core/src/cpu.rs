@@ -24,6 +24,8 @@ mod start;
 mod state;
 mod static_policy;
 mod take;
+#[cfg(test)]
+mod tests;
 
 pub use distributed::take_distributed;
 pub use error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};

@@ -177,6 +177,17 @@ impl CpuSet {
             .sum()
     }
 
+    /// How many of `cpus` are members.
+    #[must_use]
+    pub fn count_of(&self, cpus: &[CpuId]) -> usize {
+        let words = self.words.as_slice();
+        let member = |&&cpu: &&CpuId| {
+            let (word, bit) = place(cpu);
+            words.get(word).is_some_and(|word| word & bit != 0)
+        };
+        cpus.iter().filter(member).count()
+    }
+
     fn trim(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();

@@ -1,6 +1,6 @@
 //! Replays the family `cpu_take`: single calls of the packed and the distributed algorithm.
 //!
-//! Where the real code never returns there is nothing to compare. There, and wherever else it returns,
+//! Where the real code never returns or crashes there is nothing to compare. There, and wherever else it returns,
 //! sound fidelity must keep its promise: the CPUs asked for, out of those available.
 
 use pinfold_core::cpu::{CpuOrder, Packing, TakeError, take_distributed, take_packed};
@@ -47,13 +47,16 @@ fn compare(case: &Case, machines: &Machines) -> Result<Outcome, String> {
         &take(&input, &topology, Fidelity::Sound),
     )?;
     let exact = take(&input, &topology, Fidelity::Exact);
-    if case.expect["hang"] == json!(true) {
-        return match exact {
-            Err(TakeError::NeverReturns) => Ok(Outcome::SetAside("the real code never returns")),
-            other => Err(format!(
-                "expected a call that never returns, found {other:?}"
-            )),
-        };
+    let (hangs, crashes) = (case.expect.get("hang"), case.expect.get("panic"));
+    match (&exact, hangs.is_some(), crashes.is_some()) {
+        (_, false, false) => {}
+        (Err(TakeError::NeverReturns), true, _) => {
+            return Ok(Outcome::SetAside("the real code never returns"));
+        }
+        (Err(TakeError::Crashes), _, true) => {
+            return Ok(Outcome::SetAside("the real code crashes"));
+        }
+        (other, ..) => return Err(format!("the real code has no answer, found {other:?}")),
     }
     let (cpus, error) = match exact {
         Ok(cpus) => (json!(cpus), Value::Null),

@@ -100,6 +100,9 @@ impl<'a> Accumulator<'a> {
     /// Mirrors `takeFullNUMANodes`.
     fn take_whole_nodes(&mut self) {
         let topology = self.topology;
+        if self.needed() < topology.levels().smallest_node {
+            return;
+        }
         let (order, begin) = (self.nodes(), self.free.clone());
         for at in order {
             let group = &topology.nodes()[at];
@@ -110,6 +113,9 @@ impl<'a> Accumulator<'a> {
     /// Mirrors `takeFullSockets`.
     fn take_whole_sockets(&mut self) {
         let topology = self.topology;
+        if self.needed() < topology.levels().smallest_socket {
+            return;
+        }
         let (order, begin) = (self.sockets(), self.free.clone());
         for at in order {
             let group = &topology.sockets()[at];
@@ -141,15 +147,18 @@ impl<'a> Accumulator<'a> {
     /// Mirrors `takeFullCores`.
     pub(super) fn take_whole_cores(&mut self) {
         let topology = self.topology;
+        if self.needed() < topology.levels().smallest_core {
+            return;
+        }
         let begin = self.free.clone();
+        let mean = self
+            .fidelity
+            .takes_unavailable_siblings()
+            .then(|| topology.cpus_per_core());
         for parent in self.parents_of_cores() {
-            for (available, at) in self.cores(parent, &begin) {
-                let core = &topology.cores()[at];
-                let size = match self.fidelity.takes_unavailable_siblings() {
-                    true => topology.cpus_per_core(),
-                    false => core.cpus.len(),
-                };
-                self.take_whole(core, available == size);
+            let whole = |available: usize, size: usize| available == mean.unwrap_or(size);
+            for (_, at) in self.cores(parent, &begin, whole) {
+                self.take_whole(&topology.cores()[at], true);
                 if self.is_satisfied() {
                     return;
                 }
@@ -164,7 +173,7 @@ impl<'a> Accumulator<'a> {
         match self.order {
             CpuOrder::Packed => {
                 for parent in self.parents_of_cores() {
-                    for (_, at) in self.cores(parent, &begin) {
+                    for (_, at) in self.cores(parent, &begin, |_, _| true) {
                         let threads = &topology.levels().threads_of_core[at];
                         for &cpu in threads.iter().filter(|&&cpu| begin.contains(cpu)) {
                             self.take_single(cpu);
@@ -267,19 +276,24 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    /// The cores of one parent in which CPUs of `free` are left. One parent's share of
-    /// `sortAvailableCores`.
-    fn cores(&self, children: &[CoreChild], free: &CpuSet) -> CoreVisits {
+    /// The cores of one parent in which CPUs of `free` are left, if `wanted` by how many and by how many
+    /// they have in all. One parent's share of `sortAvailableCores`.
+    fn cores(
+        &self,
+        children: &[CoreChild],
+        free: &CpuSet,
+        wanted: impl Fn(usize, usize) -> bool,
+    ) -> CoreVisits {
         let threads_of_core = &self.topology.levels().threads_of_core;
         let mut rows = CoreVisits::new();
         for child in children {
             let threads = &threads_of_core[child.at];
-            let available = threads.iter().filter(|&&cpu| free.contains(cpu)).count();
-            let is_here = |child: &CoreChild| {
-                child.threads.len() == threads.len()
-                    || child.threads.iter().any(|&cpu| free.contains(cpu))
-            };
-            if available > 0 && is_here(child) {
+            let available = free.count_of(threads);
+            if available == 0 || !wanted(available, threads.len()) {
+                continue;
+            }
+            let is_here = child.threads.len() == threads.len() || free.count_of(&child.threads) > 0;
+            if is_here {
                 rows.push((available, child.at));
             }
         }

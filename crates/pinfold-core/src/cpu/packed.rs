@@ -92,20 +92,20 @@ fn take_part_of_cache(
     let needed = pile.needed();
     let open = levels.cores_in_cache[cache]
         .iter()
-        .filter(|core| core.threads.iter().any(|&cpu| pile.free.contains(cpu)));
-    let mut cpus = CpuSet::new();
-    for core in open.take(needed.div_ceil(per_core)) {
-        let threads = levels.threads_of_core[core.at].iter().copied();
-        cpus.extend(threads.filter(|&cpu| pile.free.contains(cpu)));
-    }
-    if !needed.is_multiple_of(2)
-        && per_core > 1
-        && cpus.len() > needed
-        && let Some(highest) = cpus.last()
-    {
-        cpus.remove(highest);
-    }
-    if cpus.len() == needed {
+        .filter(|core| pile.free.count_of(&core.threads) > 0)
+        .take(needed.div_ceil(per_core));
+    let threads = open.map(|core| levels.threads_of_core[core.at].as_slice());
+    let found: usize = threads
+        .clone()
+        .map(|threads| pile.free.count_of(threads))
+        .sum();
+    let one_too_many = found == needed + 1 && !needed.is_multiple_of(2) && per_core > 1;
+    if found == needed || one_too_many {
+        let mut cpus: CpuSet = threads.flatten().copied().collect();
+        cpus &= &pile.free;
+        if let (true, Some(highest)) = (one_too_many, cpus.last()) {
+            cpus.remove(highest);
+        }
         pile.take(&cpus);
     }
     Ok(())

@@ -34,6 +34,10 @@ pub(crate) struct CoreChild {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpuLevels {
     pub(crate) threads_of_core: Vec<Threads>,
+    /// CPUs of the smallest socket, NUMA node and core: a smaller need fills none of them.
+    pub(crate) smallest_socket: usize,
+    pub(crate) smallest_node: usize,
+    pub(crate) smallest_core: usize,
     pub(crate) nodes_in_socket: Vec<Vec<Child>>,
     pub(crate) sockets_in_node: Vec<Vec<Child>>,
     pub(crate) caches_in_node: Vec<Vec<Child>>,
@@ -54,6 +58,9 @@ impl CpuLevels {
                 .iter()
                 .map(|core| core.cpus.iter().collect())
                 .collect(),
+            smallest_socket: smallest(sockets),
+            smallest_node: smallest(nodes),
+            smallest_core: smallest(cores),
             nodes_in_socket: children(sockets, nodes),
             sockets_in_node: children(nodes, sockets),
             caches_in_node: children(nodes, caches),
@@ -62,6 +69,14 @@ impl CpuLevels {
             cores_in_cache: core_children(caches, cores),
         }
     }
+}
+
+fn smallest<Id>(groups: &[CpuGroup<Id>]) -> usize {
+    groups
+        .iter()
+        .map(|group| group.cpus.len())
+        .min()
+        .unwrap_or(0)
 }
 
 fn overlaps<P, C>(
