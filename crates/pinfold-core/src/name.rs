@@ -1,4 +1,4 @@
-//! Names: of pods, containers and resources. Cheap to clone, impossible to mix up.
+//! Names: of pods, containers, resources and cluster nodes. Cheap to clone, impossible to mix up.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -64,4 +64,8 @@ name! {
 name! {
     /// The name of a resource as Kubernetes writes it: `cpu`, `memory`, `hugepages-2Mi`, `vendor.com/device`.
     ResourceName
+}
+name! {
+    /// The name of a Kubernetes node, unique in its cluster. Not to be mixed up with a NUMA node's id.
+    NodeName
 }
