@@ -28,3 +28,5 @@ pub mod predicate;
 pub mod score;
 pub mod session;
 pub mod take;
+#[cfg(test)]
+mod test_nodes;

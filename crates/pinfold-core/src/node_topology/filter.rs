@@ -30,7 +30,7 @@ pub enum Refusal {
     },
     /// The zones contradict each other.
     #[error("inconsistent resource accounting")]
-    Inconsistent(#[source] Overdrawn),
+    Inconsistent(#[source] Box<Overdrawn>),
 }
 
 /// What must be in one NUMA zone.
@@ -108,11 +108,7 @@ struct Room<'a> {
 
 impl Room<'_> {
     /// Init containers run one after the other and leave nothing behind, except that a sidecar stays.
-    fn containers(
-        &mut self,
-        request: &PodRequest<'_>,
-        fidelity: Fidelity,
-    ) -> Result<(), Refusal> {
+    fn containers(&mut self, request: &PodRequest<'_>, fidelity: Fidelity) -> Result<(), Refusal> {
         for container in &request.pod.init_containers {
             let name = container.name.clone();
             let what = match container.restartable {
@@ -172,4 +168,4 @@ impl Room<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

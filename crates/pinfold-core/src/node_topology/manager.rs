@@ -167,9 +167,16 @@ mod tests {
             ("2000", 1024),
             ("99999999999999999999", 8),
         ] {
-            assert_eq!(read(&[], &[(most, value)]).max_numa_nodes, expected, "{value}");
+            assert_eq!(
+                read(&[], &[(most, value)]).max_numa_nodes,
+                expected,
+                "{value}"
+            );
         }
-        let twice = [("topologyManagerScope", "pod"), ("topologyManagerScope", "?")];
+        let twice = [
+            ("topologyManagerScope", "pod"),
+            ("topologyManagerScope", "?"),
+        ];
         assert_eq!(read(&[], &twice).scope, Scope::Pod);
     }
 }

@@ -62,7 +62,7 @@ impl NumaZones {
             NumaZone {
                 id,
                 available: resources
-                    .map(|resource| (resource.name.clone(), resource.available.clone()))
+                    .map(|resource| (resource.name.clone(), resource.available))
                     .collect(),
                 costs: last
                     .get(&id)
@@ -104,7 +104,7 @@ impl NumaZones {
         id: NodeId,
         request: &ResourceList,
         qos: QosClass,
-    ) -> Result<(), Overdrawn> {
+    ) -> Result<(), Box<Overdrawn>> {
         for zone in self.zones.iter_mut().filter(|zone| zone.id == id) {
             for (name, quantity) in request {
                 let shared = qos != QosClass::Guaranteed && is_numa_affine(name.as_str());
@@ -115,14 +115,14 @@ impl NumaZones {
                     continue;
                 };
                 if *available < *quantity {
-                    return Err(Overdrawn {
+                    return Err(Box::new(Overdrawn {
                         resource: name.clone(),
-                        request: quantity.clone(),
+                        request: *quantity,
                         node: id,
-                        available: available.clone(),
-                    });
+                        available: *available,
+                    }));
                 }
-                *available -= quantity.clone();
+                *available -= *quantity;
             }
         }
         Ok(())
@@ -132,7 +132,7 @@ impl NumaZones {
     /// `subtractFromNUMAs`, which takes an id for a place in the list.
     pub fn subtract_across(&mut self, nodes: NodeSet, request: &ResourceList, fidelity: Fidelity) {
         for (name, quantity) in request {
-            let mut missing = quantity.clone();
+            let mut missing = *quantity;
             for node in nodes {
                 if missing.is_zero() {
                     break;
@@ -144,8 +144,8 @@ impl NumaZones {
                 let Some(available) = zone.and_then(|zone| zone.available.get_mut(name)) else {
                     continue;
                 };
-                let taken = missing.clone().min(available.clone());
-                missing -= taken.clone();
+                let taken = missing.min(*available);
+                missing -= taken;
                 *available -= taken;
             }
         }

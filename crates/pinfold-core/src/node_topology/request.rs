@@ -57,14 +57,14 @@ impl PodRequest<'_> {
 
 fn add(sum: &mut ResourceList, more: &ResourceList) {
     for (name, quantity) in more {
-        *sum.entry(name.clone()).or_default() += quantity.clone();
+        *sum.entry(name.clone()).or_default() += *quantity;
     }
 }
 
 /// Resource by resource the larger of the two.
 fn raise(peak: &mut ResourceList, other: ResourceList) {
     for (name, quantity) in other {
-        let highest = peak.entry(name).or_insert_with(|| quantity.clone());
+        let highest = peak.entry(name).or_insert(quantity);
         if *highest < quantity {
             *highest = quantity;
         }

@@ -22,8 +22,12 @@ pub fn allocate(
     fidelity: Fidelity,
 ) -> Result<CpuSet, NotEnoughCpus> {
     match aligned_then_rest(detail, available, mask, cpus, fidelity) {
+        Ok(chosen) => Ok(chosen),
         Err(_) if fidelity.accepts_empty_decisions() => Ok(CpuSet::new()),
-        outcome => outcome,
+        Err(_) => Err(NotEnoughCpus {
+            needed: cpus,
+            available: available.common_len(detail.all()),
+        }),
     }
 }
 

@@ -95,12 +95,14 @@ pub enum Misfit {
         hint: Hint,
     },
     /// The policy admits a container, but there are not enough CPUs for it (sound only).
-    #[error("container {container} needs {} cpus, {} are available", shortage.needed, shortage.available)]
+    #[error("container {container} needs {needed} cpus, {available} are available")]
     TooFewCpus {
         /// The container.
         container: ContainerName,
-        /// What is missing.
-        shortage: NotEnoughCpus,
+        /// How many it needs.
+        needed: usize,
+        /// How many are free, not reserved and not held by another container of the pod.
+        available: usize,
     },
 }
 
@@ -242,14 +244,16 @@ impl Placing<'_> {
             });
         }
         let cpus = usize::try_from(cpus).unwrap_or(0);
-        let chosen = self
-            .choose(cpus, &verdict.hint)
-            .map_err(|shortage| Misfit::TooFewCpus {
-                container: container.name.clone(),
-                shortage,
-            })?;
+        let chosen = self.choose(cpus, &verdict.hint);
         // From now on there is an entry, even if there was none.
         let available = self.available.get_or_insert_default();
+        let Ok(chosen) = chosen else {
+            return Err(Misfit::TooFewCpus {
+                container: container.name.clone(),
+                needed: cpus,
+                available: available.common_len(self.detail.all()),
+            });
+        };
         if gives_back {
             self.returned |= &chosen;
         } else {

@@ -229,3 +229,6 @@ impl Taking<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,11 @@
 //! Mirrors `numaNodesRequired` and what uses it: the smallest number of zones that together have enough,
 //! where each of them reports every requested resource; among combinations of that number one with the
 //! least average distance. It is called optimal if no combination of that number, with room or without,
-//! is closer together. The original walks all combinations; here parts that cannot win are left out, and
-//! a step budget ends what would go on for too long.
+//! is closer together.
+//!
+//! The original walks all combinations, 2^n of them. Here those that cannot win are left out, and what
+//! would still go on for too long is cut short: on more than 16 zones a search may end with the best
+//! combination found so far, or go on with one zone more.
 
 use smallvec::SmallVec;
 
@@ -20,8 +23,11 @@ use crate::quantity::Quantity;
 const UNKNOWN: i64 = 255;
 /// Combinations farther apart than this on average are not accepted.
 const TOO_FAR: f32 = 256.0;
-/// So many zones are tried in combinations before the best one found counts. Sixteen zones need far fewer.
-const MOST_STEPS: usize = 1 << 22;
+/// How many steps all searches of one kind may take together. Sixteen zones need fewer.
+const MOST_STEPS: usize = 1 << 20;
+
+/// Zones beyond this place are not looked at. There are 64 NUMA ids; a longer list repeats them.
+const MOST_ZONES: usize = 128;
 
 /// The NUMA nodes that something needs.
 struct Needed {
@@ -78,6 +84,7 @@ impl Needed {
 
 /// The fewest zones with room for the request.
 fn needed(zones: &[NumaZone], request: &ResourceList) -> Option<Needed> {
+    let zones = &zones[..zones.len().min(MOST_ZONES)];
     let mut search = Search::new(zones, request);
     (1..=zones.len()).find_map(|size| search.of_size(size))
 }
@@ -89,10 +96,13 @@ struct Search<'a> {
     need: SmallVec<[Quantity; 4]>,
     /// What each zone adds to it; `None` if it lacks a requested resource.
     adds: Vec<Option<SmallVec<[Quantity; 4]>>>,
+    /// `most[from][resource][count]`: what so many zones at the place `from` or behind it add at most.
+    most: Vec<SmallVec<[Vec<Quantity>; 4]>>,
     /// Distances by places.
     costs: Vec<Vec<i64>>,
     /// The least distance of a zone to itself, and to another one.
     least: (i64, i64),
+    /// What is left of the steps of the search under way.
     steps: usize,
 }
 
@@ -110,7 +120,7 @@ impl<'a> Search<'a> {
             let reports_all = request.keys().all(|name| zone.available.contains_key(name));
             reports_all.then(|| {
                 asked()
-                    .filter_map(|(name, _)| zone.available.get(name).cloned())
+                    .filter_map(|(name, _)| zone.available.get(name).copied())
                     .collect()
             })
         };
@@ -132,10 +142,15 @@ impl<'a> Search<'a> {
             });
             pairs.min().unwrap_or(0)
         };
+        let need: SmallVec<[Quantity; 4]> = asked().map(|(_, quantity)| *quantity).collect();
+        let adds: Vec<_> = zones.iter().map(adds).collect();
         Self {
             zones,
-            need: asked().map(|(_, quantity)| quantity.clone()).collect(),
-            adds: zones.iter().map(adds).collect(),
+            most: (0..=zones.len())
+                .map(|from| most(&adds[from..], need.len()))
+                .collect(),
+            need,
+            adds,
             least: (least(true), least(false)),
             costs,
             steps: 0,
@@ -143,20 +158,22 @@ impl<'a> Search<'a> {
     }
 
     fn of_size(&mut self, size: usize) -> Option<Needed> {
-        if !self.could_fit(size) {
+        let nothing: SmallVec<[Quantity; 4]> = self.need.iter().map(|_| Quantity::ZERO).collect();
+        if !self.could_reach(&nothing, 0, size) {
             return None;
         }
+        let allowance = MOST_STEPS / self.zones.len();
         let mut closest = i64::MAX;
-        self.closest(&mut Partial::default(), 0, size, &mut closest);
-        let closest = average(closest, size).min(average(UNKNOWN, 1));
+        self.steps = allowance;
+        self.closest(&Partial::default(), 0, size, &mut closest);
         let mut best = Best {
-            closest,
+            closest: average(closest, size).min(average(UNKNOWN, 1)),
             distance: TOO_FAR,
             places: SmallVec::new(),
             done: false,
         };
-        let sums = smallvec::smallvec![Quantity::default(); self.need.len()];
-        self.fitting(&mut Partial::default(), &sums, 0, size, &mut best);
+        self.steps = allowance;
+        self.fitting(&Partial::default(), &nothing, 0, size, &mut best);
         if best.places.is_empty() {
             return None;
         }
@@ -166,17 +183,13 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Whether, resource by resource, the best-equipped zones of that number have enough.
-    fn could_fit(&self, size: usize) -> bool {
-        let reporting = || self.adds.iter().flatten();
-        reporting().count() >= size
-            && self.need.iter().enumerate().all(|(at, need)| {
-                let mut amounts: SmallVec<[&Quantity; 16]> = reporting().map(|add| &add[at]).collect();
-                amounts.sort_unstable_by(|a, b| b.cmp(a));
-                let most = amounts[..size]
-                    .iter()
-                    .fold(Quantity::default(), |sum, &amount| sum + amount.clone());
-                most >= *need
+    /// Whether, resource by resource, `count` more zones from the place `from` on could be enough.
+    fn could_reach(&self, sums: &[Quantity], from: usize, count: usize) -> bool {
+        let rows = sums.iter().zip(&self.need).zip(&self.most[from]);
+        rows.into_iter()
+            .all(|((sum, need), most)| match most.get(count) {
+                Some(most) => *sum + *most >= *need,
+                None => false,
             })
     }
 
@@ -204,20 +217,20 @@ impl<'a> Search<'a> {
     }
 
     /// Lowers `closest` to the least sum of distances of any combination.
-    fn closest(&mut self, partial: &mut Partial, from: usize, size: usize, closest: &mut i64) {
+    fn closest(&mut self, partial: &Partial, from: usize, size: usize, closest: &mut i64) {
         let missing = size - partial.places.len();
         if missing == 0 {
             *closest = partial.distance.min(*closest);
             return;
         }
         for place in from..=self.zones.len() - missing {
-            self.steps += 1;
-            if self.steps > MOST_STEPS && *closest != i64::MAX {
+            if self.steps == 0 && *closest != i64::MAX {
                 return;
             }
-            let mut more = self.with(partial, place);
+            self.steps = self.steps.saturating_sub(1);
+            let more = self.with(partial, place);
             if self.bound(&more, size) < *closest {
-                self.closest(&mut more, place + 1, size, closest);
+                self.closest(&more, place + 1, size, closest);
             }
         }
     }
@@ -225,41 +238,54 @@ impl<'a> Search<'a> {
     /// Finds the first combination with room that is as close as any, else the closest with room.
     fn fitting(
         &mut self,
-        partial: &mut Partial,
-        sums: &SmallVec<[Quantity; 4]>,
+        partial: &Partial,
+        sums: &[Quantity],
         from: usize,
         size: usize,
         best: &mut Best,
     ) {
         let missing = size - partial.places.len();
         if missing == 0 {
-            let enough = sums.iter().zip(&self.need).all(|(sum, need)| sum >= need);
-            if enough {
-                best.offer(&partial.places, average(partial.distance, size));
-            }
+            best.offer(&partial.places, average(partial.distance, size));
             return;
         }
         for place in from..=self.zones.len() - missing {
-            self.steps += 1;
-            let gives_up = self.steps > MOST_STEPS.saturating_mul(2);
-            if best.done || gives_up && !best.places.is_empty() {
+            if best.done || self.steps == 0 || !self.could_reach(sums, place, missing) {
                 return;
             }
+            self.steps -= 1;
             let Some(add) = &self.adds[place] else {
                 continue;
             };
-            let more_sums = sums
-                .iter()
-                .zip(add)
-                .map(|(sum, add)| sum.clone() + add.clone())
-                .collect();
-            let mut more = self.with(partial, place);
+            let sums: SmallVec<[Quantity; 4]> =
+                sums.iter().zip(add).map(|(sum, add)| *sum + *add).collect();
+            let more = self.with(partial, place);
             let bound = average(self.bound(&more, size), size);
-            if bound < best.distance || bound <= best.closest {
-                self.fitting(&mut more, &more_sums, place + 1, size, best);
+            let could_win = bound < best.distance || bound <= best.closest;
+            if could_win && self.could_reach(&sums, place + 1, missing - 1) {
+                self.fitting(&more, &sums, place + 1, size, best);
             }
         }
     }
+}
+
+/// For each resource, what 0, 1, 2... of the zones add at most.
+fn most(
+    adds: &[Option<SmallVec<[Quantity; 4]>>],
+    resources: usize,
+) -> SmallVec<[Vec<Quantity>; 4]> {
+    let row = |at: usize| {
+        let mut amounts: Vec<Quantity> = adds.iter().flatten().map(|add| add[at]).collect();
+        amounts.sort_unstable_by(|a, b| b.cmp(a));
+        let mut sums = vec![Quantity::ZERO];
+        let mut sum = Quantity::ZERO;
+        for amount in amounts {
+            sum += amount;
+            sums.push(sum);
+        }
+        sums
+    };
+    (0..resources).map(row).collect()
 }
 
 /// The best combination with room so far.
