@@ -4,6 +4,7 @@ use crate::case::{Case, Outcome};
 
 mod nrt_filter;
 mod nrt_score;
+mod read;
 
 /// Replays one case of the named family.
 #[must_use]

@@ -5,6 +5,7 @@ use crate::case::{Case, Outcome};
 mod allocate;
 mod hints;
 mod merge;
+mod read;
 mod score;
 mod session;
 mod take;

@@ -18,162 +18,134 @@ pub enum Fidelity {
     Sound,
 }
 
-impl Fidelity {
+macro_rules! defects {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        impl Fidelity {
+            $(
+                $(#[$doc])+
+                #[must_use]
+                pub fn $name(self) -> bool {
+                    self == Fidelity::Exact
+                }
+            )+
+        }
+    };
+}
+
+defects! {
     /// The distributed algorithm remembers combinations in storage that it goes on overwriting.
-    #[must_use]
-    pub fn shares_combination_storage(self) -> bool {
-        self == Fidelity::Exact
-    }
+    shares_combination_storage,
 
     /// Free threads of a core are compared with the mean threads per core, and then all its threads
     /// are taken, even ones that are not available.
-    #[must_use]
-    pub fn takes_unavailable_siblings(self) -> bool {
-        self == Fidelity::Exact
-    }
+    takes_unavailable_siblings,
 
     /// A group of CPUs that lies in two larger ones (a cache on two NUMA nodes, a node on two sockets) is
     /// visited twice and counted twice, so that fewer CPUs are handed out than asked for.
-    #[must_use]
-    pub fn counts_repeated_groups(self) -> bool {
-        self == Fidelity::Exact
-    }
+    counts_repeated_groups,
 
     /// Where the original loops forever, or would try more combinations than anyone can wait for, that
     /// is the answer.
-    #[must_use]
-    pub fn loops_where_the_original_does(self) -> bool {
-        self == Fidelity::Exact
-    }
+    loops_where_the_original_does,
 
     /// Where the original divides by zero, that is the answer.
-    #[must_use]
-    pub fn crashes_where_the_original_does(self) -> bool {
-        self == Fidelity::Exact
-    }
+    crashes_where_the_original_does,
 
     /// CPUs that init containers left are handed out again whoever holds them by now, and count twice if
     /// they went back to the shared pool.
-    #[must_use]
-    pub fn trusts_reusable_cpus(self) -> bool {
-        self == Fidelity::Exact
-    }
+    trusts_reusable_cpus,
 
     /// `full-pcpus-only` looks at numbers only: where a reserved CPU or an older pod splits a core, single
     /// threads of it are handed out.
-    #[must_use]
-    pub fn hands_out_split_cores(self) -> bool {
-        self == Fidelity::Exact
-    }
+    hands_out_split_cores,
 
     /// `full-pcpus-only` asks for free cores even for a container that already has its CPUs, so that it
     /// is refused after a restart of a full machine.
-    #[must_use]
-    pub fn checks_cores_before_own_cpus(self) -> bool {
-        self == Fidelity::Exact
-    }
+    checks_cores_before_own_cpus,
 
     /// A CPU that the machine does not have counts as one of NUMA node 0.
-    #[must_use]
-    pub fn puts_unknown_cpus_on_node_0(self) -> bool {
-        self == Fidelity::Exact
-    }
+    puts_unknown_cpus_on_node_0,
 
     /// The CPUs of a pod with pod-level resources are chosen anew after a restart, and stay taken when
     /// dividing them among its containers fails.
-    #[must_use]
-    pub fn forgets_pod_sets(self) -> bool {
-        self == Fidelity::Exact
-    }
+    forgets_pod_sets,
 
     /// A machine with more NUMA nodes than `max-allowable-numa-nodes` is refused.
-    #[must_use]
-    pub fn limits_numa_nodes(self) -> bool {
-        self == Fidelity::Exact
-    }
+    limits_numa_nodes,
 
     /// Distances are kept in machine order but looked up by node id: wrong when ids have gaps.
-    #[must_use]
-    pub fn looks_up_distances_by_node_id(self) -> bool {
-        self == Fidelity::Exact
-    }
+    looks_up_distances_by_node_id,
 
     /// A NUMA node whose reservation and huge pages exceed its memory counts as nearly 2^64 bytes.
-    #[must_use]
-    pub fn wraps_memory_below_zero(self) -> bool {
-        self == Fidelity::Exact
-    }
+    wraps_memory_below_zero,
 
     /// What init containers left for the rest of their pod is remembered beside the table, not read
     /// from it: it outlives their removal and is then handed out without being booked.
-    #[must_use]
-    pub fn remembers_memory_beside_the_table(self) -> bool {
-        self == Fidelity::Exact
-    }
+    remembers_memory_beside_the_table,
 
     /// After a restart an init container that has long ended is given memory again, for as long as its
     /// pod lives.
-    #[must_use]
-    pub fn gives_memory_to_ended_init_containers(self) -> bool {
-        self == Fidelity::Exact
-    }
+    gives_memory_to_ended_init_containers,
 
     /// One node of a group may be granted alone, though the group's holders may use all its memory.
-    #[must_use]
-    pub fn grants_one_node_of_a_group(self) -> bool {
-        self == Fidelity::Exact
-    }
+    grants_one_node_of_a_group,
 
     /// Memory is booked from the lowest node of a group up and given back in the same order, so that
     /// a group's nodes end up different from what its holders would fill.
-    #[must_use]
-    pub fn releases_lowest_node_first(self) -> bool {
-        self == Fidelity::Exact
-    }
+    releases_lowest_node_first,
 
     /// A container that asks for no memory, in a pod with pod-level resources, is refused where
     /// NUMA nodes are full or in use.
-    #[must_use]
-    pub fn places_empty_memory_demands(self) -> bool {
-        self == Fidelity::Exact
-    }
+    places_empty_memory_demands,
 
     /// Pod-level memory is booked again whenever the pod is admitted again.
-    #[must_use]
-    pub fn books_pod_memory_again(self) -> bool {
-        self == Fidelity::Exact
-    }
+    books_pod_memory_again,
 
     /// Hugepages that containers ask for but the pod-level section does not name are handed out without
     /// being booked, and the pod's shared pool of them wraps below zero.
-    #[must_use]
-    pub fn books_only_what_the_pod_names(self) -> bool {
-        self == Fidelity::Exact
-    }
+    books_only_what_the_pod_names,
 
     /// A restored block must find its type on every one of its NUMA nodes, not just on some.
-    #[must_use]
-    pub fn expects_every_memory_type_on_every_node(self) -> bool {
-        self == Fidelity::Exact
-    }
+    expects_every_memory_type_on_every_node,
 
     /// What the containers of a refused pod got before the refusal is taken back by a later clean-up, which does not
     /// find everything.
-    #[must_use]
-    pub fn keeps_parts_of_refused_pods(self) -> bool {
-        self == Fidelity::Exact
-    }
+    keeps_parts_of_refused_pods,
 
     /// CPUs that init containers left are remembered after their pod was admitted, and offered again if a pod of the
     /// same id comes back.
-    #[must_use]
-    pub fn remembers_reuse_after_admission(self) -> bool {
-        self == Fidelity::Exact
-    }
+    remembers_reuse_after_admission,
 
     /// After a restart every pod must pass admission again with what it holds, and some states cannot be started from.
-    #[must_use]
-    pub fn restarts_like_the_kubelet(self) -> bool {
-        self == Fidelity::Exact
-    }
+    restarts_like_the_kubelet,
+
+    /// Volcano names a core by its number alone, which is unique only inside a socket, takes a number for
+    /// free if a CPU of that number is, and compares by "smaller in any key": it can take too much.
+    mixes_up_core_numbers,
+
+    /// Volcano reserves nothing if the reservation exceeds the machine.
+    forgets_oversized_reservations,
+
+    /// Volcano counts a free CPU that the topology does not list as one of NUMA node 0.
+    counts_unlisted_cpus_on_node_zero,
+
+    /// Volcano places a task whose CPUs could not be found, with none.
+    accepts_empty_decisions,
+
+    /// Volcano looks at app containers only: init containers and sidecars get no CPUs.
+    skips_init_containers,
+
+    /// Volcano keeps a task's earlier decision for a node that now refuses it, binds decisions without
+    /// looking whether their CPUs are still free, and gives back the latest decision instead of the bound one.
+    trusts_old_decisions,
+
+    /// NodeResourceTopologyMatch treats a sidecar like an init container that ends: nothing stays with it.
+    forgets_sidecars,
+
+    /// NodeResourceTopologyMatch takes a NUMA id for a place in the list of zones when it subtracts.
+    takes_node_ids_for_places,
+
+    /// NodeResourceTopologyMatch computes scores in 64 bits that wrap around, and the variance of a
+    /// single number as not a number.
+    lets_scores_overflow,
 }

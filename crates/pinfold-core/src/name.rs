@@ -1,4 +1,4 @@
-//! Names: of pods, containers and resources. Cheap to clone, impossible to mix up.
+//! Names: of pods, containers, resources and cluster nodes. Cheap to clone, impossible to mix up.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -68,4 +68,8 @@ name! {
 name! {
     /// The id of a device as its plugin reports it, unique inside its resource.
     DeviceId
+}
+name! {
+    /// The name of a Kubernetes node, unique in its cluster. Not to be mixed up with a NUMA node's id.
+    NodeName
 }

@@ -1,8 +1,53 @@
 //! Replays the family `nrt_filter`.
 
-use crate::case::{Case, Outcome};
+use std::error::Error;
+
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::node_topology::filter::{Refusal, filter};
+use pinfold_core::node_topology::request::PodRequest;
+use pinfold_core::pod::ResourceList;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::read;
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(flatten)]
+    common: read::Input,
+    #[serde(rename = "nodeAllocatable")]
+    allocatable: ResourceList,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let (topology, pod, overhead) = input.common.parts();
+    let request = PodRequest {
+        pod: &pod,
+        overhead: &overhead,
+    };
+    let outcome = filter(
+        topology.as_ref(),
+        &input.allocatable,
+        &request,
+        Fidelity::Exact,
+    );
+    let code = match &outcome {
+        Ok(()) => "Success",
+        Err(Refusal::CannotAlign { .. }) => "Unschedulable",
+        Err(Refusal::Inconsistent(_)) => "Error",
+    };
+    let mut reasons = Vec::new();
+    if let Err(refusal) = &outcome {
+        reasons.push(refusal.to_string());
+        reasons.extend(refusal.source().map(ToString::to_string));
+    }
+    let found = json!({
+        "code": code, "reasons": reasons, "markedMaybeOverReserved": outcome.is_err(),
+    });
+    check(&case.expect, &found)
 }

@@ -1,8 +1,41 @@
 //! Replays the family `nrt_score`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::node_topology::request::PodRequest;
+use pinfold_core::node_topology::score::{Strategy, Weights, score};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::read;
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(flatten)]
+    common: read::Input,
+    strategy: String,
+    weights: Weights,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let Some(strategy) = Strategy::from_text(&input.strategy) else {
+        return Outcome::Failed(format!("unknown strategy {:?}", input.strategy));
+    };
+    let (topology, pod, overhead) = input.common.parts();
+    let request = PodRequest {
+        pod: &pod,
+        overhead: &overhead,
+    };
+    let score = score(
+        topology.as_ref(),
+        &request,
+        strategy,
+        &input.weights,
+        Fidelity::Exact,
+    );
+    check(&case.expect, &json!({"score": score}))
 }

@@ -1,8 +1,37 @@
 //! Replays the family `allocate`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::hint::Hint;
+use pinfold_core::volcano::allocate::allocate;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::hints::Input;
+use super::read::{HintJson, cpus_json};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct WithHint {
+    #[serde(flatten)]
+    input: Input,
+    hint: HintJson,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let WithHint { input, hint } = match WithHint::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let chosen = allocate(
+        input.detail(),
+        &input.available().unwrap_or_default(),
+        Hint::from(hint).mask,
+        usize::try_from(input.whole_cpus()).unwrap_or(0),
+        Fidelity::Exact,
+    );
+    let found = match chosen {
+        Ok(cpus) => json!({"assign": {"cpu": cpus_json(&cpus)}}),
+        Err(error) => json!({"error": error.to_string()}),
+    };
+    check(&case.expect, &found)
 }

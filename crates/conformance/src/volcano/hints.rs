@@ -1,8 +1,68 @@
 //! Replays the family `hints`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::hint::ResourceHints;
+use pinfold_core::pod::ResourceList;
+use pinfold_core::volcano::detail::CpuDetail;
+use pinfold_core::volcano::hints::{cpu_hints, reserved_cpus, whole_cpus};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::read::{CpuEntry, DetailJson, hint_json};
+use crate::case::{Case, Outcome, check};
+
+/// A node and a container, as this family and `allocate` write them.
+#[derive(Deserialize)]
+pub(super) struct Input {
+    cpus: DetailJson,
+    available: CpuEntry,
+    reserved: ResourceList,
+    requests: ResourceList,
+}
+
+impl Input {
+    pub(super) fn detail(&self) -> &CpuDetail {
+        &self.cpus.0
+    }
+
+    /// Free CPUs without the reserved ones, if the node has a CPU entry.
+    pub(super) fn available(&self) -> Option<CpuSet> {
+        let reserved = reserved_cpus(self.detail(), self.reserved.get("cpu"), Fidelity::Exact);
+        let free = self.available.cpu.as_ref()?;
+        Some(&free.0 - &reserved)
+    }
+
+    pub(super) fn whole_cpus(&self) -> i64 {
+        whole_cpus(&self.requests)
+    }
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let available = input.available();
+    let hints = cpu_hints(
+        input.detail(),
+        available.as_ref(),
+        input.whole_cpus(),
+        Fidelity::Exact,
+    );
+    let mut by_resource = Map::new();
+    for (resource, hints) in &hints.rows {
+        let list: Value = match hints {
+            ResourceHints::DontCare => Value::Null,
+            ResourceHints::Cannot => json!([]),
+            ResourceHints::Family(family) => family.list().iter().map(hint_json).collect(),
+            ResourceHints::List(list) => list.iter().map(hint_json).collect(),
+        };
+        by_resource.insert(resource.to_string(), list);
+    }
+    let found = match by_resource.is_empty() {
+        true => json!({"hints": null}),
+        false => json!({"hints": by_resource}),
+    };
+    check(&case.expect, &found)
 }

@@ -1,8 +1,46 @@
 //! Replays the family `merge`.
 
-use crate::case::{Case, Outcome};
+use std::collections::BTreeMap;
+
+use pinfold_core::hint::{Hint, ProviderHints, ResourceHints};
+use pinfold_core::name::ResourceName;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::volcano::policy::Policy;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::read::{HintJson, hint_json};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    policy: String,
+    numa_nodes: NodeSet,
+    providers: Vec<Option<BTreeMap<ResourceName, Option<Vec<HintJson>>>>>,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let row = |(resource, list): (ResourceName, Option<Vec<HintJson>>)| {
+        let hints = match list {
+            None => ResourceHints::DontCare,
+            Some(list) if list.is_empty() => ResourceHints::Cannot,
+            Some(list) => ResourceHints::List(list.into_iter().map(Hint::from).collect()),
+        };
+        (resource, hints)
+    };
+    let providers: Vec<ProviderHints> = input
+        .providers
+        .into_iter()
+        .map(|provider| ProviderHints {
+            rows: provider.into_iter().flatten().map(row).collect(),
+        })
+        .collect();
+    let verdict = Policy::from_text(&input.policy).decide(input.numa_nodes, &providers);
+    let found = json!({"hint": hint_json(&verdict.hint), "admit": verdict.admit});
+    check(&case.expect, &found)
 }

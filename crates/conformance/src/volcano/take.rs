@@ -1,8 +1,29 @@
 //! Replays the family `take`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::volcano::take::take;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::read::{CpusJson, DetailJson, cpus_json};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    cpus: DetailJson,
+    available: CpusJson,
+    needed: i64,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let needed = usize::try_from(input.needed).unwrap_or(0);
+    let found = match take(&input.cpus.0, &input.available.0, needed, Fidelity::Exact) {
+        Ok(cpus) => json!({"cpus": cpus_json(&cpus)}),
+        Err(error) => json!({"error": error.to_string()}),
+    };
+    check(&case.expect, &found)
 }

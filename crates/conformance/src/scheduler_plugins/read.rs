@@ -1,0 +1,58 @@
+//! Nodes and pods in the form the vectors write them.
+
+use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::node_topology::NodeTopology;
+use pinfold_core::pod::{Container, Pod, ResourceList};
+use serde::Deserialize;
+
+/// What both families have in common.
+#[derive(Deserialize)]
+pub(super) struct Input {
+    pub(super) nrt: Option<NodeTopology>,
+    pod: PodJson,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodJson {
+    init_containers: Vec<ContainerJson>,
+    containers: Vec<ContainerJson>,
+    overhead: Option<ResourceList>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerJson {
+    name: ContainerName,
+    requests: ResourceList,
+    limits: ResourceList,
+    #[serde(default)]
+    restart_policy: Option<String>,
+}
+
+impl From<ContainerJson> for Container {
+    fn from(json: ContainerJson) -> Self {
+        Container {
+            name: json.name,
+            restartable: json.restart_policy.as_deref() == Some("Always"),
+            requests: json.requests,
+            limits: json.limits,
+        }
+    }
+}
+
+impl Input {
+    /// The node's object, the pod and its overhead.
+    pub(super) fn parts(self) -> (Option<NodeTopology>, Pod, ResourceList) {
+        let containers = |list: Vec<ContainerJson>| list.into_iter().map(Container::from).collect();
+        let pod = Pod {
+            uid: PodUid::from("pod"),
+            name: String::new(),
+            init_containers: containers(self.pod.init_containers),
+            containers: containers(self.pod.containers),
+            pod_requests: None,
+            pod_limits: None,
+        };
+        (self.nrt, pod, self.pod.overhead.unwrap_or_default())
+    }
+}

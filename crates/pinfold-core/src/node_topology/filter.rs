@@ -1,0 +1,171 @@
+//! Whether a pod fits a node whose kubelet insists on a single NUMA node.
+//!
+//! Mirrors the plugin's `Filter`: every container (or the pod as a whole) must fit into one NUMA zone by
+//! what the zone reports as available, and what a container takes is gone for the next one. Other policies
+//! are not filtered. A resource must be known to the node; if no zone reports it, it is ignored where it
+//! need not belong to a zone and refused otherwise. For pods that are not Guaranteed a zone that reports CPU,
+//! memory or hugepages at all has enough of them.
+
+use super::NodeTopology;
+use super::manager::{Manager, Policy, Scope};
+use super::numa::{NumaZones, Overdrawn};
+use super::request::PodRequest;
+use super::resources::{is_host_level, is_numa_affine, is_on_node};
+use crate::fidelity::Fidelity;
+use crate::name::{ContainerName, ResourceName};
+use crate::node_set::{NodeId, NodeSet};
+use crate::pod::{Container, ResourceList};
+use crate::qos::QosClass;
+
+/// Why a pod does not fit. The texts are the plugin's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No NUMA zone has room for something that must be in one.
+    #[error("cannot align {what}")]
+    CannotAlign {
+        /// What must be in one zone.
+        what: Whole,
+        /// The resource, in the order of names, after which no zone was left.
+        resource: ResourceName,
+    },
+    /// The zones contradict each other.
+    #[error("inconsistent resource accounting")]
+    Inconsistent(#[source] Box<Overdrawn>),
+}
+
+/// What must be in one NUMA zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// The pod.
+    Pod,
+    /// One of its app containers.
+    Container(ContainerName),
+    /// One of its init containers that ends.
+    InitContainer(ContainerName),
+    /// One of its init containers that keeps running.
+    Sidecar(ContainerName),
+}
+
+impl std::fmt::Display for Whole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Whole::Pod => "pod",
+            Whole::Container(_) => "container",
+            Whole::InitContainer(_) => "init container",
+            Whole::Sidecar(_) => "sidecar container",
+        })
+    }
+}
+
+/// Whether the pod fits the node. `topology` is `None` if the node reports nothing; `allocatable` is what
+/// the node as a whole offers.
+///
+/// # Errors
+/// If it does not fit. The plugin then suspects that its own books about the node are wrong.
+pub fn filter(
+    topology: Option<&NodeTopology>,
+    allocatable: &ResourceList,
+    request: &PodRequest<'_>,
+    fidelity: Fidelity,
+) -> Result<(), Refusal> {
+    let qos = request.qos();
+    if qos == QosClass::BestEffort && !request.names_a_device() {
+        return Ok(());
+    }
+    let Some(topology) = topology else {
+        return Ok(());
+    };
+    let manager = Manager::of(topology);
+    if manager.policy != Policy::SingleNumaNode {
+        return Ok(());
+    }
+    let mut room = Room {
+        zones: NumaZones::of(&topology.zones),
+        allocatable,
+        qos,
+    };
+    match manager.scope {
+        Scope::Pod => {
+            let whole = request.effective(fidelity);
+            room.find(&whole)
+                .map_err(cannot_align(Whole::Pod))
+                .map(|_| ())
+        }
+        Scope::Container => room.containers(request, fidelity),
+    }
+}
+
+fn cannot_align(what: Whole) -> impl FnOnce(ResourceName) -> Refusal {
+    |resource| Refusal::CannotAlign { what, resource }
+}
+
+/// What is left on a node for one pod.
+struct Room<'a> {
+    zones: NumaZones,
+    allocatable: &'a ResourceList,
+    qos: QosClass,
+}
+
+impl Room<'_> {
+    /// Init containers run one after the other and leave nothing behind, except that a sidecar stays.
+    fn containers(&mut self, request: &PodRequest<'_>, fidelity: Fidelity) -> Result<(), Refusal> {
+        for container in &request.pod.init_containers {
+            let name = container.name.clone();
+            let what = match container.restartable {
+                true => Whole::Sidecar(name),
+                false => Whole::InitContainer(name),
+            };
+            let zone = self.find(&container.requests).map_err(cannot_align(what))?;
+            if container.restartable && !fidelity.forgets_sidecars() {
+                self.take(zone, container)?;
+            }
+        }
+        for container in &request.pod.containers {
+            let what = Whole::Container(container.name.clone());
+            let zone = self.find(&container.requests).map_err(cannot_align(what))?;
+            self.take(zone, container)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, zone: Option<NodeId>, container: &Container) -> Result<(), Refusal> {
+        let Some(zone) = zone else {
+            return Ok(());
+        };
+        self.zones
+            .subtract(zone, &container.requests, self.qos)
+            .map_err(Refusal::Inconsistent)
+    }
+
+    /// The lowest NUMA node with room for all of `resources`: the one the kubelet would choose. Fails with
+    /// the resource that leaves no node. Mirrors `resourcesAvailableInAnyNUMANodes`.
+    fn find(&self, resources: &ResourceList) -> Result<Option<NodeId>, ResourceName> {
+        let mut fitting = NodeSet::FULL;
+        for (name, quantity) in resources.iter().filter(|(_, quantity)| !quantity.is_zero()) {
+            if !is_on_node(name.as_str(), self.allocatable) {
+                return Err(name.clone());
+            }
+            let any_amount = self.qos != QosClass::Guaranteed && is_numa_affine(name.as_str());
+            let (mut reported, mut enough) = (false, NodeSet::EMPTY);
+            for zone in self.zones.as_slice() {
+                if let Some(available) = zone.available.get(name) {
+                    reported = true;
+                    if any_amount || available >= quantity {
+                        enough.insert(zone.id);
+                    }
+                }
+            }
+            if !reported && is_host_level(name.as_str()) {
+                continue;
+            }
+            fitting = fitting & enough;
+            if fitting.is_empty() {
+                return Err(name.clone());
+            }
+        }
+        Ok(fitting.first())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,182 @@
+//! How the node's kubelet is configured, read from its topology object.
+//!
+//! Mirrors `TopologyManagerFromNodeResourceTopology`: the first of the deprecated policy words, then the
+//! attributes field by field, each valid value replacing what was there. What is not valid is passed over.
+
+use super::NodeTopology;
+
+/// The kubelet's topology policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// No alignment.
+    #[default]
+    None,
+    /// Align if possible.
+    BestEffort,
+    /// As narrow as an empty machine would allow, or not at all.
+    Restricted,
+    /// One NUMA node, or not at all.
+    SingleNumaNode,
+}
+
+/// What is aligned as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Each container.
+    #[default]
+    Container,
+    /// The pod.
+    Pod,
+}
+
+/// The configuration of a node's topology manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manager {
+    /// Its policy.
+    pub policy: Policy,
+    /// Its scope.
+    pub scope: Scope,
+    /// The most NUMA nodes it deals with, 2 to 1024: the unit in which scores count NUMA nodes.
+    pub max_numa_nodes: i64,
+}
+
+impl Default for Manager {
+    fn default() -> Self {
+        Self {
+            policy: Policy::None,
+            scope: Scope::Container,
+            max_numa_nodes: 8,
+        }
+    }
+}
+
+/// Larger numbers of NUMA nodes are not believed.
+const MOST_NUMA_NODES: i64 = 1024;
+
+impl Manager {
+    /// Reads the configuration.
+    #[must_use]
+    pub fn of(topology: &NodeTopology) -> Self {
+        let mut manager = Self::default();
+        if let Some(word) = topology.topology_policies.first()
+            && let Some((policy, scope)) = policy_and_scope(word)
+        {
+            (manager.policy, manager.scope) = (policy, scope);
+        }
+        for attribute in &topology.attributes {
+            let value = attribute.value.as_str();
+            match attribute.name.as_str() {
+                "topologyManagerScope" => {
+                    manager.scope = Scope::from_text(value).unwrap_or(manager.scope);
+                }
+                "topologyManagerPolicy" => {
+                    manager.policy = Policy::from_text(value).unwrap_or(manager.policy);
+                }
+                "topologyManagerMaxNUMANodes" => match value.parse::<i64>() {
+                    Ok(most) if most > 1 => manager.max_numa_nodes = most.min(MOST_NUMA_NODES),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        manager
+    }
+}
+
+impl Policy {
+    /// The policy of that name in the kubelet's configuration.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(Policy::None),
+            "best-effort" => Some(Policy::BestEffort),
+            "restricted" => Some(Policy::Restricted),
+            "single-numa-node" => Some(Policy::SingleNumaNode),
+            _ => None,
+        }
+    }
+}
+
+impl Scope {
+    /// The scope of that name in the kubelet's configuration.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "container" => Some(Scope::Container),
+            "pod" => Some(Scope::Pod),
+            _ => None,
+        }
+    }
+}
+
+/// The deprecated words that state both. `None`, `Restricted` and `BestEffort` state no scope and are
+/// passed over like unknown ones.
+fn policy_and_scope(word: &str) -> Option<(Policy, Scope)> {
+    Some(match word {
+        "SingleNUMANodePodLevel" => (Policy::SingleNumaNode, Scope::Pod),
+        "SingleNUMANodeContainerLevel" => (Policy::SingleNumaNode, Scope::Container),
+        "RestrictedPodLevel" => (Policy::Restricted, Scope::Pod),
+        "RestrictedContainerLevel" => (Policy::Restricted, Scope::Container),
+        "BestEffortPodLevel" => (Policy::BestEffort, Scope::Pod),
+        "BestEffortContainerLevel" => (Policy::BestEffort, Scope::Container),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_topology::Attribute;
+
+    fn read(words: &[&str], attributes: &[(&str, &str)]) -> Manager {
+        Manager::of(&NodeTopology {
+            topology_policies: words.iter().map(|&word| word.to_owned()).collect(),
+            attributes: attributes
+                .iter()
+                .map(|&(name, value)| Attribute {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                })
+                .collect(),
+            zones: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn attributes_win_over_the_policy_word_field_by_field() {
+        let word = "RestrictedPodLevel";
+        let manager = read(&[word], &[("topologyManagerPolicy", "single-numa-node")]);
+        assert_eq!(manager.policy, Policy::SingleNumaNode);
+        assert_eq!(manager.scope, Scope::Pod);
+    }
+
+    #[test]
+    fn only_the_first_word_counts_and_only_if_it_states_a_scope() {
+        let manager = read(&["BestEffort", "SingleNUMANodePodLevel"], &[]);
+        assert_eq!(manager, Manager::default());
+    }
+
+    #[test]
+    fn values_that_are_not_valid_change_nothing() {
+        let most = "topologyManagerMaxNUMANodes";
+        for (value, expected) in [
+            ("16", 16),
+            ("1", 8),
+            ("x", 8),
+            ("-3", 8),
+            ("2000", 1024),
+            ("99999999999999999999", 8),
+        ] {
+            assert_eq!(
+                read(&[], &[(most, value)]).max_numa_nodes,
+                expected,
+                "{value}"
+            );
+        }
+        let twice = [
+            ("topologyManagerScope", "pod"),
+            ("topologyManagerScope", "?"),
+        ];
+        assert_eq!(read(&[], &twice).scope, Scope::Pod);
+    }
+}

@@ -1,0 +1,240 @@
+//! How well a pod fits a node, 0 to 100.
+//!
+//! Mirrors the plugin's `Score`. A pod that is not Guaranteed fits everywhere. Three strategies score every
+//! NUMA zone and take the lowest score that is not 0 (0 means that the zone is too small and would not be
+//! chosen); they are for nodes that insist on a single NUMA node. [`Strategy::LeastNumaNodes`] counts the
+//! NUMA nodes that the pod needs.
+
+use std::collections::BTreeMap;
+
+use super::NodeTopology;
+use super::manager::{Manager, Policy, Scope};
+use super::numa::NumaZones;
+use super::request::PodRequest;
+use crate::fidelity::Fidelity;
+use crate::name::ResourceName;
+use crate::pod::ResourceList;
+use crate::qos::QosClass;
+use crate::quantity::Quantity;
+
+mod least_numa;
+
+/// The best score.
+pub const BEST: i64 = 100;
+
+/// How zones are scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The emptier the better.
+    #[default]
+    LeastAllocated,
+    /// The fuller the better.
+    MostAllocated,
+    /// The more evenly the resources are used the better.
+    BalancedAllocation,
+    /// The fewer NUMA nodes are needed the better.
+    LeastNumaNodes,
+}
+
+impl Strategy {
+    /// The strategy of that name in the plugin's arguments.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "LeastAllocated" => Some(Strategy::LeastAllocated),
+            "MostAllocated" => Some(Strategy::MostAllocated),
+            "BalancedAllocation" => Some(Strategy::BalancedAllocation),
+            "LeastNUMANodes" => Some(Strategy::LeastNumaNodes),
+            _ => None,
+        }
+    }
+}
+
+/// How much each resource counts. One that is missing or below 1 counts 1.
+pub type Weights = BTreeMap<ResourceName, i64>;
+
+/// The score of a node for a pod.
+#[must_use]
+pub fn score(
+    topology: Option<&NodeTopology>,
+    request: &PodRequest<'_>,
+    strategy: Strategy,
+    weights: &Weights,
+    fidelity: Fidelity,
+) -> i64 {
+    if request.qos() != QosClass::Guaranteed {
+        return BEST;
+    }
+    let Some(topology) = topology else {
+        return 0;
+    };
+    let manager = Manager::of(topology);
+    let zones = NumaZones::of(&topology.zones);
+    let scoring = Scoring {
+        strategy,
+        weights,
+        fidelity,
+    };
+    match (strategy, manager.scope) {
+        (Strategy::LeastNumaNodes, Scope::Pod) => {
+            least_numa::of_pod(&zones, &request.effective(fidelity), &manager)
+        }
+        (Strategy::LeastNumaNodes, Scope::Container) => {
+            least_numa::of_containers(zones, request.pod, &manager, fidelity)
+        }
+        _ if manager.policy != Policy::SingleNumaNode => 0,
+        (_, Scope::Pod) => scoring.all_zones(&zones, &request.effective(fidelity)),
+        (_, Scope::Container) => scoring.mean(&zones, request),
+    }
+}
+
+struct Scoring<'a> {
+    strategy: Strategy,
+    weights: &'a Weights,
+    fidelity: Fidelity,
+}
+
+impl Scoring<'_> {
+    /// The mean over all containers, init containers among them.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "the original goes through a float and cuts the fraction off"
+    )]
+    fn mean(&self, zones: &NumaZones, request: &PodRequest<'_>) -> i64 {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for container in request.pod.all_containers() {
+            sum += self.all_zones(zones, &container.requests) as f64;
+            count += 1.0;
+        }
+        (sum / count) as i64
+    }
+
+    /// The lowest score of a zone that is not 0.
+    fn all_zones(&self, zones: &NumaZones, requested: &ResourceList) -> i64 {
+        zones.as_slice().iter().fold(0, |lowest, zone| {
+            let score = self.zone(requested, &zone.available);
+            if lowest == 0 || score != 0 && score < lowest {
+                score
+            } else {
+                lowest
+            }
+        })
+    }
+
+    fn zone(&self, requested: &ResourceList, available: &ResourceList) -> i64 {
+        match self.strategy {
+            Strategy::BalancedAllocation => self.balanced(requested, available),
+            Strategy::MostAllocated => {
+                self.weighted(requested, available, |requested, _| requested)
+            }
+            Strategy::LeastAllocated | Strategy::LeastNumaNodes => {
+                self.weighted(requested, available, |requested, available| {
+                    available.wrapping_sub(requested)
+                })
+            }
+        }
+    }
+
+    /// The weighted mean of `part` of what is available, in percent. Mirrors `leastAllocatedScoreStrategy`
+    /// and `mostAllocatedScoreStrategy`, which count whole units: half a CPU is one.
+    fn weighted(
+        &self,
+        requested: &ResourceList,
+        available: &ResourceList,
+        part: impl Fn(i64, i64) -> i64,
+    ) -> i64 {
+        let (mut sum, mut weights) = (Whole::default(), Whole::default());
+        for (name, requested) in requested {
+            let weight = self.weights.get(name).copied().unwrap_or(1).max(1);
+            let percent = match available.get(name) {
+                Some(available) if !available.is_zero() && requested <= available => {
+                    let (requested, available) = (requested.value(), available.value());
+                    let percent = Whole(i128::from(part(requested, available)));
+                    percent
+                        .times(BEST, self.fidelity)
+                        .over(Whole(available.into()))
+                }
+                _ => Whole::default(),
+            };
+            sum = sum.plus(percent.times(weight, self.fidelity), self.fidelity);
+            weights = weights.plus(Whole(weight.into()), self.fidelity);
+        }
+        i64::try_from(sum.over(weights).0).unwrap_or(0)
+    }
+
+    /// One minus the sample variance of the used fractions. Mirrors `balancedAllocationScoreStrategy`.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "the original computes in floats and cuts the fraction off"
+    )]
+    fn balanced(&self, requested: &ResourceList, available: &ResourceList) -> i64 {
+        let mut fractions = smallvec::SmallVec::<[f64; 8]>::new();
+        for (name, requested) in requested {
+            let capacity = available.get(name).map_or(0, Quantity::value);
+            let fraction = match capacity {
+                0 => 1.0,
+                _ => requested.value() as f64 / capacity as f64,
+            };
+            if fraction > 1.0 {
+                return 0;
+            }
+            fractions.push(fraction);
+        }
+        if fractions.len() < 2 {
+            return match self.fidelity.lets_scores_overflow() {
+                true => i64::MIN,
+                false => BEST,
+            };
+        }
+        ((1.0 - sample_variance(&fractions)) * BEST as f64) as i64
+    }
+}
+
+/// The sample variance by the corrected two-pass algorithm, in the order given.
+#[expect(clippy::cast_precision_loss, reason = "a handful of numbers")]
+fn sample_variance(numbers: &[f64]) -> f64 {
+    let count = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / count;
+    let (mut squares, mut drift) = (0.0, 0.0);
+    for number in numbers {
+        let from_mean = number - mean;
+        squares += from_mean * from_mean;
+        drift += from_mean;
+    }
+    (squares - drift * drift / count) / (count - 1.0)
+}
+
+/// A whole number that the original keeps in 64 bits, whatever happens, and the sound way in enough bits.
+#[derive(Clone, Copy, Default)]
+struct Whole(i128);
+
+impl Whole {
+    fn fit(wide: i128, fidelity: Fidelity) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the low 64 bits are what is wanted"
+        )]
+        match fidelity.lets_scores_overflow() {
+            true => Self(i128::from(wide as i64)),
+            false => Self(wide),
+        }
+    }
+
+    fn times(self, factor: i64, fidelity: Fidelity) -> Self {
+        Self::fit(self.0.saturating_mul(i128::from(factor)), fidelity)
+    }
+
+    fn plus(self, other: Self, fidelity: Fidelity) -> Self {
+        Self::fit(self.0.saturating_add(other.0), fidelity)
+    }
+
+    /// The quotient cut off towards zero; 0 if there is nothing to divide by.
+    fn over(self, divisor: Self) -> Self {
+        Self(self.0.checked_div(divisor.0).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

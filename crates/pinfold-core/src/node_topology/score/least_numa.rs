@@ -1,0 +1,319 @@
+//! The strategy that counts NUMA nodes.
+//!
+//! Mirrors `numaNodesRequired` and what uses it: the smallest number of zones that together have enough,
+//! where each of them reports every requested resource; among combinations of that number one with the
+//! least average distance. It is called optimal if no combination of that number, with room or without,
+//! is closer together.
+//!
+//! The original walks all combinations, 2^n of them. Here those that cannot win are left out, and what
+//! would still go on for too long is cut short: on more than 16 zones a search may end with the best
+//! combination found so far, or go on with one zone more.
+
+use smallvec::SmallVec;
+
+use super::BEST;
+use crate::fidelity::Fidelity;
+use crate::node_set::NodeSet;
+use crate::node_topology::manager::Manager;
+use crate::node_topology::numa::{NumaZone, NumaZones};
+use crate::pod::{Pod, ResourceList};
+use crate::quantity::Quantity;
+
+/// The distance that stands for "unknown", and the largest that firmware can state.
+const UNKNOWN: i64 = 255;
+/// Combinations farther apart than this on average are not accepted.
+const TOO_FAR: f32 = 256.0;
+/// How many steps all searches of one kind may take together. Sixteen zones need fewer.
+const MOST_STEPS: usize = 1 << 20;
+
+/// Zones beyond this place are not looked at. There are 64 NUMA ids; a longer list repeats them.
+const MOST_ZONES: usize = 128;
+
+/// The NUMA nodes that something needs.
+struct Needed {
+    nodes: NodeSet,
+    /// Whether no other nodes of that number are closer together.
+    optimal: bool,
+}
+
+/// The score of a pod that is aligned as a whole.
+pub(super) fn of_pod(zones: &NumaZones, request: &ResourceList, manager: &Manager) -> i64 {
+    if zones.report_none_of(request) {
+        return BEST;
+    }
+    needed(zones.as_slice(), request).map_or(0, |needed| needed.score(manager))
+}
+
+/// The score of a pod whose containers are aligned one by one, each taking its part.
+pub(super) fn of_containers(
+    mut zones: NumaZones,
+    pod: &Pod,
+    manager: &Manager,
+    fidelity: Fidelity,
+) -> i64 {
+    let mut worst = Needed {
+        nodes: NodeSet::EMPTY,
+        optimal: true,
+    };
+    for container in pod.all_containers() {
+        if zones.report_none_of(&container.requests) {
+            continue;
+        }
+        let Some(needed) = needed(zones.as_slice(), &container.requests) else {
+            return 0;
+        };
+        zones.subtract_across(needed.nodes, &container.requests, fidelity);
+        worst.optimal &= needed.optimal;
+        if needed.nodes.len() > worst.nodes.len() {
+            worst.nodes = needed.nodes;
+        }
+    }
+    match worst.nodes.is_empty() {
+        true => BEST,
+        false => worst.score(manager),
+    }
+}
+
+impl Needed {
+    fn score(&self, manager: &Manager) -> i64 {
+        let share = BEST / manager.max_numa_nodes.max(1);
+        let count = i64::try_from(self.nodes.len()).unwrap_or(i64::MAX);
+        BEST - count * share + if self.optimal { share / 2 } else { 0 }
+    }
+}
+
+/// The fewest zones with room for the request.
+fn needed(zones: &[NumaZone], request: &ResourceList) -> Option<Needed> {
+    let zones = &zones[..zones.len().min(MOST_ZONES)];
+    let mut search = Search::new(zones, request);
+    (1..=zones.len()).find_map(|size| search.of_size(size))
+}
+
+/// Combinations of zones by their places in the list.
+struct Search<'a> {
+    zones: &'a [NumaZone],
+    /// What must be reached, one entry per resource that is really asked for.
+    need: SmallVec<[Quantity; 4]>,
+    /// What each zone adds to it; `None` if it lacks a requested resource.
+    adds: Vec<Option<SmallVec<[Quantity; 4]>>>,
+    /// `most[from][resource][count]`: what so many zones at the place `from` or behind it add at most.
+    most: Vec<SmallVec<[Vec<Quantity>; 4]>>,
+    /// Distances by places.
+    costs: Vec<Vec<i64>>,
+    /// The least distance of a zone to itself, and to another one.
+    least: (i64, i64),
+    /// What is left of the steps of the search under way.
+    steps: usize,
+}
+
+/// A combination being built: places, ascending, and the sum of their distances.
+#[derive(Clone, Default)]
+struct Partial {
+    places: SmallVec<[usize; 16]>,
+    distance: i64,
+}
+
+impl<'a> Search<'a> {
+    fn new(zones: &'a [NumaZone], request: &ResourceList) -> Self {
+        let asked = || request.iter().filter(|(_, quantity)| !quantity.is_zero());
+        let adds = |zone: &NumaZone| {
+            let reports_all = request.keys().all(|name| zone.available.contains_key(name));
+            reports_all.then(|| {
+                asked()
+                    .filter_map(|(name, _)| zone.available.get(name).copied())
+                    .collect()
+            })
+        };
+        let cost = |from: &NumaZone, to: &NumaZone| from.costs.get(&to.id).copied();
+        let costs: Vec<Vec<i64>> = zones
+            .iter()
+            .map(|from| {
+                let row = zones.iter().map(|to| cost(from, to).unwrap_or(UNKNOWN));
+                row.collect()
+            })
+            .collect();
+        let least = |same: bool| {
+            let pairs = costs.iter().enumerate().flat_map(|(from, row)| {
+                let kept = row
+                    .iter()
+                    .enumerate()
+                    .filter(move |&(to, _)| (to == from) == same);
+                kept.map(|(_, &cost)| cost)
+            });
+            pairs.min().unwrap_or(0)
+        };
+        let need: SmallVec<[Quantity; 4]> = asked().map(|(_, quantity)| *quantity).collect();
+        let adds: Vec<_> = zones.iter().map(adds).collect();
+        Self {
+            zones,
+            most: (0..=zones.len())
+                .map(|from| most(&adds[from..], need.len()))
+                .collect(),
+            need,
+            adds,
+            least: (least(true), least(false)),
+            costs,
+            steps: 0,
+        }
+    }
+
+    fn of_size(&mut self, size: usize) -> Option<Needed> {
+        let nothing: SmallVec<[Quantity; 4]> = self.need.iter().map(|_| Quantity::ZERO).collect();
+        if !self.could_reach(&nothing, 0, size) {
+            return None;
+        }
+        let allowance = MOST_STEPS / self.zones.len();
+        let mut closest = i64::MAX;
+        self.steps = allowance;
+        self.closest(&Partial::default(), 0, size, &mut closest);
+        let mut best = Best {
+            closest: average(closest, size).min(average(UNKNOWN, 1)),
+            distance: TOO_FAR,
+            places: SmallVec::new(),
+            done: false,
+        };
+        self.steps = allowance;
+        self.fitting(&Partial::default(), &nothing, 0, size, &mut best);
+        if best.places.is_empty() {
+            return None;
+        }
+        Some(Needed {
+            nodes: best.places.iter().map(|&at| self.zones[at].id).collect(),
+            optimal: best.done,
+        })
+    }
+
+    /// Whether, resource by resource, `count` more zones from the place `from` on could be enough.
+    fn could_reach(&self, sums: &[Quantity], from: usize, count: usize) -> bool {
+        let rows = sums.iter().zip(&self.need).zip(&self.most[from]);
+        rows.into_iter()
+            .all(|((sum, need), most)| match most.get(count) {
+                Some(most) => *sum + *most >= *need,
+                None => false,
+            })
+    }
+
+    /// The least sum of distances that a completion of `partial` could have.
+    fn bound(&self, partial: &Partial, size: usize) -> i64 {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let (have, want) = (count(partial.places.len()), count(size));
+        let selves = (want - have).saturating_mul(self.least.0);
+        let others = (want * (want - 1) - have * (have - 1)).saturating_mul(self.least.1);
+        partial
+            .distance
+            .saturating_add(selves)
+            .saturating_add(others)
+    }
+
+    fn with(&self, partial: &Partial, place: usize) -> Partial {
+        let mut more = partial.clone();
+        more.distance = more.distance.saturating_add(self.costs[place][place]);
+        for &at in &partial.places {
+            let both = self.costs[at][place].saturating_add(self.costs[place][at]);
+            more.distance = more.distance.saturating_add(both);
+        }
+        more.places.push(place);
+        more
+    }
+
+    /// Lowers `closest` to the least sum of distances of any combination.
+    fn closest(&mut self, partial: &Partial, from: usize, size: usize, closest: &mut i64) {
+        let missing = size - partial.places.len();
+        if missing == 0 {
+            *closest = partial.distance.min(*closest);
+            return;
+        }
+        for place in from..=self.zones.len() - missing {
+            if self.steps == 0 && *closest != i64::MAX {
+                return;
+            }
+            self.steps = self.steps.saturating_sub(1);
+            let more = self.with(partial, place);
+            if self.bound(&more, size) < *closest {
+                self.closest(&more, place + 1, size, closest);
+            }
+        }
+    }
+
+    /// Finds the first combination with room that is as close as any, else the closest with room.
+    fn fitting(
+        &mut self,
+        partial: &Partial,
+        sums: &[Quantity],
+        from: usize,
+        size: usize,
+        best: &mut Best,
+    ) {
+        let missing = size - partial.places.len();
+        if missing == 0 {
+            best.offer(&partial.places, average(partial.distance, size));
+            return;
+        }
+        for place in from..=self.zones.len() - missing {
+            if best.done || self.steps == 0 || !self.could_reach(sums, place, missing) {
+                return;
+            }
+            self.steps -= 1;
+            let Some(add) = &self.adds[place] else {
+                continue;
+            };
+            let sums: SmallVec<[Quantity; 4]> =
+                sums.iter().zip(add).map(|(sum, add)| *sum + *add).collect();
+            let more = self.with(partial, place);
+            let bound = average(self.bound(&more, size), size);
+            let could_win = bound < best.distance || bound <= best.closest;
+            if could_win && self.could_reach(&sums, place + 1, missing - 1) {
+                self.fitting(&more, &sums, place + 1, size, best);
+            }
+        }
+    }
+}
+
+/// For each resource, what 0, 1, 2... of the zones add at most.
+fn most(
+    adds: &[Option<SmallVec<[Quantity; 4]>>],
+    resources: usize,
+) -> SmallVec<[Vec<Quantity>; 4]> {
+    let row = |at: usize| {
+        let mut amounts: Vec<Quantity> = adds.iter().flatten().map(|add| add[at]).collect();
+        amounts.sort_unstable_by(|a, b| b.cmp(a));
+        let mut sums = vec![Quantity::ZERO];
+        let mut sum = Quantity::ZERO;
+        for amount in amounts {
+            sum += amount;
+            sums.push(sum);
+        }
+        sums
+    };
+    (0..resources).map(row).collect()
+}
+
+/// The best combination with room so far.
+struct Best {
+    /// How close a combination of that size can be.
+    closest: f32,
+    distance: f32,
+    places: SmallVec<[usize; 16]>,
+    /// Whether it is as close as that.
+    done: bool,
+}
+
+impl Best {
+    #[expect(clippy::float_cmp, reason = "equal sums give equal averages")]
+    fn offer(&mut self, places: &[usize], distance: f32) {
+        self.done = distance == self.closest;
+        if self.done || distance < self.distance {
+            self.distance = distance;
+            self.places = SmallVec::from_slice(places);
+        }
+    }
+}
+
+/// The mean over all ordered pairs, a zone with itself among them, in the original's precision.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the original computes in 32-bit floats"
+)]
+fn average(sum: i64, size: usize) -> f32 {
+    sum as f32 / (size * size) as f32
+}

@@ -1,0 +1,49 @@
+//! Choosing CPUs for one container once its NUMA nodes are known.
+//!
+//! Mirrors `Allocate` of `cpuMng`: first CPUs of the hint's nodes, then, if those are too few, CPUs of
+//! the rest. Where there are not enough the original hands out an empty set without a word and the task
+//! counts as placed; the sound way refuses.
+
+use super::detail::CpuDetail;
+use super::take::{NotEnoughCpus, take};
+use crate::cpu_set::CpuSet;
+use crate::fidelity::Fidelity;
+use crate::node_set::NodeSet;
+
+/// Chooses `cpus` CPUs out of `available`, on `mask` as far as it goes.
+///
+/// # Errors
+/// If there are not enough (sound only).
+pub fn allocate(
+    detail: &CpuDetail,
+    available: &CpuSet,
+    mask: Option<NodeSet>,
+    cpus: usize,
+    fidelity: Fidelity,
+) -> Result<CpuSet, NotEnoughCpus> {
+    match aligned_then_rest(detail, available, mask, cpus, fidelity) {
+        Ok(chosen) => Ok(chosen),
+        Err(_) if fidelity.accepts_empty_decisions() => Ok(CpuSet::new()),
+        Err(_) => Err(NotEnoughCpus {
+            needed: cpus,
+            available: available.common_len(detail.all()),
+        }),
+    }
+}
+
+fn aligned_then_rest(
+    detail: &CpuDetail,
+    available: &CpuSet,
+    mask: Option<NodeSet>,
+    cpus: usize,
+    fidelity: Fidelity,
+) -> Result<CpuSet, NotEnoughCpus> {
+    let mut chosen = CpuSet::new();
+    if let Some(mask) = mask {
+        let aligned = &detail.cpus_of(mask) & available;
+        chosen = take(detail, &aligned, cpus.min(aligned.len()), fidelity)?;
+    }
+    let missing = cpus.saturating_sub(chosen.len());
+    chosen |= &take(detail, &(available - &chosen), missing, fidelity)?;
+    Ok(chosen)
+}

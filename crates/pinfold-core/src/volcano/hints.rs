@@ -1,0 +1,106 @@
+//! What the CPU provider says about NUMA placement.
+//!
+//! Mirrors `GetTopologyHints` of `cpuMng`: every set of NUMA nodes with enough free CPUs is a hint, and the
+//! preferred ones are as narrow as an empty machine would allow. The hints are given as the
+//! [`Family`] behind the list.
+
+use smallvec::smallvec;
+
+use super::detail::CpuDetail;
+use super::take::take;
+use crate::cpu_set::CpuSet;
+use crate::fidelity::Fidelity;
+use crate::hint::{Component, Family, Preference, ProviderHints, ResourceHints, Threshold};
+use crate::name::ResourceName;
+use crate::node_set::{NodeId, NodeSet};
+use crate::pod::ResourceList;
+use crate::quantity::Quantity;
+
+const CPU: &str = "cpu";
+
+/// How many whole CPUs are asked for; 0 if none or not a whole number. Mirrors `guaranteedCPUs`.
+#[must_use]
+pub fn whole_cpus(requests: &ResourceList) -> i64 {
+    let Some(cpu) = requests.get(CPU) else {
+        return 0;
+    };
+    match cpu.value().wrapping_mul(1000) == cpu.milli_value() {
+        true => cpu.value(),
+        false => 0,
+    }
+}
+
+/// The CPUs that are kept from pods: as many as the reservation rounded up, chosen as for a pod on the
+/// empty machine. The kubelet may choose others.
+///
+/// A reservation larger than the machine reserves everything; the original then reserves nothing.
+#[must_use]
+pub fn reserved_cpus(
+    detail: &CpuDetail,
+    reservation: Option<&Quantity>,
+    fidelity: Fidelity,
+) -> CpuSet {
+    let milli = reservation.map_or(0, Quantity::milli_value).max(0);
+    let needed = usize::try_from(milli.unsigned_abs().div_ceil(1000)).unwrap_or(usize::MAX);
+    match take(detail, detail.all(), needed, fidelity) {
+        Ok(cpus) => cpus,
+        Err(_) if fidelity.forgets_oversized_reservations() => CpuSet::new(),
+        Err(_) => detail.all().clone(),
+    }
+}
+
+/// The hints for `cpus` CPUs out of `available` (free and not reserved; `None` if the node reports no
+/// CPU resource at all).
+#[must_use]
+pub fn cpu_hints(
+    detail: &CpuDetail,
+    available: Option<&CpuSet>,
+    cpus: i64,
+    fidelity: Fidelity,
+) -> ProviderHints {
+    let (Some(available), true) = (available, cpus != 0) else {
+        return ProviderHints::none();
+    };
+    let need = u64::try_from(cpus).unwrap_or(0);
+    let free = detail.nodes().iter().map(|node| {
+        let own = node.cpus.common_len(available);
+        (node.id, own as u64)
+    });
+    let unlisted = match fidelity.counts_unlisted_cpus_on_node_zero() {
+        true => (available - detail.all()).len() as u64,
+        false => 0,
+    };
+    let free = free.map(|(node, own)| match node.index() {
+        0 => (node, own + unlisted),
+        _ => (node, own),
+    });
+    let component = Component {
+        universe: detail.node_ids(),
+        forced: NodeSet::EMPTY,
+        thresholds: smallvec![Threshold::new(need, free)],
+    };
+    let hints = match component.is_empty() {
+        true => ResourceHints::Cannot,
+        false => ResourceHints::Family(Family {
+            components: smallvec![component],
+            preference: Preference::Width(least_width(detail, need)),
+        }),
+    };
+    ProviderHints::one(ResourceName::from(CPU), hints)
+}
+
+/// How many NUMA nodes an empty machine needs; all of them if even they are too few.
+fn least_width(detail: &CpuDetail, need: u64) -> usize {
+    let totals = detail
+        .nodes()
+        .iter()
+        .map(|node| (node.id, node.cpus.len() as u64));
+    let mut totals: smallvec::SmallVec<[(NodeId, u64); 8]> = totals.collect();
+    totals.sort_unstable_by_key(|&(_, cpus)| std::cmp::Reverse(cpus));
+    let mut sum = 0;
+    let reached = totals.iter().position(|&(_, cpus)| {
+        sum += cpus;
+        sum >= need
+    });
+    reached.map_or(totals.len(), |at| at + 1)
+}

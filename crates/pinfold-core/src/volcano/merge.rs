@@ -1,0 +1,231 @@
+//! Merging the hints of all resources by Volcano's rule, without walking their product.
+//!
+//! Mirrors `mergeFilteredHints`. A combination takes one hint of every resource; its mask is the AND of the
+//! masks ("any node" counts as all nodes), empty masks are dropped, and it is preferred if every member is,
+//! whether or not the masks are equal. A preferred combination beats the others, then the narrower mask
+//! wins, and if there is no combination the answer is all nodes, not preferred.
+//!
+//! Two facts save the product. If any combination of preferred hints meets in a node, only preferred hints
+//! matter; otherwise all hints do, and only their masks. And among masks that contain a given node, one that
+//! is contained in another leads to a result that is as narrow or narrower: so, node by node, only minimal
+//! masks need to be kept.
+
+use smallvec::SmallVec;
+
+use crate::hint::{Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
+use crate::node_set::NodeSet;
+
+mod narrowest;
+
+use narrowest::narrowest_meeting;
+
+/// The best common hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The hint. Its mask is always present.
+    pub hint: Hint,
+    /// Whether it is the best one without doubt. Doubt is possible only if several resources
+    /// have so many different minimal masks that looking at all of their meetings would take too long; the
+    /// hint is then one that can be met, but there may be a narrower one.
+    pub certain: bool,
+}
+
+/// The best common hint of all resources of all providers on the NUMA nodes `all`.
+#[must_use]
+pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> Merged {
+    let rows = Rows::of(providers);
+    let mut certain = true;
+    for preferred in [true, false] {
+        if let Some((mask, sure)) = rows.narrowest(all, preferred) {
+            return Merged {
+                hint: Hint::on(mask, preferred),
+                certain: certain && sure,
+            };
+        }
+        certain &= rows.lists_are_complete(all);
+    }
+    Merged {
+        hint: Hint::on(all, false),
+        certain,
+    }
+}
+
+/// The best common hint among preferred hints on one node ("any node" among them): what remains of the
+/// merge under the policy `single-numa-node`. Mirrors `filterSingleNumaHints`.
+#[must_use]
+pub fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
+    let rows = Rows::of(providers);
+    let (mut possible, mut named, mut any) = (all, NodeSet::EMPTY, !rows.impossible);
+    for hints in &rows.opinions {
+        let (nodes, also_any) = preferred_single_nodes(hints, all);
+        named = named | nodes;
+        if !also_any {
+            possible = possible & nodes;
+            any = false;
+        }
+    }
+    match (possible & named).first() {
+        Some(node) if !rows.impossible => Hint::on(NodeSet::single(node), true),
+        _ => Hint::on(all, any && !all.is_empty()),
+    }
+}
+
+/// What all resources say, without those that do not mind.
+struct Rows<'a> {
+    opinions: SmallVec<[&'a ResourceHints; 4]>,
+    /// Some resource cannot be served: no combination is preferred.
+    impossible: bool,
+}
+
+impl<'a> Rows<'a> {
+    fn of(providers: &'a [ProviderHints]) -> Self {
+        let mut rows = Rows {
+            opinions: SmallVec::new(),
+            impossible: false,
+        };
+        for (_, hints) in providers.iter().flat_map(|provider| &provider.rows) {
+            match hints {
+                ResourceHints::DontCare => {}
+                ResourceHints::Cannot => rows.impossible = true,
+                ResourceHints::List(list) if list.is_empty() => rows.impossible = true,
+                ResourceHints::Family(_) | ResourceHints::List(_) => rows.opinions.push(hints),
+            }
+        }
+        rows
+    }
+
+    /// The narrowest non-empty meeting of one hint of each resource, and whether that is certain.
+    fn narrowest(&self, all: NodeSet, preferred: bool) -> Option<(NodeSet, bool)> {
+        if all.is_empty() || preferred && self.impossible {
+            return None;
+        }
+        match self.opinions.as_slice() {
+            [] => Some((all, true)),
+            [ResourceHints::Family(family)] if is_plain(family, all) => {
+                let mask = narrowest_member(family, preferred)?;
+                Some((mask, true))
+            }
+            opinions => {
+                let lists: SmallVec<[Vec<NodeSet>; 4]> = opinions
+                    .iter()
+                    .map(|hints| masks(hints, all, preferred))
+                    .collect();
+                let (mask, sure) = narrowest_meeting(all, &lists)?;
+                Some((mask, sure && self.lists_are_complete(all)))
+            }
+        }
+    }
+
+    /// Whether [`masks`] writes out every family.
+    fn lists_are_complete(&self, all: NodeSet) -> bool {
+        let plain = matches!(self.opinions.as_slice(), [ResourceHints::Family(family)] if is_plain(family, all));
+        plain
+            || self.opinions.iter().all(|hints| match hints {
+                ResourceHints::Family(family) => universe(family).len() <= MOST_LISTED_NODES,
+                _ => true,
+            })
+    }
+}
+
+/// Families on more nodes than this are not written out in full.
+const MOST_LISTED_NODES: usize = 16;
+
+fn universe(family: &Family) -> NodeSet {
+    let parts = family.components.iter();
+    parts.fold(NodeSet::EMPTY, |nodes, part| nodes | part.universe)
+}
+
+/// The non-empty masks of one resource, "any node" as all nodes.
+fn masks(hints: &ResourceHints, all: NodeSet, preferred: bool) -> Vec<NodeSet> {
+    match hints {
+        ResourceHints::List(list) => list
+            .iter()
+            .filter(|hint| hint.preferred || !preferred)
+            .map(|hint| hint.mask.map_or(all, |mask| mask & all))
+            .filter(|mask| !mask.is_empty())
+            .collect(),
+        ResourceHints::Family(family) => {
+            // Beyond the limit only the narrow ones, which are the likely winners.
+            let subsets = universe(family)
+                .subsets_by_width()
+                .take(1 << MOST_LISTED_NODES);
+            subsets
+                .filter(|&mask| {
+                    family.contains(mask) && (!preferred || family.preference.holds(mask))
+                })
+                .map(|mask| mask & all)
+                .filter(|mask| !mask.is_empty())
+                .collect()
+        }
+        ResourceHints::DontCare | ResourceHints::Cannot => vec![all],
+    }
+}
+
+/// The nodes that a resource prefers as a single one, and whether it also prefers "any node".
+fn preferred_single_nodes(hints: &ResourceHints, all: NodeSet) -> (NodeSet, bool) {
+    match hints {
+        ResourceHints::List(list) => list.iter().filter(|hint| hint.preferred).fold(
+            (NodeSet::EMPTY, false),
+            |(nodes, any), hint| match hint.mask {
+                None => (nodes, true),
+                Some(mask) if mask.len() == 1 => (nodes | mask, any),
+                Some(_) => (nodes, any),
+            },
+        ),
+        ResourceHints::Family(family) => {
+            let alone = |node: &_| {
+                let mask = NodeSet::single(*node);
+                family.contains(mask) && family.preference.holds(mask)
+            };
+            (all.iter().filter(alone).collect(), false)
+        }
+        ResourceHints::DontCare => (NodeSet::EMPTY, true),
+        ResourceHints::Cannot => (NodeSet::EMPTY, false),
+    }
+}
+
+/// Whether the family is one sum over the mask that must reach a need: what the CPU provider says.
+fn is_plain(family: &Family, all: NodeSet) -> bool {
+    matches!(family.preference, Preference::Width(_))
+        && matches!(
+            family.components.as_slice(),
+            [part] if part.forced.is_empty()
+                && part.universe.is_subset(all)
+                && matches!(part.thresholds.as_slice(), [threshold] if threshold.groups.is_empty())
+        )
+}
+
+/// The narrowest member of a plain family, or the narrowest preferred one.
+fn narrowest_member(family: &Family, preferred: bool) -> Option<NodeSet> {
+    let part = family.components.first()?;
+    let threshold = part.thresholds.first()?;
+    let mut heaviest: SmallVec<[_; 8]> = part.universe.iter().collect();
+    heaviest.sort_by_key(|&node| std::cmp::Reverse(threshold.weight(node)));
+    let most = |among: NodeSet, width: usize| {
+        let chosen = heaviest.iter().filter(|&&node| among.contains(node));
+        sum(threshold, chosen.take(width).copied().collect())
+    };
+    let width = match (preferred, &family.preference) {
+        (true, Preference::Width(width)) => *width,
+        _ => (1..=heaviest.len()).find(|&width| most(part.universe, width) >= threshold.need)?,
+    };
+    if width == 0 || width > heaviest.len() || most(part.universe, width) < threshold.need {
+        return None;
+    }
+    // Among equally wide members the smallest number: do without the highest nodes where possible.
+    let mut among = part.universe;
+    for node in part.universe.iter().rev() {
+        let without = among - NodeSet::single(node);
+        if without.len() >= width && most(without, width) >= threshold.need {
+            among = without;
+        }
+    }
+    Some(among)
+}
+
+fn sum(threshold: &Threshold, nodes: NodeSet) -> u64 {
+    threshold.value(nodes)
+}
+
+#[cfg(test)]
+mod tests;

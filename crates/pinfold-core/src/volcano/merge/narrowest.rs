@@ -1,0 +1,105 @@
+//! The narrowest non-empty meeting of explicit lists of masks.
+
+use smallvec::SmallVec;
+
+use crate::node_set::NodeSet;
+
+/// So many ANDs and comparisons before only the narrowest masks are followed any further: some ten
+/// milliseconds. Lists on up to 12 nodes never come near.
+const MOST_STEPS: usize = 1 << 25;
+/// How many masks are followed once the steps are used up.
+const BEAM: usize = 16;
+/// Unsorted masks are thinned out whenever there are so many.
+const HEAP: usize = 1 << 16;
+
+/// The narrowest non-empty AND of one mask of each list, and whether it is certain that there is no narrower
+/// one. All masks are subsets of `all`.
+pub(super) fn narrowest_meeting(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<(NodeSet, bool)> {
+    let mut best: Option<NodeSet> = None;
+    let mut steps = Steps(0);
+    for node in all {
+        let holding = |list: &Vec<NodeSet>| {
+            let with_node = list.iter().filter(|mask| mask.contains(node));
+            minimal(with_node.copied().collect(), &mut steps)
+        };
+        let mut lists: SmallVec<[Vec<NodeSet>; 4]> = lists.iter().map(holding).collect();
+        if lists.iter().any(Vec::is_empty) {
+            continue;
+        }
+        // No meeting that holds the node can be narrower than what all masks share.
+        let shared = lists
+            .iter()
+            .flatten()
+            .fold(all, |shared, &mask| shared & mask);
+        if best.is_some_and(|best| !shared.is_narrower_than(best)) {
+            continue;
+        }
+        lists.sort_by_key(Vec::len);
+        // A quick look along the narrowest masks usually finds that very one.
+        let mut found = meetings(shared, &lists, BEAM, &mut steps);
+        if found != shared {
+            found = meetings(shared, &lists, usize::MAX, &mut steps);
+        }
+        if best.is_none_or(|best| found.is_narrower_than(best)) {
+            best = Some(found);
+        }
+        if found.len() == 1 {
+            // Nodes are visited from the lowest: no other single node has a smaller number.
+            break;
+        }
+    }
+    best.map(|mask| (mask, !steps.are_used_up()))
+}
+
+/// The narrowest meeting of lists whose masks all hold one node and share `shared`. Follows the
+/// narrowest `width` masks only.
+fn meetings(shared: NodeSet, lists: &[Vec<NodeSet>], width: usize, steps: &mut Steps) -> NodeSet {
+    let mut met = vec![NodeSet::FULL];
+    for list in lists {
+        met.truncate(if steps.are_used_up() { BEAM } else { width });
+        let mut next = Vec::with_capacity(met.len().saturating_mul(list.len()).min(HEAP));
+        for &mask in &met {
+            steps.count(list.len());
+            next.extend(list.iter().map(|&other| mask & other));
+            if next.len() >= HEAP {
+                next = minimal(next, steps);
+            }
+        }
+        met = minimal(next, steps);
+        if met.first() == Some(&shared) {
+            break;
+        }
+    }
+    // Sorted narrowest first; empty only if there was an empty list.
+    met.first().copied().unwrap_or(NodeSet::FULL)
+}
+
+/// The masks that contain no other, narrowest first.
+fn minimal(mut masks: Vec<NodeSet>, steps: &mut Steps) -> Vec<NodeSet> {
+    masks.sort_unstable_by_key(|mask| (mask.len(), *mask));
+    masks.dedup();
+    let mut kept: Vec<NodeSet> = Vec::new();
+    for mask in masks {
+        steps.count(kept.len());
+        if steps.are_used_up() && kept.len() >= BEAM {
+            break;
+        }
+        if !kept.iter().any(|narrower| narrower.is_subset(mask)) {
+            kept.push(mask);
+        }
+    }
+    kept
+}
+
+/// A count of the work done.
+struct Steps(usize);
+
+impl Steps {
+    fn count(&mut self, more: usize) {
+        self.0 = self.0.saturating_add(more);
+    }
+
+    fn are_used_up(&self) -> bool {
+        self.0 > MOST_STEPS
+    }
+}

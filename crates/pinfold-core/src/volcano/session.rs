@@ -1,0 +1,364 @@
+//! [`Session`]: one round of scheduling, in which many tasks are placed on many nodes without conflict.
+//!
+//! Mirrors `OnSessionOpen`, the allocate and deallocate events and `OnSessionClose` of the plugin.
+
+use std::collections::BTreeMap;
+
+use super::predicate::{FitError, Misfit, Node, NumaInfo, Task, simulate};
+use super::score::{scores, span};
+use crate::cpu_set::CpuSet;
+use crate::fidelity::Fidelity;
+use crate::name::{NodeName, PodUid};
+
+/// The state of one scheduling round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    nodes: BTreeMap<NodeName, NodeState>,
+    /// What each task would get on each node that was asked.
+    decisions: BTreeMap<PodUid, BTreeMap<NodeName, CpuSet>>,
+    bound: BTreeMap<PodUid, Binding>,
+    weight: i64,
+    fidelity: Fidelity,
+}
+
+/// One node, with what is still free in this round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NodeState {
+    numa: Option<NumaInfo>,
+    free: Option<CpuSet>,
+    reserved: CpuSet,
+}
+
+/// A task that was given its CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// `namespace/name` of the task.
+    pub task: String,
+    /// Where it goes.
+    pub node: NodeName,
+    /// What it gets there.
+    pub cpus: CpuSet,
+}
+
+/// Why a decision was not carried out. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotBound {
+    /// Others got some of its CPUs since.
+    #[error("CPUs {taken} of node {node} are no longer free; ask the node again")]
+    Conflict {
+        /// The node.
+        node: NodeName,
+        /// The CPUs that are gone.
+        taken: CpuSet,
+    },
+    /// The task has its CPUs already.
+    #[error("the task is bound to node {node} already")]
+    Already {
+        /// Where.
+        node: NodeName,
+    },
+}
+
+/// Why a task found no place. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotPlaced {
+    /// No node takes it.
+    #[error("task {task} fits none of {} nodes", refusals.len())]
+    NoNode {
+        /// `namespace/name` of the task.
+        task: String,
+        /// What each node said.
+        refusals: Vec<FitError>,
+    },
+    /// Its best node could not be bound.
+    #[error("task {task}: {reason}")]
+    NotBound {
+        /// `namespace/name` of the task.
+        task: String,
+        /// Why.
+        #[source]
+        reason: NotBound,
+    },
+}
+
+/// A task that was placed, with what is needed to undo that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The task.
+    pub task: PodUid,
+    /// Its node.
+    pub node: NodeName,
+    /// What was decided about it before.
+    decided_before: Option<BTreeMap<NodeName, CpuSet>>,
+}
+
+impl Session {
+    /// Begins a round with what the nodes report. The plugin's weight is 1 unless configured.
+    #[must_use]
+    pub fn open(nodes: impl IntoIterator<Item = Node>, weight: i64, fidelity: Fidelity) -> Self {
+        let state = |node: Node| {
+            let numa = node.numa;
+            let reserved = numa.as_ref().map(|numa| numa.reserved_cpus(fidelity));
+            let state = NodeState {
+                free: numa.as_ref().and_then(|numa| numa.free.clone()),
+                reserved: reserved.unwrap_or_default(),
+                numa,
+            };
+            (node.name, state)
+        };
+        Self {
+            nodes: nodes.into_iter().map(state).collect(),
+            decisions: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            weight,
+            fidelity,
+        }
+    }
+
+    /// What is still free on a node; `None` if it is unknown or reports no CPUs.
+    #[must_use]
+    pub fn free(&self, node: &NodeName) -> Option<&CpuSet> {
+        self.nodes.get(node)?.free.as_ref()
+    }
+
+    /// What was decided for a task on a node.
+    #[must_use]
+    pub fn decision(&self, task: &PodUid, node: &NodeName) -> Option<&CpuSet> {
+        self.decisions.get(task)?.get(node)
+    }
+
+    /// Whether `task` fits `node` and which CPUs it would get, without remembering it: many nodes may be
+    /// asked at the same time. `None` means that it fits and the node need not decide.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn simulate(&self, task: &Task, node: &NodeName) -> Result<Option<CpuSet>, FitError> {
+        let outcome = match self.nodes.get(node) {
+            None => Err(Misfit::UnknownNode),
+            Some(state) => simulate(
+                task,
+                state.numa.as_ref(),
+                state.free.as_ref(),
+                &state.reserved,
+                self.fidelity,
+            ),
+        };
+        outcome.map_err(|misfit| FitError {
+            task: task.pod.name.clone(),
+            node: node.clone(),
+            misfit,
+        })
+    }
+
+    /// As [`Session::simulate`], and remembers the decision.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn predicate(&mut self, task: &Task, node: &NodeName) -> Result<Option<CpuSet>, FitError> {
+        let outcome = self.simulate(task, node);
+        match &outcome {
+            Ok(Some(cpus)) => {
+                let of_task = self.decisions.entry(task.pod.uid.clone()).or_default();
+                of_task.insert(node.clone(), cpus.clone());
+            }
+            Ok(None) | Err(_) if self.fidelity.trusts_old_decisions() => {}
+            Ok(None) | Err(_) => self.forget(&task.pod.uid, node),
+        }
+        outcome
+    }
+
+    fn forget(&mut self, task: &PodUid, node: &NodeName) {
+        if let Some(of_task) = self.decisions.get_mut(task) {
+            of_task.remove(node);
+            if of_task.is_empty() {
+                self.decisions.remove(task);
+            }
+        }
+    }
+
+    /// The scores of `nodes` for `task`, in the same order; `None` if there is nothing to say: the task
+    /// has no policy of its own, or no node has decided about it.
+    #[must_use]
+    pub fn order(&self, task: &Task, nodes: &[NodeName]) -> Option<Vec<f64>> {
+        task.policy()?;
+        let decisions = self.decisions.get(&task.pod.uid)?;
+        let span_on = |node: &NodeName| {
+            let numa = self.nodes.get(node)?.numa.as_ref()?;
+            Some(span(&numa.cpus, decisions.get(node)?, self.fidelity))
+        };
+        let spans: Vec<usize> = nodes
+            .iter()
+            .map(|node| span_on(node).unwrap_or(0))
+            .collect();
+        Some(scores(&spans, self.weight))
+    }
+
+    /// The node with the highest score; the first of them, and the first of all without scores.
+    #[must_use]
+    pub fn best<'a>(nodes: &'a [NodeName], scores: Option<&[f64]>) -> Option<&'a NodeName> {
+        let mut scored = nodes.iter().zip(scores.unwrap_or_default());
+        let first = scored
+            .next()
+            .map_or(nodes.first(), |(node, _)| Some(node))?;
+        let Some(highest) = scores.and_then(|scores| scores.first()) else {
+            return Some(first);
+        };
+        let (best, _) = scored.fold((first, *highest), |best, (node, &score)| {
+            if score > best.1 { (node, score) } else { best }
+        });
+        Some(best)
+    }
+
+    /// Gives the task what was decided for it on `node`; without a decision nothing happens.
+    /// Mirrors the allocate event.
+    ///
+    /// # Errors
+    /// If the CPUs are gone or the task has some already (sound only).
+    pub fn allocate(&mut self, task: &Task, node: &NodeName) -> Result<(), NotBound> {
+        let uid = &task.pod.uid;
+        let Some(cpus) = self.decision(uid, node).cloned() else {
+            return Ok(());
+        };
+        let looks = !self.fidelity.trusts_old_decisions();
+        if let Some(binding) = self.bound.get(uid).filter(|_| looks) {
+            let node = binding.node.clone();
+            return Err(NotBound::Already { node });
+        }
+        if let Some(free) = self.nodes.get_mut(node).and_then(|node| node.free.as_mut()) {
+            if looks && !cpus.is_subset(free) {
+                return Err(NotBound::Conflict {
+                    node: node.clone(),
+                    taken: &cpus - free,
+                });
+            }
+            *free -= &cpus;
+        }
+        let binding = Binding {
+            task: task.pod.name.clone(),
+            node: node.clone(),
+            cpus,
+        };
+        self.bound.insert(uid.clone(), binding);
+        Ok(())
+    }
+
+    /// Takes back what the task got on `node`. Mirrors the deallocate event.
+    pub fn deallocate(&mut self, task: &PodUid, node: &NodeName) {
+        let held = match self.fidelity.trusts_old_decisions() {
+            true => self.decision(task, node),
+            false => self
+                .bound
+                .get(task)
+                .filter(|binding| binding.node == *node)
+                .map(|binding| &binding.cpus),
+        };
+        let Some(cpus) = held.cloned() else {
+            return;
+        };
+        if let Some(free) = self.nodes.get_mut(node).and_then(|node| node.free.as_mut()) {
+            *free |= &cpus;
+        }
+        self.bound.remove(task);
+    }
+
+    /// Asks all `candidates`, takes the best one and binds the task to it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn place(&mut self, task: &Task, candidates: &[NodeName]) -> Result<Placement, NotPlaced> {
+        let uid = &task.pod.uid;
+        let decided_before = self.decisions.get(uid).cloned();
+        let (mut feasible, mut refusals) = (Vec::new(), Vec::new());
+        for node in candidates {
+            match self.predicate(task, node) {
+                Ok(_) => feasible.push(node.clone()),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        let scores = self.order(task, &feasible);
+        let name = || task.pod.name.clone();
+        let outcome = match Session::best(&feasible, scores.as_deref()) {
+            None => Err(NotPlaced::NoNode {
+                task: name(),
+                refusals,
+            }),
+            Some(node) => self
+                .allocate(task, node)
+                .map(|()| node.clone())
+                .map_err(|reason| NotPlaced::NotBound {
+                    task: name(),
+                    reason,
+                }),
+        };
+        match outcome {
+            Ok(node) => Ok(Placement {
+                task: uid.clone(),
+                node,
+                decided_before,
+            }),
+            Err(error) => {
+                self.restore(uid, decided_before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Places all tasks or none.
+    ///
+    /// # Errors
+    /// If one of them finds no place; what was placed before it has been undone.
+    pub fn place_all(
+        &mut self,
+        tasks: &[Task],
+        candidates: &[NodeName],
+    ) -> Result<Vec<Placement>, NotPlaced> {
+        let mut placed = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            match self.place(task, candidates) {
+                Ok(placement) => placed.push(placement),
+                Err(error) => {
+                    for placement in placed.into_iter().rev() {
+                        self.undo(placement);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Puts everything back as it was before the task was placed.
+    pub fn undo(&mut self, placement: Placement) {
+        self.deallocate(&placement.task, &placement.node);
+        self.restore(&placement.task, placement.decided_before);
+    }
+
+    fn restore(&mut self, task: &PodUid, decisions: Option<BTreeMap<NodeName, CpuSet>>) {
+        match decisions {
+            Some(decisions) => self.decisions.insert(task.clone(), decisions),
+            None => self.decisions.remove(task),
+        };
+    }
+
+    /// Ends the round: the tasks whose CPUs the next round must not hand out before the nodes report
+    /// them as used, ascending by uid.
+    #[must_use]
+    pub fn close(self) -> BTreeMap<PodUid, Binding> {
+        let mut bound = self.bound;
+        if self.fidelity.trusts_old_decisions() {
+            for (task, binding) in &mut bound {
+                let latest = self
+                    .decisions
+                    .get(task)
+                    .and_then(|of| of.get(&binding.node));
+                if let Some(latest) = latest {
+                    binding.cpus.clone_from(latest);
+                }
+            }
+        }
+        bound
+    }
+}
+
+#[cfg(test)]
+mod tests;
