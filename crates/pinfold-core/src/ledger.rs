@@ -150,13 +150,13 @@ impl Ledger {
     /// If the pod is here already or is no pod the kubelet would see. A refusal is not an error but a decision.
     pub fn admit(
         &mut self,
-        pod: Arc<Pod>,
+        pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<Admission, LedgerError> {
         if self.state.residents.contains_key(&pod.uid) {
             return Err(LedgerError::AlreadyHere(pod.uid.clone()));
         }
-        check_containers(&pod)?;
+        check_containers(pod)?;
         Ok(self.decide(pod, plugins))
     }
 

@@ -28,13 +28,13 @@ impl Ledger {
     /// Decides about a pod that is not here yet, or is here again after a restart.
     pub(super) fn decide(
         &mut self,
-        pod: Arc<Pod>,
+        pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
     ) -> Admission {
         let ordinal = self.state.generation;
         let mut attempt = Attempt {
             draft: Draft::new(&self.rules, &mut self.state),
-            pod: &pod,
+            pod,
             plugins,
             affinities: BTreeMap::new(),
             explanation: Explanation {

@@ -85,7 +85,7 @@ impl Ledger {
             .collect();
         let pool = self.state.pool.clone();
         let (mut ledger, restarted) =
-            Ledger::restore(self.rules.clone(), saved, pool, pods, plugins)?;
+            Ledger::restore(self.rules.clone(), saved, pool, &pods, plugins)?;
         ledger.state.generation = ledger.state.generation.max(self.state.generation);
         *self = ledger;
         Ok(restarted)
@@ -99,10 +99,10 @@ impl Ledger {
         rules: Arc<Rules>,
         saved: SavedState,
         pool: DevicePool,
-        pods: Vec<Arc<Pod>>,
+        pods: &[Arc<Pod>],
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<(Self, Restarted), RestartError> {
-        for pod in &pods {
+        for pod in pods {
             check_containers(pod)?;
         }
         let mut state = LedgerState {
@@ -125,7 +125,7 @@ impl Ledger {
             let LedgerState { cpus, memory, .. } = LedgerState::empty(&rules);
             (state.cpus, state.memory) = (cpus, memory);
         }
-        state.adopt(&pods);
+        state.adopt(pods);
         let ledger = Self { rules, state };
         if let Some(finding) = ledger.audit().into_iter().next() {
             return Err(RestartError::Unsound(finding));
