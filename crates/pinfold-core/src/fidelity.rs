@@ -37,4 +37,64 @@ impl Fidelity {
     pub fn limits_numa_nodes(self) -> bool {
         self == Fidelity::Exact
     }
+
+    /// A NUMA node whose reservation and huge pages exceed its memory counts as nearly 2^64 bytes.
+    #[must_use]
+    pub fn wraps_memory_below_zero(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// What init containers left for the rest of their pod is remembered beside the table, not read
+    /// from it: it outlives their removal and is then handed out without being booked.
+    #[must_use]
+    pub fn remembers_memory_beside_the_table(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// After a restart an init container that has long ended is given memory again, for as long as its
+    /// pod lives.
+    #[must_use]
+    pub fn gives_memory_to_ended_init_containers(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// One node of a group may be granted alone, though the group's holders may use all its memory.
+    #[must_use]
+    pub fn grants_one_node_of_a_group(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Memory is booked from the lowest node of a group up and given back in the same order, so that
+    /// a group's nodes end up different from what its holders would fill.
+    #[must_use]
+    pub fn releases_lowest_node_first(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// A container that asks for no memory, in a pod with pod-level resources, is refused where
+    /// NUMA nodes are full or in use.
+    #[must_use]
+    pub fn places_empty_memory_demands(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Memory of a pod with pod-level resources is booked again whenever the pod is admitted again: as a
+    /// whole over a whole, and after a change of scope as a whole over its containers, or the other way round.
+    #[must_use]
+    pub fn books_pod_memory_again(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Hugepages that containers ask for but the pod-level section does not name are handed out without
+    /// being booked, and the pod's shared pool of them wraps below zero.
+    #[must_use]
+    pub fn books_only_what_the_pod_names(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// A restored block must find its type on every one of its NUMA nodes, not just on some.
+    #[must_use]
+    pub fn expects_every_memory_type_on_every_node(self) -> bool {
+        self == Fidelity::Exact
+    }
 }

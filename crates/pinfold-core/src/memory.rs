@@ -1,1 +1,194 @@
 //! The memory manager: on which NUMA nodes a container may place its memory and hugepages.
+//!
+//! Mirrors the kubelet's `memorymanager`. Memory is booked per NUMA node and type in a table
+//! ([`MemoryState`]). A container gets a set of nodes; as soon as that set has more than one node, its
+//! nodes form a *group* that is used only as a whole until the last holder leaves:
+//!
+//! ```text
+//! node 0 ─ group {0}    ─ holders of one node        ┐
+//! node 1 ┐                                           ├ a node is in one group at a time
+//! node 2 ┴ group {1, 2} ─ holders of exactly {1, 2}  ┘
+//! ```
+//!
+//! Nothing here changes a table in place: [`StaticMemory`] answers with [`MemoryEdit`]s, which
+//! [`MemoryState::apply`] carries out and [`MemoryState::revert`] takes back.
+
+use crate::demand::PodLevel;
+use crate::fidelity::Fidelity;
+use crate::hint::Hint;
+use crate::machine::Machine;
+use crate::name::{ContainerName, PodUid};
+use crate::pod::{Container, Pod, ResourceList};
+
+mod allocate;
+mod allocate_pod;
+mod cover;
+mod draft;
+mod edit;
+mod facts;
+mod hints;
+#[cfg(test)]
+mod invariants;
+mod pod_total;
+mod reserved;
+mod reuse;
+mod start;
+mod static_policy;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use allocate::{MemoryError, MemoryGrant};
+pub use allocate_pod::EmptySharedPool;
+pub use edit::{MemoryEdit, StaleMemoryEdit};
+pub use facts::{MemoryFacts, NodeFacts, ResourceFacts};
+pub use hints::{MemoryBasis, MemoryHints};
+pub use reserved::{
+    MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,
+};
+pub use reuse::Leftover;
+pub use start::{MemoryStartError, TableDifference};
+pub use static_policy::StaticMemory;
+pub use table::{Amounts, Block, MemoryAssignments, MemoryState, NodeMemory};
+
+/// The memory manager's policy: whether memory is managed at all.
+#[derive(Clone, Debug)]
+pub enum MemoryPolicy {
+    /// Memory is nobody's business: no opinion, nothing booked.
+    None,
+    /// Memory of Guaranteed pods is booked on NUMA nodes.
+    Static(StaticMemory),
+}
+
+/// Why the memory manager cannot be set up. The messages are the kubelet's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemorySettingsError {
+    /// A policy that exists, but not on Linux.
+    #[error("policy {0:?} is not available for platform \"linux\"")]
+    OtherPlatform(String),
+    /// A policy that does not exist.
+    #[error("unknown policy: {0:?}")]
+    UnknownPolicy(String),
+    /// Reservations that do not fit the machine or each other.
+    #[error(transparent)]
+    Reservation(#[from] ReservationError),
+}
+
+impl MemoryPolicy {
+    /// The policy of that name with the kubelet's settings. Mirrors `NewManager`.
+    ///
+    /// `node_reservation` is the sum of the kube and system reservations and the hard eviction threshold;
+    /// `reservations` says on which NUMA nodes they lie.
+    ///
+    /// # Errors
+    /// If there is no such policy, or the reservations contradict the machine or each other.
+    pub fn new(
+        name: &str,
+        machine: &Machine,
+        node_reservation: &ResourceList,
+        reservations: &[MemoryReservation],
+        pod_level: PodLevel,
+        fidelity: Fidelity,
+    ) -> Result<Self, MemorySettingsError> {
+        match name {
+            "None" => Ok(MemoryPolicy::None),
+            "Static" => {
+                let reserved = SystemReserved::new(machine, node_reservation, reservations)?;
+                let policy = StaticMemory::new(machine, &reserved, pod_level, fidelity)?;
+                Ok(MemoryPolicy::Static(policy))
+            }
+            "BestEffort" => Err(MemorySettingsError::OtherPlatform(name.to_owned())),
+            _ => Err(MemorySettingsError::UnknownPolicy(name.to_owned())),
+        }
+    }
+
+    /// The kubelet's name of the policy, as its state file has it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            MemoryPolicy::None => "None",
+            MemoryPolicy::Static(_) => "Static",
+        }
+    }
+
+    /// See [`StaticMemory::container_hints`].
+    #[must_use]
+    pub fn container_hints(
+        &self,
+        state: &MemoryState,
+        pod: &Pod,
+        container: &Container,
+    ) -> MemoryHints {
+        match self {
+            MemoryPolicy::None => MemoryHints::unmanaged(),
+            MemoryPolicy::Static(policy) => policy.container_hints(state, pod, container),
+        }
+    }
+
+    /// See [`StaticMemory::pod_hints`].
+    #[must_use]
+    pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
+        match self {
+            MemoryPolicy::None => MemoryHints::unmanaged(),
+            MemoryPolicy::Static(policy) => policy.pod_hints(state, pod),
+        }
+    }
+
+    /// See [`StaticMemory::allocate`].
+    ///
+    /// # Errors
+    /// If the memory cannot be placed.
+    pub fn allocate(
+        &self,
+        state: &MemoryState,
+        affinity: Hint,
+        pod: &Pod,
+        container: &Container,
+    ) -> Result<MemoryGrant, MemoryError> {
+        match self {
+            MemoryPolicy::None => Ok(MemoryGrant::default()),
+            MemoryPolicy::Static(policy) => policy.allocate(state, affinity, pod, container),
+        }
+    }
+
+    /// See [`StaticMemory::allocate_pod`].
+    ///
+    /// # Errors
+    /// If the memory cannot be placed.
+    pub fn allocate_pod(
+        &self,
+        state: &MemoryState,
+        affinity: Hint,
+        pod: &Pod,
+    ) -> Result<MemoryGrant, MemoryError> {
+        match self {
+            MemoryPolicy::None => Ok(MemoryGrant::default()),
+            MemoryPolicy::Static(policy) => policy.allocate_pod(state, affinity, pod),
+        }
+    }
+
+    /// See [`StaticMemory::remove_container`].
+    #[must_use]
+    pub fn remove_container(
+        &self,
+        state: &MemoryState,
+        pod: &PodUid,
+        container: &ContainerName,
+    ) -> Vec<MemoryEdit> {
+        match self {
+            MemoryPolicy::None => Vec::new(),
+            MemoryPolicy::Static(policy) => policy.remove_container(state, pod, container),
+        }
+    }
+
+    /// See [`StaticMemory::start`].
+    ///
+    /// # Errors
+    /// If the restored table contradicts the machine or its own assignments.
+    pub fn start(&self, restored: &MemoryState) -> Result<Vec<MemoryEdit>, MemoryStartError> {
+        match self {
+            MemoryPolicy::None => Ok(Vec::new()),
+            MemoryPolicy::Static(policy) => policy.start(restored),
+        }
+    }
+}

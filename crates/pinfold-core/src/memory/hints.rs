@@ -1,0 +1,308 @@
+//! Which sets of NUMA nodes could hold a request for memory.
+//!
+//! Mirrors `calculateHints`. A mask is a hint if
+//! 1. it could hold every requested type on an empty machine;
+//! 2. it respects the groups: a single node must not be in a wider group, and every node of a wider mask that
+//!    is in use must be in a group equal to the mask;
+//! 3. what is free on it, plus what this pod's init containers left on exactly this mask, is enough for
+//!    every requested type.
+//!
+//! Preferred are the hints as wide as the narrowest mask that passes 1. Every requested type gets the same hints.
+//!
+//! Rule 2 splits the masks into two kinds, which are the components of the [`Family`]: any subset of the unused nodes,
+//! where the sum of what is free decides; and a few single masks: nodes in use, existing groups, and masks with
+//! something left by init containers.
+//!
+//! A request that fits nowhere gives no hints at all, which the topology manager reads as *no preference*: the
+//! shortage shows when memory is allocated.
+
+use smallvec::SmallVec;
+
+use super::allocate_pod::{EmptySharedPool, check_shared_pool};
+use super::cover::{least_width, narrowest};
+use super::pod_total::to_book;
+use super::reuse::Reusable;
+use super::static_policy::StaticMemory;
+use super::table::{Amounts, Block, MemoryState};
+use crate::demand::{MemoryDemand, container_memory, pod_memory};
+use crate::hint::{Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
+use crate::name::ResourceName;
+use crate::node_set::NodeSet;
+use crate::pod::{Container, Pod};
+
+/// The memory manager's hints and what they rest on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryHints {
+    /// The hints by type of memory.
+    pub hints: ProviderHints,
+    /// Where they come from.
+    pub basis: MemoryBasis,
+}
+
+/// Where memory hints come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryBasis {
+    /// Memory of this pod or container is not managed: not Guaranteed, or nothing to place.
+    Unmanaged,
+    /// It holds memory already, exactly what it asks for: the hints are those nodes.
+    Held,
+    /// It holds memory already, but not what it asks for: no opinion.
+    HeldDiffers,
+    /// The pod's own containers leave nothing for those that share: it cannot run anywhere.
+    EmptySharedPool(EmptySharedPool),
+    /// This was asked, and these hints fit; none means that it fits nowhere.
+    Searched {
+        /// Bytes by type; see [`super::MemoryFacts`] for what there was.
+        asked: MemoryDemand,
+    },
+}
+
+impl MemoryHints {
+    pub(super) fn unmanaged() -> Self {
+        Self::without_opinion(MemoryBasis::Unmanaged)
+    }
+
+    fn without_opinion(basis: MemoryBasis) -> Self {
+        Self {
+            hints: ProviderHints::none(),
+            basis,
+        }
+    }
+}
+
+impl StaticMemory {
+    /// The hints for one container. Mirrors `GetTopologyHints`.
+    #[must_use]
+    pub fn container_hints(
+        &self,
+        state: &MemoryState,
+        pod: &Pod,
+        container: &Container,
+    ) -> MemoryHints {
+        let asked = match container_memory(pod, container, self.pod_level) {
+            Ok(asked) if self.manages(pod) => asked,
+            _ => return MemoryHints::unmanaged(),
+        };
+        if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
+            return held(state, blocks, &asked);
+        }
+        if self.has_ended(state, pod, container) {
+            return MemoryHints::unmanaged();
+        }
+        let reusable = Reusable::of_container(state, pod, container, self.fidelity);
+        searched(state, asked, reusable)
+    }
+
+    /// The hints for a pod as a whole. Mirrors `GetPodTopologyHints`.
+    #[must_use]
+    pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
+        let mut asked = match pod_memory(pod, self.pod_level) {
+            Ok(asked) if self.manages(pod) => asked,
+            _ => return MemoryHints::unmanaged(),
+        };
+        if self.pod_level.manages(pod) {
+            if let Err(problem) = check_shared_pool(pod, &asked, self.pod_level) {
+                let cannot = |resource: &ResourceName| (resource.clone(), ResourceHints::Cannot);
+                let rows = asked.keys().map(cannot).collect();
+                return MemoryHints {
+                    hints: ProviderHints { rows },
+                    basis: MemoryBasis::EmptySharedPool(problem),
+                };
+            }
+            match to_book(pod, &asked, self.pod_level, self.fidelity) {
+                Ok(total) => asked = total,
+                Err(_) => return MemoryHints::unmanaged(),
+            }
+        }
+        if asked.is_empty() {
+            return MemoryHints::unmanaged();
+        }
+        let held_first = pod
+            .all_containers()
+            .find_map(|container| state.blocks(&pod.uid, &container.name));
+        if let Some(blocks) = held_first {
+            return held(state, blocks, &asked);
+        }
+        let reusable = Reusable::of_pod(state, pod, self.fidelity);
+        searched(state, asked, reusable)
+    }
+}
+
+/// The nodes it already has, if they hold exactly what is asked. Mirrors `regenerateHints`.
+fn held(state: &MemoryState, blocks: &[Block], asked: &MemoryDemand) -> MemoryHints {
+    let matches = |block: &Block| asked.get(&block.resource) == Some(&block.size);
+    if blocks.len() != asked.len() || !blocks.iter().all(matches) {
+        return MemoryHints::without_opinion(MemoryBasis::HeldDiffers);
+    }
+    let machine = state.node_ids();
+    let row = |resource: &ResourceName| {
+        let own = blocks.iter().filter(|block| block.resource == *resource);
+        let masks: SmallVec<[NodeSet; 1]> = own.map(|block| block.nodes).collect();
+        let hints = match masks.as_slice() {
+            [] => ResourceHints::Cannot,
+            [mask] if !mask.is_empty() && mask.is_subset(machine) => {
+                ResourceHints::Family(Family {
+                    components: SmallVec::from_iter([Component::fixed(*mask)]),
+                    preference: Preference::Width(mask.len()),
+                })
+            }
+            masks => ResourceHints::List(masks.iter().map(|&mask| Hint::on(mask, true)).collect()),
+        };
+        (resource.clone(), hints)
+    };
+    MemoryHints {
+        hints: ProviderHints {
+            rows: asked.keys().map(row).collect(),
+        },
+        basis: MemoryBasis::Held,
+    }
+}
+
+fn searched(state: &MemoryState, asked: MemoryDemand, reusable: Reusable) -> MemoryHints {
+    let search = Search {
+        state,
+        asked: &asked,
+        reusable,
+    };
+    let rows = match search.family() {
+        None => SmallVec::new(),
+        Some(family) => {
+            let row =
+                |resource: &ResourceName| (resource.clone(), ResourceHints::Family(family.clone()));
+            asked.keys().map(row).collect()
+        }
+    };
+    MemoryHints {
+        hints: ProviderHints { rows },
+        basis: MemoryBasis::Searched { asked },
+    }
+}
+
+/// One request against one table.
+pub(super) struct Search<'a> {
+    pub(super) state: &'a MemoryState,
+    pub(super) asked: &'a MemoryDemand,
+    pub(super) reusable: Reusable,
+}
+
+impl Search<'_> {
+    /// All hints, or `None` if there is none.
+    pub(super) fn family(&self) -> Option<Family> {
+        if self.asked.is_empty() {
+            return None;
+        }
+        let in_use: NodeSet = self
+            .state
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.assignments > 0)
+            .map(|(&id, _)| id)
+            .collect();
+        let unused = Component {
+            universe: self.state.node_ids() - in_use,
+            forced: NodeSet::EMPTY,
+            thresholds: self.thresholds(|amounts| amounts.free),
+        };
+        let mut masks: SmallVec<[NodeSet; 16]> = SmallVec::new();
+        masks.extend(in_use.iter().map(NodeSet::single));
+        masks.extend(in_use.iter().filter_map(|id| {
+            let node = self.state.nodes.get(&id)?;
+            Some(node.cells)
+        }));
+        masks.extend(self.reusable.masks());
+        masks.sort_unstable();
+        masks.dedup();
+
+        let single_masks = masks
+            .into_iter()
+            .filter(|&mask| self.is_hint(mask) && !unused.contains(mask))
+            .map(Component::fixed);
+        let mut components: SmallVec<[Component; 1]> = single_masks.collect();
+        if !unused.is_empty() {
+            components.insert(0, unused);
+        }
+        (!components.is_empty()).then(|| Family {
+            components,
+            preference: Preference::Width(self.narrowest_on_empty_machine()),
+        })
+    }
+
+    /// The hint the kubelet would choose on its own among those that contain `mask`: the narrowest one, of several
+    /// the one with the lowest number. (Its preferred hints are its narrowest.) Mirrors `findBestHint`.
+    pub(super) fn best_hint(&self, mask: NodeSet) -> Option<Hint> {
+        let family = self.family()?;
+        let best = family
+            .components
+            .iter()
+            .filter_map(|part| {
+                narrowest(part.universe, part.forced | mask, &part.thresholds).mask()
+            })
+            .reduce(|best, other| match other.is_narrower_than(best) {
+                true => other,
+                false => best,
+            })?;
+        Some(Hint::on(best, family.preference.holds(best)))
+    }
+
+    /// Whether `mask` has enough free, leftovers of init containers not counted. Mirrors
+    /// `isAffinitySatisfyRequest`.
+    pub(super) fn is_satisfied_by(&self, mask: NodeSet) -> bool {
+        self.asked
+            .iter()
+            .all(|(resource, &amount)| self.state.free(mask, resource) >= amount)
+    }
+
+    /// The three rules for a single mask.
+    fn is_hint(&self, mask: NodeSet) -> bool {
+        let enough = |(resource, &amount): (&ResourceName, &u64)| {
+            let left = self.reusable.amount(mask, resource);
+            self.state.allocatable(mask, resource) >= amount
+                && self.state.free(mask, resource).saturating_add(left) >= amount
+        };
+        !mask.is_empty()
+            && mask.is_subset(self.state.node_ids())
+            && respects_groups(self.state, mask)
+            && self.asked.iter().all(enough)
+    }
+
+    /// The width of the narrowest mask that would do on an empty machine; 0, which no mask has, if that
+    /// could not be proven.
+    fn narrowest_on_empty_machine(&self) -> usize {
+        let thresholds = self.thresholds(|amounts| amounts.allocatable);
+        least_width(self.state.node_ids(), &thresholds).unwrap_or(0)
+    }
+
+    /// One threshold per requested type.
+    fn thresholds(&self, field: impl Fn(Amounts) -> u64) -> SmallVec<[Threshold; 2]> {
+        let asked = self.asked.iter().filter(|(_, amount)| **amount > 0);
+        asked
+            .map(|(resource, &amount)| {
+                let nodes = self.state.nodes.iter();
+                let rows = nodes.map(|(&id, node)| (id, field(node.amounts(resource))));
+                Threshold::new(amount, rows)
+            })
+            .collect()
+    }
+}
+
+/// A node holds either memory of its own or memory of one group: rule 2.
+fn respects_groups(state: &MemoryState, mask: NodeSet) -> bool {
+    let alone = mask.len() == 1;
+    mask.iter()
+        .filter_map(|id| state.nodes.get(&id))
+        .all(|node| match alone {
+            true => node.cells.len() <= 1,
+            false => node.assignments == 0 || (node.cells.len() > 1 && node.cells == mask),
+        })
+}
+
+/// Whether a grant on `mask` would break a group. Mirrors `isAffinityViolatingNUMAAllocations`, which
+/// lets single nodes pass.
+pub(super) fn breaks_group(state: &MemoryState, mask: NodeSet) -> bool {
+    mask.len() != 1 && !respects_groups(state, mask)
+}
+
+/// Whether `mask` is one node of a wider group that is in use.
+pub(super) fn is_inside_group(state: &MemoryState, mask: NodeSet) -> bool {
+    mask.len() == 1 && !respects_groups(state, mask)
+}

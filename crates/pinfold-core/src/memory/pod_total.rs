@@ -1,0 +1,43 @@
+//! How much is booked for a pod with pod-level resources.
+
+use crate::demand::{self, MemoryDemand, NotWholeBytes, PodLevel};
+use crate::fidelity::Fidelity;
+use crate::pod::Pod;
+
+/// What the pod's own section names, and whatever its containers need beyond it.
+pub(super) fn to_book(
+    pod: &Pod,
+    named: &MemoryDemand,
+    pod_level: PodLevel,
+    fidelity: Fidelity,
+) -> Result<MemoryDemand, NotWholeBytes> {
+    let mut total = named.clone();
+    if !fidelity.books_only_what_the_pod_names() {
+        for (resource, peak) in peak(pod, pod_level)? {
+            if peak > 0 {
+                let amount = total.entry(resource).or_default();
+                *amount = peak.max(*amount);
+            }
+        }
+    }
+    Ok(total)
+}
+
+/// The most that containers with memory of their own hold at the same time.
+fn peak(pod: &Pod, pod_level: PodLevel) -> Result<MemoryDemand, NotWholeBytes> {
+    let mut running = MemoryDemand::new();
+    let mut peak = MemoryDemand::new();
+    for container in pod.all_containers() {
+        let ends = pod.is_finishing_init(&container.name);
+        for (resource, bytes) in demand::container_memory(pod, container, pod_level)? {
+            let beside = running.entry(resource.clone()).or_default();
+            let together = beside.saturating_add(bytes);
+            if !ends {
+                *beside = together;
+            }
+            let most = peak.entry(resource).or_default();
+            *most = together.max(*most);
+        }
+    }
+    Ok(peak)
+}

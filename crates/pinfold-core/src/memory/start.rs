@@ -1,0 +1,204 @@
+//! Whether a restored table still fits the machine and its own assignments.
+//!
+//! Mirrors `Start` and `validateState`: all blocks are booked once more on an empty table, and the result must equal the
+//! restored one: total, system-reserved and allocatable amounts node by node, what is free and reserved
+//! group by group (which node of a group was filled first depends on who came and went).
+
+use std::collections::BTreeMap;
+
+use super::draft::Draft;
+use super::edit::MemoryEdit;
+use super::static_policy::StaticMemory;
+use super::table::{Amounts, Block, MemoryState, NodeMemory};
+use crate::demand::PodLevel;
+use crate::name::{ContainerName, PodUid, ResourceName};
+use crate::node_set::NodeId;
+
+/// Why a restored table cannot be used. The messages are the kubelet's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryStartError {
+    /// Blocks, but no nodes to have them on.
+    #[error("[memorymanager] machine state can not be empty when it has memory assignments")]
+    NoTable,
+    /// A block on a node the machine does not have.
+    #[error(
+        "[memorymanager] (pod: {pod}, container: {}) the memory assignment uses the NUMA that does not exist",
+        name(.container)
+    )]
+    NoSuchNode {
+        /// Whose block.
+        pod: PodUid,
+        /// `None` for a block of the pod as a whole.
+        container: Option<ContainerName>,
+        /// The node.
+        node: NodeId,
+    },
+    /// A block of a type the node does not have.
+    #[error(
+        "[memorymanager] (pod: {pod}, container: {}) the memory assignment uses memory resource that does not exist",
+        name(.container)
+    )]
+    NoSuchResource {
+        /// Whose block.
+        pod: PodUid,
+        /// `None` for a block of the pod as a whole.
+        container: Option<ContainerName>,
+        /// The node.
+        node: NodeId,
+        /// The type.
+        resource: ResourceName,
+    },
+    /// The restored table is not what the machine and the blocks make.
+    #[error("[memorymanager] the expected machine state is different from the real one")]
+    Differs(TableDifference),
+}
+
+fn name(container: &Option<ContainerName>) -> &str {
+    container.as_ref().map_or("", ContainerName::as_str)
+}
+
+/// The first difference between a restored table and the expected one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableDifference {
+    /// The nodes themselves.
+    Nodes,
+    /// How many blocks lie on the node.
+    Assignments(NodeId),
+    /// The node's group.
+    Group(NodeId),
+    /// The types the node has.
+    Types(NodeId),
+    /// Total, system-reserved or allocatable amount of one type.
+    Size(NodeId, ResourceName),
+    /// Free or reserved amount of one type in the node's group.
+    Use(NodeId, ResourceName),
+}
+
+impl StaticMemory {
+    /// Checks a restored table. An empty one becomes that of the empty machine: the edits to apply.
+    ///
+    /// # Errors
+    /// If the table contradicts the machine or its own assignments.
+    pub fn start(&self, restored: &MemoryState) -> Result<Vec<MemoryEdit>, MemoryStartError> {
+        let mut draft = Draft::new(restored);
+        draft.set_leftover(None);
+        let mut edits = draft.into_edits();
+        if restored.nodes.is_empty() {
+            if !restored.containers.is_empty() {
+                return Err(MemoryStartError::NoTable);
+            }
+            edits.extend(self.initial.iter().map(|(&id, node)| MemoryEdit::Node {
+                id,
+                before: None,
+                after: Some(node.clone()),
+            }));
+            return Ok(edits);
+        }
+        let expected = MemoryState {
+            nodes: self.expected_nodes(restored)?,
+            ..MemoryState::default()
+        };
+        match difference(restored, &expected) {
+            Some(difference) => Err(MemoryStartError::Differs(difference)),
+            None => Ok(edits),
+        }
+    }
+
+    /// The table that the blocks make, booked in ascending order of pods and containers.
+    fn expected_nodes(
+        &self,
+        restored: &MemoryState,
+    ) -> Result<BTreeMap<NodeId, NodeMemory>, MemoryStartError> {
+        let mut nodes = self.initial.clone();
+        for (pod, containers) in &restored.containers {
+            let whole = match self.pod_level {
+                PodLevel::Managed => restored.pod_blocks(pod).unwrap_or_default(),
+                PodLevel::Ignored => &[],
+            };
+            for block in whole {
+                self.book_again(&mut nodes, block, pod, None)?;
+            }
+            if whole.is_empty() {
+                for (container, blocks) in containers {
+                    for block in blocks {
+                        self.book_again(&mut nodes, block, pod, Some(container))?;
+                    }
+                }
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Books one restored block. Mirrors `updateExpectedMachineState`.
+    fn book_again(
+        &self,
+        nodes: &mut BTreeMap<NodeId, NodeMemory>,
+        block: &Block,
+        pod: &PodUid,
+        container: Option<&ContainerName>,
+    ) -> Result<(), MemoryStartError> {
+        let has_type = |node: &NodeMemory| node.memory.contains_key(&block.resource);
+        let mut types = block.nodes.iter().filter_map(|id| nodes.get(&id));
+        let lenient = !self.fidelity.expects_every_memory_type_on_every_node()
+            && (block.size == 0 || types.any(has_type));
+        let mut left = block.size;
+        for id in block.nodes {
+            let whose = || (pod.clone(), container.cloned());
+            let Some(node) = nodes.get_mut(&id) else {
+                let ((pod, container), node) = (whose(), id);
+                return Err(MemoryStartError::NoSuchNode {
+                    pod,
+                    container,
+                    node,
+                });
+            };
+            if !has_type(node) && !lenient {
+                let ((pod, container), node) = (whose(), id);
+                let resource = block.resource.clone();
+                return Err(MemoryStartError::NoSuchResource {
+                    pod,
+                    container,
+                    node,
+                    resource,
+                });
+            }
+            node.book(block.nodes, &block.resource, &mut left);
+        }
+        Ok(())
+    }
+}
+
+/// The first difference that matters. Mirrors `areMachineStatesEqual`.
+fn difference(found: &MemoryState, expected: &MemoryState) -> Option<TableDifference> {
+    if found.node_ids() != expected.node_ids() {
+        return Some(TableDifference::Nodes);
+    }
+    for ((&id, a), b) in found.nodes.iter().zip(expected.nodes.values()) {
+        if a.assignments != b.assignments {
+            return Some(TableDifference::Assignments(id));
+        }
+        if a.cells != b.cells {
+            return Some(TableDifference::Group(id));
+        }
+        if !a.memory.keys().eq(b.memory.keys()) {
+            return Some(TableDifference::Types(id));
+        }
+        let size = |amounts: Amounts| (amounts.total, amounts.system_reserved, amounts.allocatable);
+        for resource in a.memory.keys() {
+            if size(a.amounts(resource)) != size(b.amounts(resource)) {
+                return Some(TableDifference::Size(id, resource.clone()));
+            }
+            let used = |state: &MemoryState| {
+                let free = state.free(a.cells, resource);
+                (
+                    free,
+                    state.sum(a.cells, resource, |amounts| amounts.reserved),
+                )
+            };
+            if used(found) != used(expected) {
+                return Some(TableDifference::Use(id, resource.clone()));
+            }
+        }
+    }
+    None
+}

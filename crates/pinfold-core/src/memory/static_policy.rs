@@ -1,0 +1,110 @@
+//! [`StaticMemory`]: the kubelet's `Static` memory policy.
+
+use std::collections::BTreeMap;
+
+use super::draft::Draft;
+use super::edit::MemoryEdit;
+use super::reserved::{ReservationError, SystemReserved, initial_nodes};
+use super::table::{MemoryState, NodeMemory};
+use crate::demand::{PodLevel, has_pod_level_resources};
+use crate::fidelity::Fidelity;
+use crate::machine::Machine;
+use crate::name::{ContainerName, PodUid};
+use crate::node_set::NodeId;
+use crate::pod::{Container, Pod};
+use crate::qos::QosClass;
+
+/// Books the memory of Guaranteed pods on NUMA nodes. Holds settings only; the table is a [`MemoryState`].
+#[derive(Clone, Debug)]
+pub struct StaticMemory {
+    pub(super) initial: BTreeMap<NodeId, NodeMemory>,
+    pub(super) pod_level: PodLevel,
+    pub(super) fidelity: Fidelity,
+}
+
+impl StaticMemory {
+    /// The policy for a machine. Mirrors `NewPolicyStatic`.
+    ///
+    /// # Errors
+    /// If no memory at all is reserved for the system.
+    pub fn new(
+        machine: &Machine,
+        reserved: &SystemReserved,
+        pod_level: PodLevel,
+        fidelity: Fidelity,
+    ) -> Result<Self, ReservationError> {
+        reserved.require_memory()?;
+        Ok(Self {
+            initial: initial_nodes(machine, reserved, fidelity),
+            pod_level,
+            fidelity,
+        })
+    }
+
+    /// The table of the machine without any pod. Mirrors `getDefaultMachineState`.
+    #[must_use]
+    pub fn initial_state(&self) -> MemoryState {
+        MemoryState {
+            nodes: self.initial.clone(),
+            ..MemoryState::default()
+        }
+    }
+
+    /// Whether the memory of this pod is booked at all: it is Guaranteed, and if it has pod-level resources
+    /// these are managed.
+    pub(super) fn manages(&self, pod: &Pod) -> bool {
+        QosClass::of(pod) == QosClass::Guaranteed
+            && (self.pod_level == PodLevel::Managed || !has_pod_level_resources(pod))
+    }
+
+    /// Whether this is an init container that ended and gave its memory back: a later container of its pod
+    /// holds memory, and it has none. Then nothing is placed for it.
+    pub(super) fn has_ended(&self, state: &MemoryState, pod: &Pod, container: &Container) -> bool {
+        if self.fidelity.gives_memory_to_ended_init_containers()
+            || !pod.is_finishing_init(&container.name)
+            || state.blocks(&pod.uid, &container.name).is_some()
+        {
+            return false;
+        }
+        let mut later = pod
+            .all_containers()
+            .skip_while(|other| other.name != container.name);
+        later.any(|other| state.blocks(&pod.uid, &other.name).is_some())
+    }
+
+    /// Whether what this pod with pod-level resources holds stays booked the way it is, as a whole or container by
+    /// container, even if the topology manager's scope has changed since.
+    pub(super) fn keeps_booking(&self, pod: &Pod) -> bool {
+        self.pod_level.manages(pod) && !self.fidelity.books_pod_memory_again()
+    }
+
+    /// Gives back what a container holds; nothing to do if it holds nothing. Memory that was booked for a pod as a
+    /// whole is given back with its last container. Mirrors `RemoveContainer`.
+    #[must_use]
+    pub fn remove_container(
+        &self,
+        state: &MemoryState,
+        pod: &PodUid,
+        container: &ContainerName,
+    ) -> Vec<MemoryEdit> {
+        let mut draft = Draft::new(state);
+        let of_pod = match self.pod_level {
+            PodLevel::Managed => state.pod_blocks(pod),
+            PodLevel::Ignored => None,
+        };
+        draft.set_blocks(pod, container, None);
+        match (of_pod, state.blocks(pod, container)) {
+            (Some(blocks), _) => {
+                let others = state.containers.get(pod);
+                let is_last = !others.is_some_and(|held| held.keys().any(|name| name != container));
+                if is_last {
+                    draft.release(blocks, self.fidelity);
+                    draft.set_pod_blocks(pod, None);
+                }
+            }
+            (None, Some(blocks)) => draft.release(blocks, self.fidelity),
+            (None, None) => {}
+        }
+        draft.into_edits()
+    }
+}

@@ -1,0 +1,158 @@
+//! [`MemoryState`]: what every NUMA node has, and who holds how much of it.
+//!
+//! Mirrors the memory manager's `state` package, the content of `memory_manager_state`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::reuse::Leftover;
+use crate::name::{ContainerName, PodUid, ResourceName};
+use crate::node_set::{NodeId, NodeSet};
+
+/// One type of memory on one NUMA node, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amounts {
+    /// What the hardware has.
+    pub total: u64,
+    /// What is kept for the system and never handed out.
+    pub system_reserved: u64,
+    /// What may be handed out.
+    pub allocatable: u64,
+    /// What is handed out.
+    pub reserved: u64,
+    /// What is left.
+    pub free: u64,
+}
+
+/// The memory of one NUMA node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeMemory {
+    /// How many blocks lie on this node, one per container and type.
+    pub assignments: u64,
+    /// The group: the nodes that the holders of this node share with it; only itself if unused.
+    pub cells: NodeSet,
+    /// Amounts by type: `memory` and one `hugepages-<size>` per page size the node has.
+    pub memory: BTreeMap<ResourceName, Amounts>,
+}
+
+impl NodeMemory {
+    /// The amounts of one type; all zero if the node lacks it.
+    #[must_use]
+    pub fn amounts(&self, resource: &ResourceName) -> Amounts {
+        self.memory.get(resource).copied().unwrap_or_default()
+    }
+}
+
+/// An amount of one type of memory on a set of NUMA nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// `memory` or `hugepages-<size>`.
+    pub resource: ResourceName,
+    /// Bytes.
+    pub size: u64,
+    /// The nodes it may come from.
+    pub nodes: NodeSet,
+}
+
+/// Blocks by pod and container.
+pub type MemoryAssignments = BTreeMap<PodUid, BTreeMap<ContainerName, Vec<Block>>>;
+
+/// The memory table of one machine. Only [`super::MemoryEdit`]s change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryState {
+    pub(super) nodes: BTreeMap<NodeId, NodeMemory>,
+    pub(super) containers: MemoryAssignments,
+    pub(super) pods: BTreeMap<PodUid, Vec<Block>>,
+    pub(super) leftover: Option<Leftover>,
+}
+
+impl MemoryState {
+    /// A table as a state file or a journal has it: nodes, blocks of containers, blocks of pods.
+    #[must_use]
+    pub fn new(
+        nodes: BTreeMap<NodeId, NodeMemory>,
+        containers: MemoryAssignments,
+        pods: BTreeMap<PodUid, Vec<Block>>,
+    ) -> Self {
+        Self {
+            nodes,
+            containers,
+            pods,
+            leftover: None,
+        }
+    }
+
+    /// The NUMA nodes, ascending.
+    #[must_use]
+    pub fn nodes(&self) -> &BTreeMap<NodeId, NodeMemory> {
+        &self.nodes
+    }
+
+    /// The ids of all nodes.
+    #[must_use]
+    pub fn node_ids(&self) -> NodeSet {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// All blocks of containers.
+    #[must_use]
+    pub fn assignments(&self) -> &MemoryAssignments {
+        &self.containers
+    }
+
+    /// All blocks of pods whose memory was booked as a whole.
+    #[must_use]
+    pub fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<Block>> {
+        &self.pods
+    }
+
+    /// What a container holds; `None` if it was never given anything.
+    #[must_use]
+    pub fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[Block]> {
+        let blocks = self.containers.get(pod)?.get(container)?;
+        Some(blocks)
+    }
+
+    /// What a pod holds as a whole.
+    #[must_use]
+    pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[Block]> {
+        self.pods.get(pod).map(Vec::as_slice)
+    }
+
+    /// The nodes a container's memory lies on. Mirrors `GetMemoryNUMANodes`.
+    #[must_use]
+    pub fn nodes_of(&self, pod: &PodUid, container: &ContainerName) -> NodeSet {
+        let blocks = self.blocks(pod, container).unwrap_or_default();
+        blocks
+            .iter()
+            .fold(NodeSet::EMPTY, |all, block| all | block.nodes)
+    }
+
+    /// The sum of what is free on `nodes`.
+    #[must_use]
+    pub fn free(&self, nodes: NodeSet, resource: &ResourceName) -> u64 {
+        self.sum(nodes, resource, |amounts| amounts.free)
+    }
+
+    /// The sum of what may be handed out on `nodes`.
+    #[must_use]
+    pub fn allocatable(&self, nodes: NodeSet, resource: &ResourceName) -> u64 {
+        self.sum(nodes, resource, |amounts| amounts.allocatable)
+    }
+
+    pub(super) fn sum(
+        &self,
+        nodes: NodeSet,
+        resource: &ResourceName,
+        field: impl Fn(Amounts) -> u64,
+    ) -> u64 {
+        let on_node = |id: NodeId| {
+            let node = self.nodes.get(&id);
+            node.map_or(0, |node| field(node.amounts(resource)))
+        };
+        nodes
+            .iter()
+            .fold(0_u64, |sum, id| sum.saturating_add(on_node(id)))
+    }
+}
