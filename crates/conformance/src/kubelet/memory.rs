@@ -1,9 +1,206 @@
-//! Replays the family `memory`.
+//! Replays the family `memory`: the static memory policy, step by step.
 
-use super::Machines;
-use crate::case::{Case, Outcome};
+use std::collections::BTreeMap;
+
+use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::hint::{Hint, ResourceHints};
+use pinfold_core::memory::{
+    Block, MemoryBasis, MemoryHints, MemoryState, StaticMemory, SystemReserved,
+};
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::node_set::{NodeId, NodeSet};
+use pinfold_core::pod::{Container, Pod};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Machines, pods};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    topology: String,
+    system_reserved: BTreeMap<String, BTreeMap<ResourceName, u64>>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    op: String,
+    #[serde(default)]
+    pod: Value,
+    #[serde(default)]
+    pod_uid: Option<PodUid>,
+    #[serde(default)]
+    container: Option<ContainerName>,
+    #[serde(default)]
+    affinity: Option<NodeSet>,
+    #[serde(default)]
+    preferred: bool,
+}
 
 pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+    match results(case, machines) {
+        Ok(results) => check(&case.expect, &json!({ "results": results })),
+        Err(problem) => Outcome::Failed(problem),
+    }
+}
+
+fn results(case: &Case, machines: &Machines) -> Result<Vec<Value>, String> {
+    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let mut by_node = BTreeMap::new();
+    for (node, amounts) in input.system_reserved {
+        let id = node.parse().map_err(|_| format!("node {node:?}"))?;
+        let id = NodeId::new(id).map_err(|error| error.to_string())?;
+        by_node.insert(id, amounts);
+    }
+    let policy = StaticMemory::new(
+        machines.get(&input.topology)?,
+        &SystemReserved::from_bytes(by_node),
+        PodLevel::Ignored,
+        Fidelity::Exact,
+    )
+    .map_err(|error| error.to_string())?;
+    let mut node = Node {
+        state: policy.initial_state(),
+        policy,
+        pods: BTreeMap::new(),
+    };
+    let mut results = vec![json!({ "machine_state": machine_state(&node.state) })];
+    for step in &input.steps {
+        results.push(node.step(step)?);
+    }
+    Ok(results)
+}
+
+struct Node {
+    policy: StaticMemory,
+    state: MemoryState,
+    pods: BTreeMap<PodUid, Pod>,
+}
+
+impl Node {
+    fn step(&mut self, step: &Step) -> Result<Value, String> {
+        let pod = match (&step.pod, &step.pod_uid) {
+            (Value::Null, Some(uid)) => self.pods.get(uid).ok_or("a pod never seen")?.clone(),
+            (pod, _) => pods::read(pod)?,
+        };
+        self.pods.insert(pod.uid.clone(), pod.clone());
+        let container = || -> Result<&Container, String> {
+            let name = step.container.as_ref().ok_or("no container named")?;
+            pod.container(name)
+                .ok_or_else(|| format!("no container {name}"))
+        };
+        match step.op.as_str() {
+            "pod_hints" => {
+                let hints = self.policy.pod_hints(&self.state, &pod);
+                Ok(json!({ "hints": hints_json(&hints) }))
+            }
+            "hints" => {
+                let hints = self.policy.container_hints(&self.state, &pod, container()?);
+                Ok(json!({ "hints": hints_json(&hints) }))
+            }
+            "allocate" => {
+                let affinity = Hint {
+                    mask: step.affinity,
+                    preferred: step.preferred,
+                };
+                let grant = self
+                    .policy
+                    .allocate(&self.state, affinity, &pod, container()?);
+                let error = match grant {
+                    Ok(grant) => {
+                        self.apply(&grant.edits)?;
+                        Value::Null
+                    }
+                    Err(error) => Value::from(error.to_string()),
+                };
+                Ok(json!({
+                    "error": error,
+                    "blocks": blocks_of_pod(&self.state, &pod.uid),
+                    "machine_state": machine_state(&self.state),
+                }))
+            }
+            "remove" => {
+                let name = step.container.as_ref().ok_or("no container named")?;
+                let edits = self.policy.remove_container(&self.state, &pod.uid, name);
+                self.apply(&edits)?;
+                Ok(json!({ "machine_state": machine_state(&self.state) }))
+            }
+            op => Err(format!("unknown step {op:?}")),
+        }
+    }
+
+    /// Applies edits, and checks that taking them back gives the table there was.
+    fn apply(&mut self, edits: &[pinfold_core::memory::MemoryEdit]) -> Result<(), String> {
+        let before = self.state.clone();
+        self.state.apply(edits).map_err(|error| error.to_string())?;
+        let mut back = self.state.clone();
+        back.revert(edits).map_err(|error| error.to_string())?;
+        match back == before {
+            true => Ok(()),
+            false => Err("taking the change back gave another table".to_owned()),
+        }
+    }
+}
+
+/// The table as the vectors write it.
+pub(super) fn machine_state(state: &MemoryState) -> Value {
+    let node = |(id, node): (&NodeId, &pinfold_core::memory::NodeMemory)| {
+        let amounts: Map<String, Value> = node
+            .memory
+            .iter()
+            .map(|(resource, amounts)| {
+                let row = json!([amounts.allocatable, amounts.reserved, amounts.free]);
+                (resource.to_string(), row)
+            })
+            .collect();
+        json!({
+            "node": id,
+            "assignments": node.assignments,
+            "cells": node.cells,
+            "memory": amounts,
+        })
+    };
+    state.nodes().iter().map(node).collect()
+}
+
+/// Blocks as the vectors write them: sorted by type.
+pub(super) fn blocks(blocks: &[Block]) -> Value {
+    let mut blocks: Vec<&Block> = blocks.iter().collect();
+    blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
+    let block = |block: &Block| {
+        json!({
+            "type": block.resource,
+            "size": block.size,
+            "numa": block.nodes,
+        })
+    };
+    blocks.into_iter().map(block).collect()
+}
+
+fn blocks_of_pod(state: &MemoryState, pod: &PodUid) -> Value {
+    let containers = state.assignments().get(pod).into_iter().flatten();
+    containers
+        .map(|(container, held)| (container.to_string(), blocks(held)))
+        .collect()
+}
+
+/// No map where the policy has nothing to say; an empty map where nothing fits.
+fn hints_json(hints: &MemoryHints) -> Value {
+    match hints.basis {
+        MemoryBasis::Unmanaged | MemoryBasis::HeldDiffers => return Value::Null,
+        MemoryBasis::Held | MemoryBasis::EmptySharedPool(_) | MemoryBasis::Searched { .. } => {}
+    }
+    let rows = hints.hints.rows.iter();
+    rows.map(|(resource, hints)| {
+        let list = match hints {
+            ResourceHints::DontCare => Value::Null,
+            ResourceHints::Cannot => json!([]),
+            ResourceHints::Family(family) => json!(family.list()),
+            ResourceHints::List(list) => json!(list),
+        };
+        (resource.to_string(), list)
+    })
+    .collect()
 }
