@@ -214,7 +214,10 @@ impl LedgerState {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err wants"
+)]
 fn content(problem: impl ToString) -> Conflict {
     Conflict::Content(problem.to_string())
 }

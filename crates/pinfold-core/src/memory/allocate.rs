@@ -104,7 +104,8 @@ impl StaticMemory {
         }
         let asked = container_memory(pod, container, self.pod_level)?;
         let nothing = asked.is_empty() && !self.fidelity.places_empty_memory_demands();
-        if nothing || self.has_ended(state, pod, container) {
+        let whole = state.pods.contains_key(&pod.uid) && self.keeps_booking(pod);
+        if nothing || whole || self.has_ended(state, pod, container) {
             return Ok(MemoryGrant::default());
         }
         let search = Search {

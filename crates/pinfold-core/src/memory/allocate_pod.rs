@@ -51,8 +51,8 @@ impl StaticMemory {
         let Ok(named) = pod_memory(pod, self.pod_level) else {
             return Ok(MemoryGrant::default());
         };
-        let again = state.pod_blocks(&pod.uid).is_some() && !self.fidelity.books_pod_memory_again();
-        if QosClass::of(pod) != QosClass::Guaranteed || again {
+        let held = state.pods.contains_key(&pod.uid) || state.containers.contains_key(&pod.uid);
+        if QosClass::of(pod) != QosClass::Guaranteed || (held && self.keeps_booking(pod)) {
             return Ok(MemoryGrant::default());
         }
         check_shared_pool(pod, &named, self.pod_level)?;

@@ -62,6 +62,53 @@ pub(super) fn narrowest(universe: NodeSet, forced: NodeSet, thresholds: &[Thresh
     Narrowest::Mask(universe)
 }
 
+/// How wide [`narrowest`] is; `None` if that could not be proven, the whole universe if nothing is enough.
+///
+/// Nearly always the best nodes for one threshold, or for all of them together, meet every threshold with as few
+/// nodes as the hardest threshold needs by itself; only otherwise a search is needed.
+pub(super) fn least_width(universe: NodeSet, thresholds: &[Threshold]) -> Option<usize> {
+    let enough = |mask| thresholds.iter().all(|threshold| threshold.is_met(mask));
+    if universe.is_empty() || !enough(universe) {
+        return Some(universe.len());
+    }
+    let share = |node: NodeId| -> u64 {
+        let shares = thresholds.iter().filter(|threshold| threshold.need > 0);
+        shares
+            .map(|threshold| share_of(threshold.weight(node), threshold.need))
+            .sum()
+    };
+    let mut orders: SmallVec<[SmallVec<[NodeId; 8]>; 3]> = SmallVec::new();
+    let mut least = 1;
+    for threshold in thresholds {
+        let order = best_first(universe, |node| threshold.weight(node));
+        let mut sum = 0_u64;
+        let short = order.iter().take_while(|&&node| {
+            let missing = sum < threshold.need;
+            sum = sum.saturating_add(threshold.weight(node));
+            missing
+        });
+        least = least.max(short.count());
+        orders.push(order);
+    }
+    orders.push(best_first(universe, share));
+    let is_proof =
+        |order: &SmallVec<[NodeId; 8]>| enough(order.iter().take(least).copied().collect());
+    if orders.iter().any(is_proof) {
+        return Some(least);
+    }
+    match narrowest(universe, NodeSet::EMPTY, thresholds) {
+        Narrowest::Mask(mask) => Some(mask.len()),
+        Narrowest::Nothing => Some(universe.len()),
+        Narrowest::Unproven(_) => None,
+    }
+}
+
+fn best_first(nodes: NodeSet, value: impl Fn(NodeId) -> u64) -> SmallVec<[NodeId; 8]> {
+    let mut order: SmallVec<[NodeId; 8]> = nodes.iter().collect();
+    order.sort_unstable_by_key(|&node| std::cmp::Reverse(value(node)));
+    order
+}
+
 /// `universe` without every node that can be spared, highest first.
 fn spare(universe: NodeSet, forced: NodeSet, enough: impl Fn(NodeSet) -> bool) -> NodeSet {
     let mut kept = universe;
@@ -199,16 +246,20 @@ impl Search {
 }
 
 /// All thresholds added up, each as a share of its need: what one node gives to all of them together.
-/// Shares are rounded up, so whatever meets every threshold meets this one.
 fn shares(rows: &[Row], nodes: usize) -> Row {
-    const WHOLE: u64 = 1 << 20;
-    let share = |row: &Row, place: usize| {
-        let exact = u128::from(row.weights[place]) * u128::from(WHOLE);
-        u64::try_from(exact.div_ceil(u128::from(row.need))).unwrap_or(WHOLE)
-    };
+    let share = |row: &Row, place: usize| share_of(row.weights[place], row.need);
     let sum = |place| rows.iter().map(|row| share(row, place)).sum();
     let need = rows.iter().map(|_| WHOLE).sum();
     Row::new(need, (0..nodes).map(sum).collect())
+}
+
+/// A whole need as a share.
+const WHOLE: u64 = 1 << 20;
+
+/// `weight` as a share of `need`, at most the whole. Rounded up, so what meets a need has shares of a whole.
+fn share_of(weight: u64, need: u64) -> u64 {
+    let exact = u128::from(weight.min(need)) * u128::from(WHOLE);
+    u64::try_from(exact.div_ceil(u128::from(need.max(1)))).unwrap_or(WHOLE)
 }
 
 #[cfg(test)]
@@ -258,25 +309,44 @@ mod tests {
                 narrowest(universe, forced, &thresholds),
                 by_walking(universe, forced, &thresholds)
             );
+            let least = by_walking(universe, NodeSet::EMPTY, &thresholds).mask();
+            prop_assert_eq!(
+                least_width(universe, &thresholds),
+                Some(least.map_or(universe.len(), NodeSet::len))
+            );
         }
+    }
 
-        #[test]
-        fn an_unproven_mask_is_enough_and_spares_no_node(
-            weights in prop::collection::vec((500_u64..1000, 500_u64..1000), 64),
-        ) {
-            // Complementary sizes: what one type has more, the other has less.
-            let (left, right): (Vec<u64>, Vec<u64>) =
-                weights.iter().map(|(a, _)| (*a, 1500 - *a)).unzip();
-            let thresholds = [threshold(15_003, &left), threshold(14_997, &right)];
-            let enough = |mask| thresholds.iter().all(|threshold| threshold.is_met(mask));
-            let found = narrowest(NodeSet::FULL, NodeSet::EMPTY, &thresholds);
-            let mask = found.mask().expect("64 nodes are enough");
-            prop_assert!(enough(mask));
-            if let Narrowest::Unproven(mask) = found {
-                for node in mask {
-                    prop_assert!(!enough(mask - NodeSet::single(node)));
-                }
-            }
+    #[test]
+    fn a_search_that_gives_up_answers_with_a_mask_that_spares_no_node() {
+        // What a node has more of one type it has less of the other, always by an even amount, so no 20 nodes
+        // meet two needs that leave an odd difference; only trying all of them would tell.
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        let mut seed = 1_u64;
+        for _ in 0..64 {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let difference = seed >> 44 & !1;
+            left.push((1 << 30) + difference);
+            right.push((1 << 30) - difference);
+        }
+        let odd = 20 * (1 << 19) + 1;
+        let thresholds = [
+            threshold(20 * (1 << 30) + odd, &left),
+            threshold(20 * (1 << 30) - odd, &right),
+        ];
+        let enough = |mask| thresholds.iter().all(|threshold| threshold.is_met(mask));
+        let Narrowest::Unproven(mask) = narrowest(NodeSet::FULL, NodeSet::EMPTY, &thresholds)
+        else {
+            panic!("20,000 steps are not enough for this");
+        };
+        assert!(enough(mask));
+        for node in mask {
+            assert!(
+                !enough(mask - NodeSet::single(node)),
+                "node {node} could be spared"
+            );
         }
     }
 

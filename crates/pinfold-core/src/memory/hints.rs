@@ -19,7 +19,7 @@
 use smallvec::SmallVec;
 
 use super::allocate_pod::{EmptySharedPool, check_shared_pool};
-use super::cover::{Narrowest, narrowest};
+use super::cover::{least_width, narrowest};
 use super::pod_total::to_book;
 use super::reuse::Reusable;
 use super::static_policy::StaticMemory;
@@ -96,11 +96,10 @@ impl StaticMemory {
     /// The hints for a pod as a whole. Mirrors `GetPodTopologyHints`.
     #[must_use]
     pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
-        let named = match pod_memory(pod, self.pod_level) {
-            Ok(named) if self.manages(pod) => named,
+        let mut asked = match pod_memory(pod, self.pod_level) {
+            Ok(asked) if self.manages(pod) => asked,
             _ => return MemoryHints::unmanaged(),
         };
-        let mut asked = named;
         if self.pod_level.manages(pod) {
             if let Err(problem) = check_shared_pool(pod, &asked, self.pod_level) {
                 let cannot = |resource: &ResourceName| (resource.clone(), ResourceHints::Cannot);
@@ -269,13 +268,8 @@ impl Search<'_> {
     /// The width of the narrowest mask that would do on an empty machine; 0, which no mask has, if that
     /// could not be proven.
     fn narrowest_on_empty_machine(&self) -> usize {
-        let nodes = self.state.node_ids();
         let thresholds = self.thresholds(|amounts| amounts.allocatable);
-        match narrowest(nodes, NodeSet::EMPTY, &thresholds) {
-            Narrowest::Mask(mask) => mask.len(),
-            Narrowest::Nothing => nodes.len(),
-            Narrowest::Unproven(_) => 0,
-        }
+        least_width(self.state.node_ids(), &thresholds).unwrap_or(0)
     }
 
     /// One threshold per requested type.

@@ -9,7 +9,7 @@ use super::reuse::Reusable;
 use super::tests::{container, machine, node, pod, policy};
 use super::*;
 use crate::demand::{MemoryDemand, container_memory};
-use crate::hint::{Preference, ResourceHints};
+use crate::hint::{Family, Preference, ResourceHints};
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
@@ -183,17 +183,14 @@ impl Scene {
         match *event {
             Event::Allocate(index, place, affinity) => {
                 let pod = &self.pods[index];
-                let whole = state.pod_blocks(&pod.uid).is_some();
-                match nth(pod, place).filter(|_| !whole) {
+                match nth(pod, place) {
                     Some(container) => granted(policy.allocate(state, affinity, pod, &container)),
                     None => Vec::new(),
                 }
             }
             Event::AllocatePod(index, affinity) => {
                 let pod = &self.pods[index];
-                let parts = state.assignments().contains_key(&pod.uid);
-                let again = state.pod_blocks(&pod.uid).is_some();
-                match pod.pod_requests.is_some() && (again || !parts) {
+                match pod.pod_requests.is_some() {
                     true => granted(policy.allocate_pod(state, affinity, pod)),
                     false => Vec::new(),
                 }
@@ -291,6 +288,23 @@ proptest! {
     }
 
     #[test]
+    fn no_container_is_shown_more_than_its_pod_holds(scene in a_scene()) {
+        let policy = scene.policy(Fidelity::Sound);
+        scene.play(&policy, |_, state, _| {
+            for (pod, whole) in state.pod_assignments() {
+                for block in state.assignments()[pod].values().flatten() {
+                    let holds = |own: &Block| {
+                        (&own.resource, own.nodes) == (&block.resource, block.nodes)
+                            && own.size >= block.size
+                    };
+                    prop_assert!(whole.iter().any(holds), "{block:?} of {whole:?}");
+                }
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
     fn groups_never_overlap(scene in a_scene()) {
         let policy = scene.policy(Fidelity::Sound);
         scene.play(&policy, |_, state, _| {
@@ -365,7 +379,7 @@ proptest! {
                 let reusable = Reusable::of_container(&state, pod, container, fidelity);
                 let search = Search { state: &state, asked: &asked, reusable: reusable.clone() };
                 let family = search.family();
-                let list = family.as_ref().map_or_else(Vec::new, |family| family.list());
+                let list = family.as_ref().map_or_else(Vec::new, Family::list);
                 let expected = match asked.is_empty() {
                     true => Vec::new(),
                     false => by_definition(&state, &asked, &reusable),

@@ -56,9 +56,9 @@ pub enum ReservationError {
         /// The type.
         resource: ResourceName,
         /// The sum over NUMA nodes.
-        on_numa_nodes: Quantity,
+        on_numa_nodes: Box<Quantity>,
         /// The reservation of the whole node.
-        on_node: Quantity,
+        on_node: Box<Quantity>,
     },
     /// A reservation that is no whole number of bytes.
     #[error("could not covert a variable of type Quantity to int64")]
@@ -152,8 +152,8 @@ fn check_sums(sums: &ResourceList, node: &ResourceList) -> Result<(), Reservatio
         if on_numa_nodes != on_node {
             return Err(ReservationError::NotEqual {
                 resource: resource.clone(),
-                on_numa_nodes,
-                on_node,
+                on_numa_nodes: Box::new(on_numa_nodes),
+                on_node: Box::new(on_node),
             });
         }
     }

@@ -72,6 +72,12 @@ impl StaticMemory {
         later.any(|other| state.blocks(&pod.uid, &other.name).is_some())
     }
 
+    /// Whether what this pod with pod-level resources holds stays booked the way it is, as a whole or container by
+    /// container, even if the topology manager's scope has changed since.
+    pub(super) fn keeps_booking(&self, pod: &Pod) -> bool {
+        self.pod_level.manages(pod) && !self.fidelity.books_pod_memory_again()
+    }
+
     /// Gives back what a container holds; nothing to do if it holds nothing. Memory that was booked for a pod as a
     /// whole is given back with its last container. Mirrors `RemoveContainer`.
     #[must_use]

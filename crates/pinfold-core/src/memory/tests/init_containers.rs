@@ -1,0 +1,88 @@
+//! What init containers leave, and when they get nothing any more.
+
+use super::*;
+
+#[test]
+fn what_init_containers_leave_is_taken_over_on_the_same_nodes_only() {
+    let init = vec![container("i", 6, None)];
+    let asking = pod(
+        "p",
+        init,
+        vec![container("same", 8, None), container("other", 3, None)],
+    );
+    for fidelity in [Fidelity::Exact, Fidelity::Sound] {
+        let mut bench = Bench::new(&[10, 10], fidelity);
+        bench.on_nodes(&asking, "i", &[0]).expect("free");
+        bench
+            .on_nodes(&asking, "same", &[0])
+            .expect("6 left and 4 free");
+        assert_eq!(bench.reserved(), [8, 0]);
+        assert_eq!((bench.size("p", "i"), bench.size("p", "same")), (0, 8));
+
+        let mut bench = Bench::new(&[10, 10], fidelity);
+        bench.on_nodes(&asking, "i", &[0]).expect("free");
+        bench.on_nodes(&asking, "other", &[1]).expect("free");
+        assert_eq!(bench.reserved(), [6, 3]);
+        assert_eq!((bench.size("p", "i"), bench.size("p", "other")), (6, 3));
+    }
+}
+
+#[test]
+fn a_sidecar_takes_over_but_leaves_nothing() {
+    let mut sidecar = container("s", 4, None);
+    sidecar.restartable = true;
+    let asking = pod(
+        "p",
+        vec![container("i", 6, None), sidecar],
+        vec![container("c", 5, None)],
+    );
+    for fidelity in [Fidelity::Exact, Fidelity::Sound] {
+        let mut bench = Bench::new(&[10], fidelity);
+        for name in ["i", "s", "c"] {
+            bench.on_nodes(&asking, name, &[0]).expect("fits");
+        }
+        // The sidecar takes 4 of the 6 over, the app container the other 2.
+        assert_eq!(bench.reserved(), [9]);
+        assert_eq!(bench.size("p", "i"), 0);
+    }
+}
+
+#[test]
+fn memory_of_a_removed_init_container_is_not_handed_out_unbooked() {
+    let asking = pod(
+        "p",
+        vec![container("i", 6, None)],
+        vec![container("c", 5, None)],
+    );
+    for (fidelity, expected) in [(Fidelity::Exact, 0), (Fidelity::Sound, 5)] {
+        let mut bench = Bench::new(&[10], fidelity);
+        bench.on_nodes(&asking, "i", &[0]).expect("free");
+        bench.remove("p", "i");
+        bench.on_nodes(&asking, "c", &[0]).expect("free");
+        assert_eq!(bench.reserved(), [expected], "{fidelity:?}");
+    }
+}
+
+#[test]
+fn an_init_container_that_ended_gets_no_memory_after_a_restart() {
+    let asking = pod(
+        "p",
+        vec![container("i", 6, None)],
+        vec![container("c", 5, None)],
+    );
+    for (fidelity, expected) in [(Fidelity::Exact, 11), (Fidelity::Sound, 5)] {
+        let mut bench = Bench::new(&[20], fidelity);
+        bench.on_nodes(&asking, "i", &[0]).expect("free");
+        bench.on_nodes(&asking, "c", &[0]).expect("free");
+        bench.remove("p", "i");
+        let edits = bench
+            .policy
+            .start(&bench.state)
+            .expect("a table of its own");
+        bench.state.apply(&edits).expect("made for this table");
+        for name in ["i", "c"] {
+            bench.on_nodes(&asking, name, &[0]).expect("free");
+        }
+        assert_eq!(bench.reserved(), [expected], "{fidelity:?}");
+    }
+}

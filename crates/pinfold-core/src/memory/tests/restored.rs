@@ -1,0 +1,92 @@
+//! Tables that come back, and the edits that made them.
+
+use super::*;
+
+#[test]
+fn a_restarted_container_asks_for_the_nodes_it_has() {
+    let asking = pod("p", vec![], vec![container("c", 12, None)]);
+    let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
+    bench.allocate(&asking, "c", FREE_CHOICE).expect("free");
+    let hints = |pod: &Pod| {
+        bench
+            .policy
+            .container_hints(&bench.state, pod, &pod.containers[0])
+    };
+    assert_eq!(masks(&hints(&asking)), [(vec![0, 1], true)]);
+    let resized = pod("p", vec![], vec![container("c", 13, None)]);
+    assert_eq!(hints(&resized).basis, MemoryBasis::HeldDiffers);
+}
+
+#[test]
+fn a_table_that_no_longer_fits_the_machine_is_refused() {
+    let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
+    bench.fill("p", 12, &[0, 1]);
+    let says = |memory: &[u64]| {
+        let other = Bench::new(memory, Fidelity::Sound).policy;
+        other.start(&bench.state).map_err(|error| error.to_string())
+    };
+    let gone = "[memorymanager] (pod: p, container: c) the memory assignment uses the NUMA that does not exist";
+    let differs = "[memorymanager] the expected machine state is different from the real one";
+    assert_eq!(says(&[10, 10]), Ok(Vec::new()));
+    assert_eq!(says(&[10]), Err(gone.to_owned()));
+    assert_eq!(says(&[10, 11]), Err(differs.to_owned()));
+    assert_eq!(says(&[10, 10, 10]), Err(differs.to_owned()));
+
+    let homeless = MemoryState::new(
+        BTreeMap::new(),
+        bench.state.assignments().clone(),
+        BTreeMap::new(),
+    );
+    assert_eq!(
+        bench.policy.start(&homeless),
+        Err(MemoryStartError::NoTable)
+    );
+    let empty = MemoryState::default();
+    let mut fresh = empty.clone();
+    fresh
+        .apply(&bench.policy.start(&empty).expect("nothing to check"))
+        .expect("made for it");
+    assert_eq!(fresh, bench.policy.initial_state());
+}
+
+#[test]
+fn an_edit_meets_only_the_table_it_was_made_for() {
+    let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
+    let asking = pod("p", vec![], vec![container("c", 3, None)]);
+    let grant = bench
+        .policy
+        .allocate(&bench.state, FREE_CHOICE, &asking, &asking.containers[0])
+        .expect("free");
+    bench.fill("faster", 1, &[0]);
+    let before = bench.state.clone();
+    let stale = bench
+        .state
+        .apply(&grant.edits)
+        .expect_err("node 0 changed meanwhile");
+    assert_eq!(stale.entry, "NUMA node 0");
+    assert_eq!(bench.state, before);
+}
+
+#[test]
+fn edits_and_tables_survive_being_written_down() {
+    let mut bench = Bench::new(&[10, 10], Fidelity::Exact);
+    let asking = pod("p", vec![container("i", 3, None)], vec![]);
+    let grant = bench
+        .policy
+        .allocate(
+            &bench.state,
+            FREE_CHOICE,
+            &asking,
+            &asking.init_containers[0],
+        )
+        .expect("free");
+    let text = serde_json::to_string(&grant.edits).expect("plain data");
+    let read: Vec<MemoryEdit> = serde_json::from_str(&text).expect("just written");
+    assert_eq!(read, grant.edits);
+    bench.state.apply(&read).expect("made for this table");
+    let text = serde_json::to_string(&bench.state).expect("plain data");
+    assert_eq!(
+        serde_json::from_str::<MemoryState>(&text).expect("just written"),
+        bench.state
+    );
+}
