@@ -129,15 +129,26 @@ pub struct PciDevice {
     /// What it is for.
     pub kind: PciKind,
     /// The 24-bit class code.
+    #[serde(serialize_with = "as_hex::<6, _, _>")]
     pub class: u32,
     /// The vendor's id.
+    #[serde(serialize_with = "as_hex::<4, _, _>")]
     pub vendor: u16,
     /// The vendor's id of the model.
+    #[serde(serialize_with = "as_hex::<4, _, _>")]
     pub device: u16,
     /// Its NUMA node; `None` where the firmware does not tell.
     pub node: Option<NumaId>,
     /// Its part in SR-IOV, if any.
     pub sriov: Option<SriovRole>,
+}
+
+/// As people know PCI ids: `10de`.
+fn as_hex<const DIGITS: usize, T: fmt::LowerHex, S: Serializer>(
+    id: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{id:0DIGITS$x}"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | `mem=64Gi` | memory of each node with CPUs; `mem@2-3=128Gi` of these nodes | `64Gi`; nodes without CPUs 0 |
 //! | `hugepages-2Mi=512`, `hugepages-1Gi=16` | huge pages preallocated on each node with CPUs; `@` as above | none |
-//! | `l3=4` | four L3 caches per NUMA node, as if `4 l3` were written after `numa`; `l3=0`: the kernel shows none | |
+//! | `l3=4` | the cores of each NUMA node share four L3 caches; `l3=0`: the kernel shows none | |
 //! | `numbering=split` | all first threads, then all second threads (Intel and AMD servers; also written `intel`, `amd`) | `split` |
 //! | `numbering=adjacent` | the threads of a core are neighbours | |
 //! | `numbering=interleaved` | like `split`, dealt round-robin over the NUMA nodes (many Dell servers) | |

@@ -85,6 +85,14 @@ pub enum NotationProblem {
         /// What it comes after.
         inner: &'static str,
     },
+    /// Cores that cannot be divided among caches.
+    #[error("{cores} cores cannot share {caches} L3 caches evenly")]
+    UnevenCaches {
+        /// How many cores a node has.
+        cores: u32,
+        /// How many caches were asked for.
+        caches: u32,
+    },
     /// A value that the option does not take.
     #[error("{key} takes {expected}, not {found:?}{}", did_you_mean(.nearest.as_deref()))]
     BadValue {

@@ -241,19 +241,15 @@ impl Parser {
         if !has(levels, Level::Numa) {
             levels.insert(1, (Level::Numa, 1));
         }
-        match (has(levels, Level::L3), self.l3_per_node) {
-            (true, Some(_)) => return Err(NotationProblem::Twice { what: "l3" }),
-            (true, None) => {}
-            (false, None) => levels.insert(1, (Level::L3, 1)),
-            (false, Some(0)) => {}
-            (false, Some(count)) => {
-                let numa = levels.iter().position(|&(known, _)| known == Level::Numa);
-                levels.insert(numa.map_or(1, |at| at + 1), (Level::L3, count));
-            }
-        }
         if !has(levels, Level::Core) {
             let threads = levels.iter().position(|&(known, _)| known == Level::Thread);
             levels.insert(threads.unwrap_or(levels.len()), (Level::Core, 1));
+        }
+        match (has(levels, Level::L3), self.l3_per_node) {
+            (true, Some(_)) => return Err(NotationProblem::Twice { what: "l3" }),
+            (true, None) | (false, Some(0)) => {}
+            (false, None) => levels.insert(1, (Level::L3, 1)),
+            (false, Some(caches)) => share_caches(levels, caches)?,
         }
         if !has(levels, Level::Thread) {
             levels.push((Level::Thread, 1));
@@ -268,6 +264,22 @@ impl Parser {
         }
         Ok(self.plan)
     }
+}
+
+/// Cuts the cores of every node into as many groups as there are caches.
+fn share_caches(levels: &mut Vec<(Level, u32)>, caches: u32) -> Outcome {
+    for (level, cores) in levels.iter_mut() {
+        if *level == Level::Core {
+            if *cores % caches != 0 {
+                let cores = *cores;
+                return Err(NotationProblem::UnevenCaches { cores, caches });
+            }
+            *cores /= caches;
+        }
+    }
+    let numa = levels.iter().position(|&(level, _)| level == Level::Numa);
+    levels.insert(numa.map_or(1, |at| at + 1), (Level::L3, caches));
+    Ok(())
 }
 
 const NODE_LIST: &str = "a list of NUMA ids such as 0,2-3";

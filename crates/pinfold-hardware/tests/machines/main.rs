@@ -1,0 +1,7 @@
+//! What the crate promises, from the outside.
+
+mod hostile_input;
+mod kubelet_view;
+mod opening;
+mod presets;
+mod recordings;
