@@ -239,4 +239,31 @@ mod tests {
         assert_eq!(names, ["b", "b-1", "b0", "d"]);
         assert!(kept_names(&entries, "nothing").is_empty());
     }
+
+    #[test]
+    fn links_out_of_a_copied_tree_are_not_followed() {
+        let folder = std::env::temp_dir().join(format!("pinfold-{}-links", std::process::id()));
+        let root = folder.join("root");
+        std::fs::create_dir_all(root.join("sys")).expect("a temporary folder");
+        std::fs::write(root.join("sys/inside"), "in").expect("a file");
+        std::fs::write(folder.join("outside"), "out").expect("a file");
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(target, root.join("sys").join(name)).expect("a link");
+        };
+        link("inside", "near");
+        link("../../outside", "far");
+        link("/dev/zero", "endless");
+        link("loop", "loop");
+        let tree = Tree::directory(&root).expect("the tree");
+        assert_eq!(tree.read("sys/near").as_deref(), Some("in"));
+        for name in ["far", "endless", "loop", "missing"] {
+            assert_eq!(tree.read(&format!("sys/{name}")), None, "{name}");
+        }
+        assert_eq!(
+            tree.link("sys/far").as_deref(),
+            Some("outside"),
+            "its name is no secret"
+        );
+        std::fs::remove_dir_all(&folder).expect("it was there");
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::{HardwareError, excerpt};
 /// hwloc's objects nest about 20 deep.
 const DEEPEST: usize = 256;
 /// 4096 CPUs with caches and infos make about 100,000 elements.
-const MOST_ELEMENTS: usize = 1 << 20;
+const MOST_ELEMENTS: usize = 1 << 18;
 const LARGEST: usize = 64 << 20;
 
 /// One element.

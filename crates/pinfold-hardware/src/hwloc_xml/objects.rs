@@ -14,6 +14,9 @@ use crate::kernel_text::{cpu_mask, node_mask};
 use crate::numa_id::NumaId;
 use crate::pci::{PciAddress, PciDevice, PciKind};
 
+/// No machine has more: 4096 CPUs with a dozen each.
+const MOST_CACHES: usize = 1 << 16;
+
 /// What is known on the way down the tree.
 #[derive(Clone, Default)]
 struct Around {
@@ -30,6 +33,7 @@ pub(super) struct Objects {
     online: CpuSet,
     packages: BTreeMap<u32, CpuSet>,
     dies: BTreeMap<(u32, u32), CpuSet>,
+    clusters: Vec<CpuSet>,
     cores: Vec<Core>,
     caches: BTreeSet<Cache>,
     cache_ids: BTreeMap<(u8, CacheKind), u32>,
@@ -92,6 +96,7 @@ impl Objects {
             }
             "Core" => self.core(object, cpus, &around),
             "NUMANode" | "Node" => self.node(object, cpus),
+            "Group" if object.get("subtype") == Some("Cluster") => self.clusters.push(cpus),
             "MemCache" => {}
             "PCIDev" | "Bridge" => self.device(object, &around),
             _ => self.cache(object, kind, cpus),
@@ -138,7 +143,9 @@ impl Objects {
                 .and_then(|rest| rest.strip_suffix("Cache"))
                 .and_then(|level| level.trim_end_matches('i').parse().ok()),
         };
-        let Some(level) = level else { return };
+        let Some(level) = level.filter(|_| self.caches.len() < MOST_CACHES) else {
+            return;
+        };
         let kind = match object.get("cache_type") {
             Some("1") => CacheKind::Data,
             Some("2") => CacheKind::Instruction,
@@ -270,6 +277,7 @@ impl Objects {
                 .into_iter()
                 .map(|((socket, id), cpus)| Die { socket, id, cpus })
                 .collect(),
+            clusters: self.clusters,
             cores: self.cores,
             caches: self.caches.into_iter().collect(),
             memory: nodes

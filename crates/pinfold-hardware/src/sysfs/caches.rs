@@ -10,12 +10,19 @@ use crate::hardware::{Cache, CacheKind, Hardware};
 use crate::kernel_text::{cache_size, cpu_list, cpu_mask, trim};
 use crate::tree::Tree;
 
+/// No CPU has more caches.
+const MOST_INDEXES: usize = 16;
+
 pub(super) fn read(tree: &Tree, hardware: &mut Hardware) {
     let online = hardware.cpus.online.clone();
     let mut caches = BTreeSet::new();
     for cpu in &online {
         let folder = format!("{CPUS}/cpu{cpu}/cache");
-        for index in tree.numbers(&folder, "index") {
+        for index in tree
+            .numbers(&folder, "index")
+            .into_iter()
+            .take(MOST_INDEXES)
+        {
             let file = |name: &str| format!("{folder}/index{index}/{name}");
             let (Some(level), Some(kind)) =
                 (number(tree, &file("level")), kind(tree, &file("type")))
