@@ -1,0 +1,46 @@
+//! [`NumaId`]: a NUMA node as the kernel numbers it.
+
+use std::fmt;
+
+use pinfold_core::node_set::NodeId;
+use serde::Serialize;
+
+/// The kernel's id of a NUMA node, 0 to 1023.
+///
+/// Machines exist whose ids go beyond what a hint can name (0 to 63, [`NodeId`]): GPU memory on
+/// POWER9 sits on nodes 250 to 255. They are described in full and refused later, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct NumaId(u16);
+
+impl NumaId {
+    /// One more than the largest id that exists.
+    pub const LIMIT: u32 = 1024;
+
+    /// Checks the range once. `None` if `id` is 1024 or more.
+    #[must_use]
+    pub fn new(id: u32) -> Option<Self> {
+        match u16::try_from(id) {
+            Ok(small) if id < Self::LIMIT => Some(Self(small)),
+            _ => None,
+        }
+    }
+
+    /// The id as the kernel prints it.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        u32::from(self.0)
+    }
+
+    /// The same node for decisions; `None` if no hint can name it.
+    #[must_use]
+    pub fn node_id(self) -> Option<NodeId> {
+        NodeId::new(i64::from(self.0)).ok()
+    }
+}
+
+impl fmt::Display for NumaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

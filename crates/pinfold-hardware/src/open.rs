@@ -1,0 +1,86 @@
+//! [`open`]: one text for every kind of machine.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::HardwareError;
+use crate::hardware::Hardware;
+use crate::record::Recording;
+use crate::{from_hwloc_xml, from_sysfs, presets, synthetic};
+
+/// No file that describes a machine is larger.
+const LARGEST: u64 = 64 << 20;
+
+/// Reads the machine that `spec` names.
+///
+/// | `spec` | machine |
+/// |---|---|
+/// | empty, or `this` | this machine |
+/// | a directory | the tree with `sys` and `proc` in it |
+/// | a file | a recording, hwloc's XML, or a description; told by its contents |
+/// | `preset:NAME`, or `NAME` | a known server, see [`presets::PRESETS`] |
+/// | anything else | a description, see [`synthetic`] |
+///
+/// # Errors
+/// If nothing is there, or it cannot be read; see [`HardwareError`].
+pub fn open(spec: &str) -> Result<Hardware, HardwareError> {
+    let spec = spec.trim();
+    if spec.is_empty() || spec == "this" {
+        return from_sysfs(Path::new("/"));
+    }
+    if let Some(name) = spec.strip_prefix("preset:") {
+        return presets::read(name.trim());
+    }
+    let path = Path::new(spec);
+    if path.is_dir() {
+        return from_sysfs(path);
+    }
+    if path.is_file() {
+        return open_file(path);
+    }
+    if presets::find(spec).is_some() {
+        return presets::read(spec);
+    }
+    if looks_like_a_description(spec) {
+        return Ok(synthetic::read(spec)?);
+    }
+    Err(HardwareError::NoSuchMachine {
+        spec: crate::error::excerpt(spec),
+        nearest: presets::nearest_name(spec).map(str::to_owned),
+    })
+}
+
+fn open_file(path: &Path) -> Result<Hardware, HardwareError> {
+    let unreadable = |error| HardwareError::Unreadable {
+        path: path.to_owned(),
+        error,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(LARGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(HardwareError::TooMuch {
+            what: "bytes in a file that describes a machine",
+            found: bytes.len() as u64,
+            limit: LARGEST,
+        });
+    }
+    if Recording::is_one(&bytes) {
+        return Recording::read(&bytes)?.replay();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    if text.trim_start().starts_with('<') {
+        return from_hwloc_xml(&text);
+    }
+    Ok(synthetic::read(&text)?)
+}
+
+/// A path or a misspelt preset has none of these marks.
+fn looks_like_a_description(spec: &str) -> bool {
+    let starts_with_number = spec.starts_with(|c: char| c.is_ascii_digit());
+    let path_like = spec.starts_with(['/', '.', '~']);
+    !path_like && (starts_with_number || spec.contains([' ', '=', ':']))
+}

@@ -1,0 +1,33 @@
+//! Words of a description and where they stand.
+
+use std::ops::Range;
+
+/// One word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word<'a> {
+    pub(super) text: &'a str,
+    pub(super) place: Range<usize>,
+}
+
+/// Splits at blanks, drops comments, cuts the comma off the end of a word. A comma inside a word
+/// belongs to its value (`distances=10,21`).
+pub(super) fn words(description: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let mut line_start = 0;
+    for line in description.split_inclusive('\n') {
+        let code = line.split('#').next().unwrap_or_default();
+        let mut at = line_start;
+        for piece in code.split_inclusive(char::is_whitespace) {
+            let text = piece.trim_end().trim_end_matches(',');
+            if !text.is_empty() {
+                words.push(Word {
+                    text,
+                    place: at..at + text.len(),
+                });
+            }
+            at += piece.len();
+        }
+        line_start += line.len();
+    }
+    words
+}

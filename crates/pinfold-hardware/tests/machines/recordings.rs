@@ -1,0 +1,84 @@
+//! A recording is the machine, and nothing else of it.
+
+use std::path::Path;
+
+use pinfold_hardware::from_sysfs;
+use pinfold_hardware::record::Recording;
+
+#[test]
+fn this_machine_is_the_same_after_a_round_trip() {
+    let recording = Recording::of(Path::new("/")).expect("this machine");
+    let mut file = Vec::new();
+    recording.write(&mut file).expect("memory takes all bytes");
+    let read = Recording::read(&file).expect("what was just written");
+    assert_eq!(read, recording);
+    let plain = Recording::read(recording.to_text().as_bytes()).expect("plain text");
+    assert_eq!(plain, recording);
+
+    let mut live = from_sysfs(Path::new("/")).expect("this machine");
+    let mut replayed = read.replay().expect("a machine");
+    // What changes while the test runs: free memory, and on balloons and hotplug all of it.
+    for hardware in [&mut live, &mut replayed] {
+        hardware.memory = 0;
+        for node in &mut hardware.nodes {
+            node.memory = 0;
+            node.free = None;
+            for pool in &mut node.hugepages {
+                pool.free = None;
+            }
+        }
+    }
+    assert_eq!(replayed, live);
+}
+
+#[test]
+fn a_recording_tells_nothing_about_who_owns_the_machine() {
+    let text = Recording::of(Path::new("/"))
+        .expect("this machine")
+        .to_text();
+    for secret in [
+        "serial",
+        "uuid",
+        "hostname",
+        "cmdline",
+        "machine-id",
+        "address =",
+    ] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+    for line in text.lines().skip(1) {
+        let known = line.starts_with("sys/") || line.starts_with("proc/");
+        assert!(known || line.contains("cpuset"), "{line}");
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    for (bytes, says) in [
+        (&b""[..], "line 1: expected \"pinfold-machine 1\""),
+        (b"pinfold-machine 2\n", "line 1"),
+        (
+            b"pinfold-machine 1\nsys/a = \\x\n",
+            "line 2: unknown escape",
+        ),
+        (b"\x1f\x8b\x08nonsense", "the compressed data is damaged"),
+        (b"pinfold-machine 1\n\xff", "it is not text"),
+    ] {
+        let error = Recording::read(bytes).expect_err(says).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let empty = Recording::read(b"pinfold-machine 1\n").expect("a recording of nothing");
+    assert!(empty.replay().is_err());
+}
+
+#[test]
+fn a_small_file_that_unpacks_to_a_large_one_is_refused() {
+    use std::io::Write as _;
+    let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let megabyte = vec![b'a'; 1 << 20];
+    for _ in 0..80 {
+        file.write_all(&megabyte).expect("memory takes all bytes");
+    }
+    let error = Recording::read(&file.finish().expect("a file")).expect_err("too large");
+    assert!(error.to_string().contains("beyond the limit"), "{error}");
+}
