@@ -1,4 +1,7 @@
 //! The Kubernetes vocabulary: objects, settings and state files to core values and back.
 
+pub mod finding;
 mod go;
+pub mod manifest;
 pub mod state;
+mod suggest;

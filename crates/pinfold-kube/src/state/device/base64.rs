@@ -2,47 +2,58 @@
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The bytes of `text`, or where it stops being base64.
+/// The bytes of `text`, or the position at which Go stops.
 pub(super) fn decoded(text: &str) -> Result<Vec<u8>, usize> {
-    // Positions are kept for the error.
-    let symbols: Vec<(usize, u8)> = text
+    let mut symbols = text
         .bytes()
         .enumerate()
         .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'))
-        .collect();
+        .peekable();
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    for (quartet, last) in quartets(&symbols) {
-        let padding = quartet
-            .iter()
-            .rev()
-            .take_while(|(_, byte)| *byte == b'=')
-            .count();
-        let data = quartet.len().saturating_sub(padding);
+    while symbols.peek().is_some() {
         let mut bits = 0_u32;
-        for (at, byte) in quartet.iter().take(data) {
-            let value = ALPHABET
+        let mut count = 0;
+        while count < 4 {
+            let (at, byte) = symbols.next().ok_or(text.len() - count)?;
+            match ALPHABET
                 .iter()
-                .position(|symbol| symbol == byte)
-                .ok_or(*at)?;
-            bits = bits << 6 | u32::try_from(value).map_err(|_| *at)?;
+                .zip(0..)
+                .find(|(symbol, _)| **symbol == byte)
+            {
+                Some((_, value)) => bits = bits << 6 | value,
+                None if byte == b'=' => {
+                    padding(at, count, text.len(), &mut symbols)?;
+                    break;
+                }
+                None => return Err(at),
+            }
+            count += 1;
         }
-        let at = quartet.get(data).map_or(text.len(), |(at, _)| *at);
-        if data < 2 || data + padding != 4 || (padding > 0 && !last) {
-            return Err(at);
-        }
-        let [_, first, second, third] = (bits << (6 * padding)).to_be_bytes();
-        out.extend([first, second, third].iter().take(data - 1));
+        let [_, first, second, third] = (bits << (6 * (4 - count))).to_be_bytes();
+        out.extend([first, second, third].iter().take(count.saturating_sub(1)));
     }
     Ok(out)
 }
 
-/// The symbols by four, and whether these are the last.
-fn quartets(symbols: &[(usize, u8)]) -> impl Iterator<Item = (&[(usize, u8)], bool)> {
-    let count = symbols.len().div_ceil(4);
-    symbols
-        .chunks(4)
-        .enumerate()
-        .map(move |(i, quartet)| (quartet, i + 1 == count))
+/// Checks what follows the first `=`, at `at` after `count` symbols of its four: another one if needed, then
+/// the end.
+fn padding(
+    at: usize,
+    count: usize,
+    end: usize,
+    symbols: &mut impl Iterator<Item = (usize, u8)>,
+) -> Result<(), usize> {
+    if count < 2 {
+        return Err(at);
+    }
+    if count == 2 {
+        match symbols.next() {
+            Some((_, b'=')) => {}
+            Some((next, _)) => return Err(next - 1),
+            None => return Err(end),
+        }
+    }
+    symbols.next().map_or(Ok(()), |(at, _)| Err(at))
 }
 
 /// `bytes` as text.
