@@ -3,5 +3,6 @@
 pub mod finding;
 mod go;
 pub mod manifest;
+pub mod pod;
 pub mod state;
 mod suggest;
