@@ -136,7 +136,7 @@ pub struct Read<T> {
 }
 
 /// More findings than this about one file help nobody.
-const MOST_FINDINGS: usize = 50;
+pub(crate) const MOST_FINDINGS: usize = 50;
 
 /// Collects what is found while one file is read.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@
 //! of its type: see [`value::GoValue`].
 
 pub(crate) mod json;
+pub(crate) mod parse;
 pub(crate) mod quote;
 pub(crate) mod record;
 pub(crate) mod value;

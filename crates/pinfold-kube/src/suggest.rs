@@ -11,9 +11,11 @@ where
         return None;
     }
     let word = word.to_ascii_lowercase();
-    let allowed = if word.chars().count() <= 4 { 1 } else { 2 };
+    let allowed = if word.len() <= 4 { 1 } else { 2 };
+    let is_near = |candidate: &&str| candidate.len().abs_diff(word.len()) <= allowed;
     known
         .into_iter()
+        .filter(is_near)
         .map(|candidate| (distance(&word, &candidate.to_ascii_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)

@@ -7,7 +7,7 @@
 use pinfold_core::quantity::Quantity;
 
 use super::node::{Member, Node, Value};
-use crate::finding::{Position, Problem, Report};
+use crate::finding::{MOST_FINDINGS, Position, Problem, Report};
 use crate::suggest;
 
 /// A value and its path.
@@ -213,7 +213,7 @@ impl<'n> Place<'n> {
     /// The amount, written as a number or as text.
     pub(crate) fn quantity(&self, report: &mut Report) -> Option<Quantity> {
         let amount = match &self.node.value {
-            Value::Number(text) | Value::Text(text) => text.parse().ok(),
+            Value::Number(text) | Value::Text(text) => text.trim().parse().ok(),
             _ => None,
         };
         if amount.is_none() {
@@ -243,15 +243,25 @@ impl<'n> Place<'n> {
         amount.map(|_| format!("did you mean \"{digits}{meant}\"?"))
     }
 
+    /// The members that `known` does not have, as many as are worth telling.
+    pub(crate) fn unknown<'k>(
+        &self,
+        known: &'k [&'k str],
+    ) -> impl Iterator<Item = (&'n str, Option<Position>)> + use<'n, 'k> {
+        self.member_list()
+            .iter()
+            .filter(|member| !known.contains(&member.key.as_str()))
+            .map(|member| (member.key.as_str(), member.key_at))
+            .take(MOST_FINDINGS)
+    }
+
     /// Warns about members that `known` does not have.
     pub(crate) fn warn_unknown(&self, known: &[&str], report: &mut Report) {
-        for member in self.member_list() {
-            if !known.contains(&member.key.as_str()) {
-                let hint = suggest::nearest(&member.key, known.iter().copied());
-                let hint = hint.map(|meant| format!("did you mean {meant:?}?"));
-                let problem = Problem::UnknownField(member.key.clone());
-                report.warning(member.key_at, &self.path, problem, hint);
-            }
+        for (key, at) in self.unknown(known) {
+            let hint = suggest::nearest(key, known.iter().copied());
+            let hint = hint.map(|meant| format!("did you mean {meant:?}?"));
+            let problem = Problem::UnknownField(key.to_owned());
+            report.warning(at, &self.path, problem, hint);
         }
     }
 }

@@ -134,12 +134,10 @@ pub(super) fn place_of<'n>(section: &Place<'n>, list: &str, name: &str) -> Place
 
 /// A misspelt `requests` would silently ask for nothing.
 fn refuse_unknown(section: &Place<'_>, report: &mut Report) {
-    for (key, place) in section.members() {
-        if !fields::RESOURCES.contains(&key) {
-            let hint = Some(suggest::hint(key, fields::RESOURCES));
-            let problem = Problem::UnknownField(key.to_owned());
-            report.error(place.at(), section.path(), problem, hint);
-        }
+    for (key, at) in section.unknown(fields::RESOURCES) {
+        let hint = Some(suggest::hint(key, fields::RESOURCES));
+        let problem = Problem::UnknownField(key.to_owned());
+        report.error(at, section.path(), problem, hint);
     }
 }
 

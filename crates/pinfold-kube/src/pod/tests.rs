@@ -194,7 +194,7 @@ fn resources_that_the_api_server_refuses_are_refused() {
         ),
         (
             "{request: {cpu: 1}}",
-            26,
+            17,
             "",
             "found the unknown field \"request\" (did you mean \"requests\"?)",
         ),
