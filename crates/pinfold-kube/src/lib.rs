@@ -1,1 +1,18 @@
 //! The Kubernetes vocabulary: objects, settings and state files to core values and back.
+//!
+//! Types only: bytes come in, values and [`finding`]s come out; nothing here opens a file or a socket.
+//!
+//! | what | where |
+//! |---|---|
+//! | files of objects, with the place of everything that is wrong | [`manifest`], [`finding`] |
+//! | pods, and deployments, jobs and others that make pods | [`pod`] |
+//! | the kubelet's configuration | [`kubelet_config`] |
+//! | the kubelet's state files, byte for byte | [`state`] |
+
+pub mod finding;
+mod go;
+pub mod kubelet_config;
+pub mod manifest;
+pub mod pod;
+pub mod state;
+mod suggest;

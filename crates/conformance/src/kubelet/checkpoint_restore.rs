@@ -1,9 +1,104 @@
-//! Replays the family `checkpoint_restore`.
+//! Replays the family `checkpoint_restore`: state files, some of them damaged, as a starting kubelet reads them.
+
+use pinfold_core::demand::PodLevel;
+use pinfold_kube::state::cpu::{CpuRestore, RunningContainers};
+use pinfold_kube::state::memory::{MemoryBlock, MemoryRestore, MemoryTable};
+use pinfold_kube::state::{CpuManagerState, MemoryManagerState};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome};
+use crate::case::{Case, Outcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+#[derive(Deserialize)]
+struct Input {
+    file: String,
+    content: String,
+    policy: String,
+}
+
+pub(super) fn replay(case: &Case, _machines: &Machines) -> Outcome {
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(format!("input: {error}")),
+    };
+    let found = match input.file.as_str() {
+        "cpu_manager_state" => restore_cpu(&input),
+        "memory_manager_state" => restore_memory(&input),
+        other => return Outcome::Failed(format!("unknown file {other:?}")),
+    };
+    check(&case.expect, &found)
+}
+
+fn restore_cpu(input: &Input) -> Value {
+    let known =
+        |id: &str, pod: &str, container: &str| (id.to_owned(), (pod.into(), container.into()));
+    let running: RunningContainers =
+        [known("cid1", "podA", "c0"), known("cid2", "podB", "c1")].into();
+    let how = CpuRestore {
+        file: &input.file,
+        policy: Some(&input.policy),
+        pod_level: PodLevel::Ignored,
+        running: &running,
+    };
+    match CpuManagerState::restore(input.content.as_bytes(), &how) {
+        Err(error) => json!({"error": error.to_string()}),
+        Ok((state, _)) => json!({
+            "error": null,
+            "default_cpuset": state.default_cpus,
+            "assignments": state.containers,
+        }),
+    }
+}
+
+fn restore_memory(input: &Input) -> Value {
+    let how = MemoryRestore {
+        file: &input.file,
+        policy: Some(&input.policy),
+        pod_level: PodLevel::Ignored,
+    };
+    let state = match MemoryManagerState::restore(input.content.as_bytes(), &how) {
+        Err(error) => return json!({"error": error.to_string()}),
+        Ok((state, _)) => state,
+    };
+    let table = |table: &MemoryTable| json!([table.allocatable, table.reserved, table.free]);
+    let nodes: Vec<Value> = state
+        .nodes
+        .iter()
+        .map(|(id, node)| {
+            let memory: Map<String, Value> = node
+                .memory
+                .iter()
+                .map(|(kind, memory)| (kind.to_string(), table(memory)))
+                .collect();
+            json!({
+                "node": id,
+                "assignments": node.assignments,
+                "cells": node.cells.iter().collect::<Vec<_>>(),
+                "memory": memory,
+            })
+        })
+        .collect();
+    let block = |block: &MemoryBlock| {
+        json!({
+            "type": block.resource,
+            "size": block.size,
+            "numa": block.nodes.iter().collect::<Vec<_>>(),
+        })
+    };
+    let mut assignments = Map::new();
+    for (pod, containers) in &state.containers {
+        let of_pod: Map<String, Value> = containers
+            .iter()
+            .map(|(container, blocks)| {
+                // The file keeps the kubelet's random order; the vectors list blocks by type.
+                let mut blocks: Vec<&MemoryBlock> = blocks.iter().collect();
+                blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
+                let blocks: Vec<Value> = blocks.into_iter().map(block).collect();
+                (container.to_string(), Value::from(blocks))
+            })
+            .collect();
+        assignments.insert(pod.to_string(), Value::from(of_pod));
+    }
+    json!({"error": null, "machine_state": nodes, "assignments": assignments})
 }

@@ -1,9 +1,90 @@
-//! Replays the family `checkpoints`.
+//! Replays the families `checkpoints` and `checkpoints_podlevel`: state files as the kubelet wrote them.
+//!
+//! The checksum and the text it is made of must come out, and a file that is read and written again must
+//! come out byte for byte.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::demand::PodLevel;
+use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat};
+use pinfold_kube::state::memory::{MemoryRestore, MemoryStateFormat};
+use pinfold_kube::state::{Checksum, CpuManagerState, DeviceState, MemoryManagerState};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::Machines;
-use crate::case::{Case, Outcome};
+use crate::case::{Case, Outcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+#[derive(Deserialize)]
+struct Input {
+    file: String,
+    content: String,
+}
+
+pub(super) fn replay(case: &Case, _machines: &Machines) -> Outcome {
+    let answer = Input::deserialize(&case.input)
+        .map_err(|error| format!("input: {error}"))
+        .and_then(|input| {
+            let (checksum, rewritten) = reread(&input)?;
+            Ok((input, checksum, rewritten))
+        });
+    let (input, checksum, rewritten) = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Outcome::Failed(error),
+    };
+    if rewritten != input.content {
+        return Outcome::Failed(format!(
+            "written again:\n{rewritten}\ninstead of:\n{}",
+            input.content
+        ));
+    }
+    let found = json!({
+        "checksum": checksum.stored,
+        "hash_text": checksum.text,
+        "hash_text_fnv32a": checksum.computed(),
+        "valid": checksum.is_valid(),
+    });
+    check(&case.expect, &found)
+}
+
+/// The file's checksum, and the file written again from what was read.
+fn reread(input: &Input) -> Result<(Checksum, String), String> {
+    let (file, bytes) = (input.file.as_str(), input.content.as_bytes());
+    let level = |has_pod_entries| match has_pod_entries {
+        true => PodLevel::Managed,
+        false => PodLevel::Ignored,
+    };
+    match file {
+        "cpu_manager_state" => {
+            let (checksum, format) = CpuManagerState::checksum(bytes).map_err(text)?;
+            let how = CpuRestore {
+                file,
+                policy: None,
+                pod_level: level(format == CpuStateFormat::V3),
+                running: &BTreeMap::new(),
+            };
+            let (state, format) = CpuManagerState::restore(bytes, &how).map_err(text)?;
+            Ok((checksum, state.write(format)))
+        }
+        "memory_manager_state" => {
+            let (checksum, format) = MemoryManagerState::checksum(bytes).map_err(text)?;
+            let how = MemoryRestore {
+                file,
+                policy: None,
+                pod_level: level(format == MemoryStateFormat::V2),
+            };
+            let (state, format) = MemoryManagerState::restore(bytes, &how).map_err(text)?;
+            Ok((checksum, state.write(format)))
+        }
+        "kubelet_internal_checkpoint" => {
+            let checksum = DeviceState::checksum(bytes).map_err(text)?;
+            let state = DeviceState::restore(bytes, file).map_err(text)?;
+            Ok((checksum, state.write()))
+        }
+        other => Err(format!("unknown file {other:?}")),
+    }
+}
+
+fn text(error: impl std::error::Error) -> String {
+    error.to_string()
 }

@@ -78,7 +78,7 @@ impl Ledger {
             memory: self.state.memory.clone(),
             devices: self.state.devices.clone(),
         };
-        let pods = self
+        let pods: Vec<Arc<Pod>> = self
             .residents()
             .into_iter()
             .map(|resident| resident.pod.clone())

@@ -1,0 +1,212 @@
+//! [`Finding`]: something wrong, or merely odd, in a file, told so that a person can mend it.
+
+use std::fmt;
+
+/// A place in a file; lines and columns count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: u64,
+    /// The column, in characters.
+    pub column: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// One thing found in a file: where, what, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// Where in the file, if it can be told.
+    pub at: Option<Position>,
+    /// Where in the object: `spec.containers[0].resources`. Empty for the object as a whole.
+    pub path: String,
+    /// What it is.
+    pub problem: Problem,
+    /// What to do, if there is something better to say than the problem itself.
+    pub hint: Option<String>,
+}
+
+/// What can be found in a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// More bytes than are read.
+    #[error("expected at most {limit} bytes, found {found}")]
+    TooLarge {
+        /// How many are read.
+        limit: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Bytes that are not text.
+    #[error("expected UTF-8 text, found other bytes from byte {at} on")]
+    NotText {
+        /// The first byte that is not.
+        at: usize,
+    },
+    /// Text that is not YAML.
+    #[error("expected YAML: {0}")]
+    NotYaml(String),
+    /// The same key twice in one mapping.
+    #[error("found the key {0:?} twice in one mapping")]
+    DuplicateKey(String),
+    /// Nesting, aliases or documents beyond the limits.
+    #[error("expected a plain manifest: {0}")]
+    TooComplex(String),
+    /// A value of the wrong kind, or text that does not say what it should.
+    #[error("expected {expected}, found {found}")]
+    Unexpected {
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A field that must be there and is not.
+    #[error("expected {expected}, found nothing")]
+    Missing {
+        /// What should be there.
+        expected: String,
+    },
+    /// A field that its object does not have.
+    #[error("found the unknown field {0:?}")]
+    UnknownField(String),
+    /// A value that Kubernetes refuses; the words of the API server or the kubelet.
+    #[error("{0}")]
+    Refused(String),
+    /// An accepted value that is written in an old or unusual way.
+    #[error("found {found}, read as {read_as}")]
+    OldSpelling {
+        /// What is there.
+        found: String,
+        /// What it stands for today.
+        read_as: String,
+    },
+    /// Something that is read and has no effect.
+    #[error("{0} has no effect here")]
+    NoEffect(String),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some(at) = self.at {
+            write!(f, ":{at}")?;
+        }
+        write!(f, ": ")?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        write!(f, "{}", self.problem)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything that makes a file unusable; at least one finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Findings(pub Vec<Finding>);
+
+impl std::error::Error for Findings {}
+
+/// One finding a line.
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, finding) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "\n" };
+            write!(f, "{separator}{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What was read, and what is odd about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read<T> {
+    /// The value.
+    pub value: T,
+    /// What the reader should look at, although it was accepted.
+    pub warnings: Vec<Finding>,
+}
+
+/// More findings than this about one file help nobody.
+pub(crate) const MOST_FINDINGS: usize = 50;
+
+/// Collects what is found while one file is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    file: String,
+    errors: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+impl Report {
+    pub(crate) fn new(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Notes something that makes the file unusable.
+    pub(crate) fn error(
+        &mut self,
+        at: Option<Position>,
+        path: &str,
+        problem: Problem,
+        hint: Option<String>,
+    ) {
+        let finding = self.finding(at, path, problem, hint);
+        if self.errors.len() < MOST_FINDINGS {
+            self.errors.push(finding);
+        }
+    }
+
+    /// Notes something odd.
+    pub(crate) fn warning(
+        &mut self,
+        at: Option<Position>,
+        path: &str,
+        problem: Problem,
+        hint: Option<String>,
+    ) {
+        let finding = self.finding(at, path, problem, hint);
+        if self.warnings.len() < MOST_FINDINGS {
+            self.warnings.push(finding);
+        }
+    }
+
+    fn finding(
+        &self,
+        at: Option<Position>,
+        path: &str,
+        problem: Problem,
+        hint: Option<String>,
+    ) -> Finding {
+        Finding {
+            file: self.file.clone(),
+            at,
+            path: path.to_owned(),
+            problem,
+            hint,
+        }
+    }
+
+    /// The value if nothing made the file unusable.
+    pub(crate) fn finish<T>(self, value: T) -> Result<Read<T>, Findings> {
+        match self.errors.is_empty() {
+            true => Ok(Read {
+                value,
+                warnings: self.warnings,
+            }),
+            false => Err(Findings(self.errors)),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Reading and writing JSON text by the rules, and with the error texts, of Go's `encoding/json`.
+//!
+//! It differs from other readers where it shows: duplicate keys are kept in order (the decoder lets
+//! the last one win), bytes that are not UTF-8 and lone surrogates become U+FFFD, numbers stay text until
+//! a type asks for them, and the end of the input inside a word or number counts as a blank.
+
+use super::quote::quoted_byte;
+
+mod text;
+
+pub(crate) use text::push_string;
+
+/// Deeper nesting is a syntax error, as in Go.
+const MAX_DEPTH: usize = 10_000;
+
+/// What lies deeper than this is checked and dropped: no state file has a type that deep, and dropping a tree
+/// must not need a deep stack.
+const KEPT_DEPTH: usize = 32;
+
+/// A JSON value as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Json {
+    Null,
+    Bool(bool),
+    /// The number's text.
+    Number(String),
+    Text(String),
+    Array(Vec<Json>),
+    /// Members in order, duplicates among them.
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    /// What Go's error messages call a value of this kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "bool",
+            Json::Number(_) => "number",
+            Json::Text(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+        }
+    }
+}
+
+/// Text that is not JSON, in Go's words.
+pub(crate) type SyntaxError = String;
+
+/// Reads one JSON value that fills the whole input, blanks around it apart.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Json, SyntaxError> {
+    let mut reader = Reader {
+        bytes,
+        at: 0,
+        open: Vec::new(),
+    };
+    let top = reader.value_tree()?;
+    reader.skip_blanks();
+    match reader.peek() {
+        None => Ok(top),
+        Some(_) => Err(reader.unexpected("after top-level value")),
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Containers begun and not ended, outermost first. No recursion: depth is the input's choice.
+    open: Vec<Open>,
+}
+
+/// A container whose end has not been read.
+struct Open {
+    is_object: bool,
+    /// Its values; keys are empty in an array.
+    members: Vec<(String, Json)>,
+    /// The key whose value comes next.
+    key: String,
+}
+
+impl Reader<'_> {
+    fn value_tree(&mut self) -> Result<Json, SyntaxError> {
+        loop {
+            let Some(mut done) = self.begin_value()? else {
+                continue;
+            };
+            // A finished value may finish the containers around it.
+            loop {
+                let depth = self.open.len();
+                let Some(open) = self.open.last_mut() else {
+                    return Ok(done);
+                };
+                if depth <= KEPT_DEPTH {
+                    open.members.push((std::mem::take(&mut open.key), done));
+                }
+                let is_object = open.is_object;
+                match self.after_member(is_object)? {
+                    None => break,
+                    Some(container) => done = container,
+                }
+            }
+        }
+    }
+
+    /// Reads a whole scalar or empty container, or opens a container and returns `None`.
+    fn begin_value(&mut self) -> Result<Option<Json>, SyntaxError> {
+        self.skip_blanks();
+        match self.peek() {
+            Some(b'{') => {
+                self.push(true)?;
+                self.skip_blanks();
+                if self.peek() == Some(b'}') {
+                    self.at += 1;
+                    return Ok(self.close());
+                }
+                self.key()?;
+                Ok(None)
+            }
+            Some(b'[') => {
+                self.push(false)?;
+                self.skip_blanks();
+                if self.peek() == Some(b']') {
+                    self.at += 1;
+                    return Ok(self.close());
+                }
+                Ok(None)
+            }
+            Some(b'"') => Ok(Some(Json::Text(self.string()?))),
+            Some(b'-' | b'0'..=b'9') => Ok(Some(Json::Number(self.number()?))),
+            Some(b't') => self.word("true", Json::Bool(true)).map(Some),
+            Some(b'f') => self.word("false", Json::Bool(false)).map(Some),
+            Some(b'n') => self.word("null", Json::Null).map(Some),
+            _ => Err(self.unexpected("looking for beginning of value")),
+        }
+    }
+
+    /// Reads what follows a member: a comma (and the next key), or the end of the container, which is returned.
+    fn after_member(&mut self, is_object: bool) -> Result<Option<Json>, SyntaxError> {
+        self.skip_blanks();
+        match (self.peek(), is_object) {
+            (Some(b','), true) => {
+                self.at += 1;
+                self.skip_blanks();
+                self.key()?;
+                Ok(None)
+            }
+            (Some(b','), false) => {
+                self.at += 1;
+                Ok(None)
+            }
+            (Some(b'}'), true) | (Some(b']'), false) => {
+                self.at += 1;
+                Ok(self.close())
+            }
+            (_, true) => Err(self.unexpected("after object key:value pair")),
+            (_, false) => Err(self.unexpected("after array element")),
+        }
+    }
+
+    fn push(&mut self, is_object: bool) -> Result<(), SyntaxError> {
+        if self.open.len() >= MAX_DEPTH {
+            return Err(self.unexpected("exceeded max depth"));
+        }
+        self.at += 1;
+        self.open.push(Open {
+            is_object,
+            members: Vec::new(),
+            key: String::new(),
+        });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Option<Json> {
+        let Open {
+            is_object, members, ..
+        } = self.open.pop()?;
+        Some(match is_object {
+            true => Json::Object(members),
+            false => Json::Array(members.into_iter().map(|(_, value)| value).collect()),
+        })
+    }
+
+    /// A key and its colon.
+    fn key(&mut self) -> Result<(), SyntaxError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("looking for beginning of object key string"));
+        }
+        let key = self.string()?;
+        self.skip_blanks();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected("after object key"));
+        }
+        self.at += 1;
+        if let Some(open) = self.open.last_mut() {
+            open.key = key;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, SyntaxError> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    let raw = self.bytes.get(start..self.at).unwrap_or_default();
+                    self.at += 1;
+                    return Ok(text::unescaped(raw));
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                Some(0x20..) => self.at += 1,
+                _ => return Err(self.unexpected("in string literal")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), SyntaxError> {
+        match self.peek() {
+            Some(b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"') => self.at += 1,
+            Some(b'u') => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
+                        return Err(self.inside("in \\u hexadecimal character escape"));
+                    }
+                    self.at += 1;
+                }
+            }
+            _ => return Err(self.inside("in string escape code")),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<String, SyntaxError> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(self.inside("in numeric literal")),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digit_at_least("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digit_at_least("in exponent of numeric literal")?;
+        }
+        let raw = self.bytes.get(start..self.at).unwrap_or_default();
+        Ok(String::from_utf8_lossy(raw).into_owned())
+    }
+
+    fn digit_at_least(&mut self, context: &str) -> Result<(), SyntaxError> {
+        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Err(self.inside(context));
+        }
+        self.digits();
+        Ok(())
+    }
+
+    fn digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, word: &'static str, value: Json) -> Result<Json, SyntaxError> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                let expected = quoted_byte(expected);
+                return Err(self.inside(&format!("in literal {word} (expecting {expected})")));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn skip_blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// The error at this byte, where a blank would have been skipped.
+    fn unexpected(&self, context: &str) -> SyntaxError {
+        match self.peek() {
+            None => "unexpected end of JSON input".to_owned(),
+            Some(byte) => format!("invalid character {} {context}", quoted_byte(byte)),
+        }
+    }
+
+    /// The error at this byte, inside a word, number or escape: the end of the input reads as a blank.
+    fn inside(&self, context: &str) -> SyntaxError {
+        let byte = self.peek().unwrap_or(b' ');
+        format!("invalid character {} {context}", quoted_byte(byte))
+    }
+}
+
+#[cfg(test)]
+mod tests;

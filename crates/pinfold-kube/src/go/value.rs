@@ -1,0 +1,412 @@
+//! [`GoValue`]: a type of the kubelet's state files, with its three views.
+//!
+//! * **decode**, as `json.Unmarshal`: into the value that is there, so that members not named keep what they
+//!   had; `null` empties maps, slices and pointers and leaves the rest alone; a wrong kind is noted and
+//!   reading goes on, the first note being the error;
+//! * **encode**, as `json.Marshal`: map keys sorted as text;
+//! * **dump**, as `spew` with its options for hashing: type names, map keys sorted as values, no quotes.
+//!
+//! The zero value of a type ([`Default`]) is Go's: a map, slice or pointer is `nil`, which is not the same
+//! as empty in any of the views.
+
+use super::json::{self, Json};
+use std::collections::BTreeMap;
+
+/// A value of a Go type.
+pub(crate) trait GoValue: Default {
+    /// The type's name as Go prints it.
+    fn type_name() -> String;
+
+    /// Takes over what `json` says; `name` is the name of the type that wraps this one, for messages.
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String);
+
+    /// Takes over what `json` says.
+    fn decode(&mut self, json: &Json, decoder: &mut Decoder) {
+        self.decode_as(json, decoder, Self::type_name);
+    }
+
+    /// Appends the value as `spew` prints it where the type is known.
+    fn dump(&self, out: &mut String);
+
+    /// Appends the value as JSON.
+    fn encode(&self, out: &mut String);
+
+    /// Whether a field marked `omitempty` is left out.
+    fn is_empty(&self) -> bool;
+}
+
+/// Reads `bytes` into `value` as `json.Unmarshal` does. The error is its text; `value` then holds what was
+/// read until it was found.
+pub(crate) fn unmarshal<T: GoValue>(bytes: &[u8], value: &mut T) -> Result<(), String> {
+    let json = json::parse(bytes)?;
+    let mut decoder = Decoder::default();
+    value.decode(&json, &mut decoder);
+    decoder.into_error().map_or(Ok(()), Err)
+}
+
+/// The state of one `json.Unmarshal`: the first error, and where in the structure it is.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    noted: Option<String>,
+    stopped: Option<String>,
+    /// The struct types and their fields from the outermost to the one being read.
+    fields: Vec<(&'static str, &'static str)>,
+}
+
+impl Decoder {
+    /// What `json.Unmarshal` would return.
+    pub(crate) fn into_error(self) -> Option<String> {
+        self.stopped.or(self.noted)
+    }
+
+    /// Enters the field of a struct; to be left with [`Decoder::leave`].
+    pub(crate) fn enter(&mut self, record: &'static str, field: &'static str) {
+        self.fields.push((record, field));
+    }
+
+    /// Leaves the field entered last.
+    pub(crate) fn leave(&mut self) {
+        self.fields.pop();
+    }
+
+    /// Notes a value of the wrong kind; the first note counts.
+    pub(crate) fn mismatch(&mut self, found: &str, expected: &str) {
+        if self.noted.is_some() {
+            return;
+        }
+        let target = match self.fields.last() {
+            None => "value".to_owned(),
+            Some((record, _)) => {
+                let path: Vec<&str> = self.fields.iter().map(|(_, field)| *field).collect();
+                format!("struct field {record}.{}", path.join("."))
+            }
+        };
+        self.noted = Some(format!(
+            "json: cannot unmarshal {found} into Go {target} of type {expected}"
+        ));
+    }
+
+    /// Notes an error that is not about a kind.
+    pub(crate) fn note(&mut self, error: String) {
+        self.noted.get_or_insert(error);
+    }
+
+    /// Ends the reading with an error, as the failure of a type's own `UnmarshalJSON` does.
+    pub(crate) fn stop(&mut self, error: String) {
+        self.stopped.get_or_insert(error);
+    }
+
+    /// Whether nothing more is to be read.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+}
+
+impl GoValue for String {
+    fn type_name() -> String {
+        "string".to_owned()
+    }
+
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String) {
+        match json {
+            Json::Text(text) => self.clone_from(text),
+            Json::Null => {}
+            other => decoder.mismatch(other.kind(), &name()),
+        }
+    }
+
+    fn dump(&self, out: &mut String) {
+        out.push_str(self);
+    }
+
+    fn encode(&self, out: &mut String) {
+        json::push_string(out, self);
+    }
+
+    fn is_empty(&self) -> bool {
+        str::is_empty(self)
+    }
+}
+
+macro_rules! integer {
+    ($type:ty, $name:literal) => {
+        impl GoValue for $type {
+            fn type_name() -> String {
+                $name.to_owned()
+            }
+
+            fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String) {
+                match json {
+                    Json::Number(text) => match text.parse() {
+                        Ok(number) => *self = number,
+                        Err(_) => decoder.mismatch(&format!("number {text}"), &name()),
+                    },
+                    Json::Null => {}
+                    other => decoder.mismatch(other.kind(), &name()),
+                }
+            }
+
+            fn dump(&self, out: &mut String) {
+                out.push_str(&self.to_string());
+            }
+
+            fn encode(&self, out: &mut String) {
+                out.push_str(&self.to_string());
+            }
+
+            fn is_empty(&self) -> bool {
+                *self == 0
+            }
+        }
+    };
+}
+
+integer!(u64, "uint64");
+integer!(u8, "uint8");
+integer!(i64, "int");
+
+/// A Go type that may be the key of a map.
+pub(crate) trait GoKey: GoValue + Clone + Ord {
+    /// The key that a JSON member's name stands for; `None` if it stands for none.
+    fn from_name(name: &str) -> Option<Self>;
+    /// The name of the JSON member.
+    fn name(&self) -> String;
+}
+
+impl GoKey for String {
+    fn from_name(name: &str) -> Option<Self> {
+        Some(name.to_owned())
+    }
+
+    fn name(&self) -> String {
+        self.clone()
+    }
+}
+
+impl GoKey for i64 {
+    fn from_name(name: &str) -> Option<Self> {
+        name.parse().ok()
+    }
+
+    fn name(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A Go map; `None` is `nil`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Map<K, V>(pub(crate) Option<BTreeMap<K, V>>);
+
+impl<K, V> Map<K, V> {
+    /// A map that is there and has no entry.
+    pub(crate) fn empty() -> Self {
+        Self(Some(BTreeMap::new()))
+    }
+
+    /// The entries; none if the map is `nil`.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.0.iter().flatten()
+    }
+}
+
+impl<K, V> Default for Map<K, V> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        Self(Some(entries.into_iter().collect()))
+    }
+}
+
+impl<K: GoKey, V: GoValue> GoValue for Map<K, V> {
+    fn type_name() -> String {
+        format!("map[{}]{}", K::type_name(), V::type_name())
+    }
+
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String) {
+        let members = match json {
+            Json::Object(members) => members,
+            Json::Null => return self.0 = None,
+            other => return decoder.mismatch(other.kind(), &name()),
+        };
+        let map = self.0.get_or_insert_default();
+        for (member, json) in members {
+            let mut value = V::default();
+            value.decode(json, decoder);
+            if decoder.is_stopped() {
+                return;
+            }
+            match K::from_name(member) {
+                Some(key) => drop(map.insert(key, value)),
+                None => decoder.mismatch(&format!("number {member}"), &K::type_name()),
+            }
+        }
+    }
+
+    fn dump(&self, out: &mut String) {
+        let Some(map) = &self.0 else {
+            return out.push_str("<nil>");
+        };
+        out.push_str("map[");
+        for (i, (key, value)) in map.iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { " " });
+            key.dump(out);
+            out.push(':');
+            value.dump(out);
+        }
+        out.push(']');
+    }
+
+    fn encode(&self, out: &mut String) {
+        let Some(map) = &self.0 else {
+            return out.push_str("null");
+        };
+        // Sorted by name, not by key: "10" comes before "2".
+        let by_name: BTreeMap<String, &V> =
+            map.iter().map(|(key, value)| (key.name(), value)).collect();
+        out.push('{');
+        for (i, (name, value)) in by_name.iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { "," });
+            json::push_string(out, name);
+            out.push(':');
+            value.encode(out);
+        }
+        out.push('}');
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(BTreeMap::is_empty)
+    }
+}
+
+/// A Go slice; `None` is `nil`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slice<T>(pub(crate) Option<Vec<T>>);
+
+impl<T> Slice<T> {
+    /// The elements; none if the slice is `nil`.
+    pub(crate) fn as_slice(&self) -> &[T] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl<T> Default for Slice<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> FromIterator<T> for Slice<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
+        Self(Some(elements.into_iter().collect()))
+    }
+}
+
+impl<T: GoValue> GoValue for Slice<T> {
+    fn type_name() -> String {
+        format!("[]{}", T::type_name())
+    }
+
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String) {
+        let elements = match json {
+            Json::Array(elements) => elements,
+            Json::Null => return self.0 = None,
+            other => return decoder.mismatch(other.kind(), &name()),
+        };
+        // Elements that are there already are decoded into, not replaced.
+        let slice = self.0.get_or_insert_default();
+        for (i, json) in elements.iter().enumerate() {
+            if i >= slice.len() {
+                slice.push(T::default());
+            }
+            if let Some(element) = slice.get_mut(i) {
+                element.decode(json, decoder);
+            }
+            if decoder.is_stopped() {
+                return;
+            }
+        }
+        slice.truncate(elements.len());
+    }
+
+    fn dump(&self, out: &mut String) {
+        let Some(slice) = &self.0 else {
+            return out.push_str("<nil>");
+        };
+        out.push('[');
+        for (i, element) in slice.iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { " " });
+            element.dump(out);
+        }
+        out.push(']');
+    }
+
+    fn encode(&self, out: &mut String) {
+        let Some(slice) = &self.0 else {
+            return out.push_str("null");
+        };
+        out.push('[');
+        for (i, element) in slice.iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { "," });
+            element.encode(out);
+        }
+        out.push(']');
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+}
+
+/// A Go pointer inside a map; `None` is `nil`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pointer<T>(pub(crate) Option<Box<T>>);
+
+impl<T> Default for Pointer<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> From<T> for Pointer<T> {
+    fn from(value: T) -> Self {
+        Self(Some(Box::new(value)))
+    }
+}
+
+impl<T: GoValue> GoValue for Pointer<T> {
+    fn type_name() -> String {
+        format!("*{}", T::type_name())
+    }
+
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, _name: fn() -> String) {
+        match json {
+            Json::Null => self.0 = None,
+            other => self.0.get_or_insert_default().decode(other, decoder),
+        }
+    }
+
+    fn dump(&self, out: &mut String) {
+        match &self.0 {
+            None => out.push_str("<nil>"),
+            Some(value) => {
+                out.push_str("<*>");
+                value.dump(out);
+            }
+        }
+    }
+
+    fn encode(&self, out: &mut String) {
+        match &self.0 {
+            None => out.push_str("null"),
+            Some(value) => value.encode(out),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}

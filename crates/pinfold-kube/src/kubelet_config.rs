@@ -1,0 +1,340 @@
+//! The kubelet's configuration file (`KubeletConfiguration`, `kubelet.config.k8s.io/v1beta1`) as far as it
+//! decides where pods go.
+//!
+//! Fields that do not are accepted without a look. What the kubelet's own validation refuses is refused in its
+//! words. Old and misspelt names from the first designs are read with a warning, or refused when the answer
+//! must be exactly the kubelet's ([`Fidelity::Exact`]).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::node_set::NodeId;
+use pinfold_core::pod::ResourceList;
+
+use crate::finding::{Findings, Problem, Read, Report};
+use crate::go::parse;
+use crate::go::quote::quoted;
+use crate::manifest::place::Place;
+use crate::manifest::{self, Document};
+use crate::suggest;
+
+mod names;
+mod options;
+mod reservation;
+mod reserved;
+
+pub use names::{CpuPolicy, MemoryPolicy, TopologyPolicy, TopologyScope};
+pub use reservation::{ReservationError, ReservedMemory};
+pub use reserved::EvictionThreshold;
+
+/// What a kubelet is configured to do with CPUs, memory and their alignment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubeletSettings {
+    /// `topologyManagerPolicy`.
+    pub topology_policy: TopologyPolicy,
+    /// `topologyManagerScope`.
+    pub topology_scope: TopologyScope,
+    /// `topologyManagerPolicyOptions`, names in lower case.
+    pub topology_options: BTreeMap<String, String>,
+    /// `cpuManagerPolicy`.
+    pub cpu_policy: CpuPolicy,
+    /// `cpuManagerPolicyOptions`, names in lower case.
+    pub cpu_options: BTreeMap<String, String>,
+    /// `cpuManagerReconcilePeriod`.
+    pub cpu_reconcile_period: Duration,
+    /// `memoryManagerPolicy`.
+    pub memory_policy: MemoryPolicy,
+    /// `reservedMemory`, in order.
+    pub reserved_memory: Vec<MemoryReservation>,
+    /// `reservedSystemCPUs`; empty if none are named.
+    pub reserved_system_cpus: CpuSet,
+    /// `kubeReserved`.
+    pub kube_reserved: ResourceList,
+    /// `systemReserved`.
+    pub system_reserved: ResourceList,
+    /// `memory.available` of `evictionHard`; `None` if it is switched off.
+    pub eviction_memory: Option<EvictionThreshold>,
+    /// `featureGates` as written, unknown ones too.
+    pub feature_gates: BTreeMap<String, bool>,
+}
+
+/// Memory of one NUMA node that is kept for the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryReservation {
+    /// The node.
+    pub node: NodeId,
+    /// Memory and hugepages.
+    pub limits: ResourceList,
+}
+
+impl Default for KubeletSettings {
+    fn default() -> Self {
+        Self {
+            topology_policy: TopologyPolicy::default(),
+            topology_scope: TopologyScope::default(),
+            topology_options: BTreeMap::new(),
+            cpu_policy: CpuPolicy::default(),
+            cpu_options: BTreeMap::new(),
+            cpu_reconcile_period: DEFAULT_RECONCILE_PERIOD,
+            memory_policy: MemoryPolicy::default(),
+            reserved_memory: Vec::new(),
+            reserved_system_cpus: CpuSet::new(),
+            kube_reserved: ResourceList::new(),
+            system_reserved: ResourceList::new(),
+            eviction_memory: Some(EvictionThreshold::default()),
+            feature_gates: BTreeMap::new(),
+        }
+    }
+}
+
+const DEFAULT_RECONCILE_PERIOD: Duration = Duration::from_secs(10);
+
+const KIND: &str = "KubeletConfiguration";
+const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
+
+/// The fields that are read.
+const FIELDS: &[&str] = &[
+    "topologyManagerPolicy",
+    "topologyManagerScope",
+    "topologyManagerPolicyOptions",
+    "cpuManagerPolicy",
+    "cpuManagerPolicyOptions",
+    "cpuManagerReconcilePeriod",
+    "memoryManagerPolicy",
+    "reservedMemory",
+    "reservedSystemCPUs",
+    "kubeReserved",
+    "systemReserved",
+    "kubeReservedCgroup",
+    "systemReservedCgroup",
+    "evictionHard",
+    "mergeDefaultEvictionSettings",
+    "featureGates",
+];
+
+/// The gate that once switched the topology manager on; on for good since Kubernetes v1.27.
+const TOPOLOGY_MANAGER_GATE: &str = "TopologyManager";
+
+impl KubeletSettings {
+    /// Reads a file that holds one kubelet configuration.
+    ///
+    /// # Errors
+    /// With everything that makes the file unusable.
+    pub fn read(file: &str, bytes: &[u8], fidelity: Fidelity) -> Result<Read<Self>, Findings> {
+        let documents = manifest::read(file, bytes)?;
+        match documents.as_slice() {
+            [document] => Self::from_document(document, fidelity),
+            others => {
+                let mut report = Report::new(file);
+                let problem = Problem::Unexpected {
+                    expected: format!("one {KIND}"),
+                    found: format!("{} objects", others.len()),
+                };
+                let at = others.get(1).and_then(Document::at);
+                report.error(at, "", problem, None);
+                report.finish(Self::default())
+            }
+        }
+    }
+
+    /// Reads a kubelet configuration that shares its file with other objects.
+    ///
+    /// # Errors
+    /// With everything that makes the object unusable.
+    pub fn from_document(document: &Document, fidelity: Fidelity) -> Result<Read<Self>, Findings> {
+        let mut report = Report::new(document.file());
+        let object = document.place();
+        let header = [
+            ("kind", document.kind(), KIND),
+            ("apiVersion", document.api_version(), API_VERSION),
+        ];
+        for (field, found, expected) in header {
+            if found != expected
+                && let Some(place) = object.get(field)
+            {
+                place.unexpected(expected, &mut report);
+                return report.finish(Self::default());
+            }
+        }
+        let reader = Reader {
+            object,
+            reads_old_spellings: fidelity == Fidelity::Sound,
+        };
+        let settings = reader.settings(&mut report);
+        report.finish(settings)
+    }
+
+    /// Whether pod-level resources are managed as a whole (gate `PodLevelResourceManagers`, off by default).
+    #[must_use]
+    pub fn pod_level(&self) -> PodLevel {
+        match self.feature_gates.get("PodLevelResourceManagers") {
+            Some(true) => PodLevel::Managed,
+            _ => PodLevel::Ignored,
+        }
+    }
+
+    /// Whether a gate is on; `default` if the file does not say.
+    #[must_use]
+    pub fn gate(&self, name: &str, default: bool) -> bool {
+        self.feature_gates.get(name).copied().unwrap_or(default)
+    }
+}
+
+/// One kubelet configuration being read.
+struct Reader<'n> {
+    object: Place<'n>,
+    reads_old_spellings: bool,
+}
+
+impl Reader<'_> {
+    fn settings(&self, report: &mut Report) -> KubeletSettings {
+        self.warn_misspelt(report);
+        let feature_gates = self.feature_gates(report);
+        let mut topology_policy = self.topology_policy(report);
+        if let Some(gate) = self.old_gate(&feature_gates, report)
+            && !gate
+        {
+            topology_policy = TopologyPolicy::None;
+        }
+        KubeletSettings {
+            topology_policy,
+            topology_scope: self.topology_scope(report),
+            topology_options: self.topology_options(report),
+            cpu_policy: self.cpu_policy(report),
+            cpu_options: self.cpu_options(report),
+            cpu_reconcile_period: self.reconcile_period(report),
+            memory_policy: self.memory_policy(report),
+            reserved_memory: self.reserved_memory(report),
+            reserved_system_cpus: self.reserved_system_cpus(report),
+            kube_reserved: self.reserved("kubeReserved", report),
+            system_reserved: self.reserved("systemReserved", report),
+            eviction_memory: self.eviction_memory(report),
+            feature_gates,
+        }
+    }
+
+    /// Warns about fields that are probably meant to be one of ours; others are not looked at.
+    fn warn_misspelt(&self, report: &mut Report) {
+        for (key, place) in self.object.members() {
+            if FIELDS.contains(&key) {
+                continue;
+            }
+            if let Some(meant) = suggest::nearest(key, FIELDS.iter().copied()) {
+                let hint = Some(format!("did you mean {meant:?}?"));
+                place.warn(Problem::UnknownField(key.to_owned()), hint, report);
+            }
+        }
+    }
+
+    fn feature_gates(&self, report: &mut Report) -> BTreeMap<String, bool> {
+        let map = self
+            .object
+            .get_map("featureGates", "a mapping of gates to booleans", report);
+        let mut gates = BTreeMap::new();
+        for (name, place) in map.iter().flat_map(Place::members) {
+            if let Some(on) = place.boolean("true or false", report) {
+                gates.insert(name.to_owned(), on);
+            }
+        }
+        gates
+    }
+
+    /// The gate `TopologyManager`, which no kubelet knows any more.
+    fn old_gate(&self, gates: &BTreeMap<String, bool>, report: &mut Report) -> Option<bool> {
+        let on = *gates.get(TOPOLOGY_MANAGER_GATE)?;
+        let gates = self.object.get("featureGates")?;
+        let place = gates.get(TOPOLOGY_MANAGER_GATE)?;
+        if !self.reads_old_spellings {
+            let words = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
+            place.refused(words, report);
+            return None;
+        }
+        let problem = match on {
+            true => Problem::NoEffect(format!("the gate {TOPOLOGY_MANAGER_GATE}")),
+            false => Problem::OldSpelling {
+                found: format!("the gate {TOPOLOGY_MANAGER_GATE} off"),
+                read_as: "topologyManagerPolicy: none".to_owned(),
+            },
+        };
+        let hint = "today's kubelets refuse this gate; remove it".to_owned();
+        place.warn(problem, Some(hint), report);
+        Some(on)
+    }
+
+    fn reconcile_period(&self, report: &mut Report) -> Duration {
+        let Some(place) = self.object.get("cpuManagerReconcilePeriod") else {
+            return DEFAULT_RECONCILE_PERIOD;
+        };
+        let what = "a duration such as 10s";
+        let period = place.text(what, report).map(|text| {
+            let period = parse::duration(text);
+            if period.is_none() {
+                place.unexpected(what, report);
+            }
+            period
+        });
+        match period.flatten() {
+            None | Some(Duration::ZERO) => DEFAULT_RECONCILE_PERIOD,
+            Some(period) => period,
+        }
+    }
+
+    fn reserved_system_cpus(&self, report: &mut Report) -> CpuSet {
+        let Some(place) = self.object.get("reservedSystemCPUs") else {
+            return CpuSet::new();
+        };
+        let Some(text) = place.text("a CPU list such as \"0-1,8\"", report) else {
+            return CpuSet::new();
+        };
+        let is_named = |key: &str| self.object.get(key).is_some_and(|place| !place.is_text(""));
+        if !text.is_empty() && (is_named("systemReservedCgroup") || is_named("kubeReservedCgroup"))
+        {
+            let words = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
+                         systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup \
+                         (--kube-reserved-cgroup)";
+            place.refused(words, report);
+        }
+        CpuSet::parse(text).unwrap_or_else(|error| {
+            let words = format!(
+                "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}"
+            );
+            place.refused(words, report);
+            CpuSet::new()
+        })
+    }
+
+    /// The text under `key`; an empty one is none.
+    fn word(&self, key: &str, what: &str, report: &mut Report) -> Option<(&str, Place<'_>)> {
+        let place = self.object.get(key)?;
+        let word = place.text(what, report)?;
+        (!word.is_empty()).then_some((word, place))
+    }
+
+    /// Notes that the kubelet refuses a word, in its words, and what was probably meant.
+    fn refuse_word(
+        place: &Place<'_>,
+        word: &str,
+        words: String,
+        known: &[&str],
+        report: &mut Report,
+    ) {
+        let hint = Some(suggest::hint(word, known));
+        report.error(place.at(), place.path(), Problem::Refused(words), hint);
+    }
+
+    /// Notes a word of old, which today is written otherwise.
+    fn warn_old(place: &Place<'_>, word: &str, today: &str, report: &mut Report) {
+        let problem = Problem::OldSpelling {
+            found: quoted(word),
+            read_as: quoted(today),
+        };
+        let hint = format!("write {today:?}; kubelets refuse {word:?}");
+        place.warn(problem, Some(hint), report);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The options of the CPU and topology policies: names and values. Whether they go together, and with the
+//! machine, is for the managers to say.
+
+use std::collections::BTreeMap;
+
+use super::Reader;
+use crate::finding::Report;
+use crate::go::parse;
+use crate::go::quote::quoted;
+use crate::manifest::place::Place;
+
+const CPU_OPTIONS: &[&str] = &[
+    "full-pcpus-only",
+    "distribute-cpus-across-numa",
+    "align-by-socket",
+    "distribute-cpus-across-cores",
+    "strict-cpu-reservation",
+    "prefer-align-cpus-by-uncorecache",
+];
+
+const MAX_NUMA_NODES: &str = "max-allowable-numa-nodes";
+const TOPOLOGY_OPTIONS: &[&str] = &["prefer-closest-numa-nodes", MAX_NUMA_NODES];
+
+/// The kubelet's limit of NUMA nodes, which the option can only raise.
+const LEAST_NUMA_NODES: i64 = 8;
+
+impl Reader<'_> {
+    pub(super) fn cpu_options(&self, report: &mut Report) -> BTreeMap<String, String> {
+        self.options(
+            "cpuManagerPolicyOptions",
+            "CPU Manager",
+            CPU_OPTIONS,
+            report,
+        )
+    }
+
+    pub(super) fn topology_options(&self, report: &mut Report) -> BTreeMap<String, String> {
+        let key = "topologyManagerPolicyOptions";
+        self.options(key, "Topology Manager", TOPOLOGY_OPTIONS, report)
+    }
+
+    fn options(
+        &self,
+        key: &str,
+        manager: &str,
+        known: &[&'static str],
+        report: &mut Report,
+    ) -> BTreeMap<String, String> {
+        let map = self
+            .object
+            .get_map(key, "a mapping of options to texts", report);
+        let mut options = BTreeMap::new();
+        for (written, place) in map.iter().flat_map(Place::members) {
+            let Some(name) = self.option_name(written, known) else {
+                let words = format!("unknown {manager} Policy option: {}", quoted(written));
+                Self::refuse_word(&place, written, words, known, report);
+                continue;
+            };
+            if name != written {
+                Self::warn_old(&place, written, name, report);
+            }
+            let Some(value) = place.text("a text such as \"true\"", report) else {
+                continue;
+            };
+            check_value(name, value, &place, report);
+            if options.insert(name.to_owned(), value.to_owned()).is_some() {
+                place.refused(format!("Duplicate value: {name:?}"), report);
+            }
+        }
+        options
+    }
+
+    /// The option that is meant: of that very name or, unless it must be exact, of that name in any case.
+    fn option_name(&self, written: &str, known: &[&'static str]) -> Option<&'static str> {
+        let is_same = |name: &&&'static str| match self.reads_old_spellings {
+            true => name.eq_ignore_ascii_case(written),
+            false => **name == written,
+        };
+        known.iter().find(is_same).copied()
+    }
+}
+
+fn check_value(name: &str, value: &str, place: &Place<'_>, report: &mut Report) {
+    let text = quoted(value);
+    if name != MAX_NUMA_NODES {
+        if parse::boolean(value).is_none() {
+            let cause = format!("strconv.ParseBool: parsing {text}: invalid syntax");
+            let words = format!("bad value for option {name:?}: {cause}");
+            place.refused(words, report);
+        }
+        return;
+    }
+    let words = match value.parse::<i64>() {
+        Ok(LEAST_NUMA_NODES..) => return,
+        Ok(_) => {
+            format!("the minimum value of {name:?} should not be less than {LEAST_NUMA_NODES}")
+        }
+        Err(error) => {
+            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+            let cause = match error.kind() {
+                PosOverflow | NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            let cause = format!("strconv.Atoi: parsing {text}: {cause}");
+            format!("unable to convert policy option to integer {name:?}: {cause}")
+        }
+    };
+    place.refused(words, report);
+}

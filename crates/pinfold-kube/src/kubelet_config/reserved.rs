@@ -1,0 +1,222 @@
+//! What the configuration reserves: for the kubelet, for the system, per NUMA node, and before eviction.
+
+use std::collections::BTreeSet;
+
+use pinfold_core::node_set::NodeId;
+use pinfold_core::pod::ResourceList;
+use pinfold_core::quantity::Quantity;
+
+use super::{MemoryReservation, Reader};
+use crate::finding::{Problem, Report};
+use crate::go::quote::quoted;
+use crate::manifest::place::Place;
+use crate::suggest;
+
+/// How much memory must stay free before pods are evicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EvictionThreshold {
+    /// So much.
+    Amount(Quantity),
+    /// So much of the machine's memory; between 0 and 1.
+    Fraction(f32),
+}
+
+/// What a kubelet uses when its configuration says nothing: 100Mi.
+impl Default for EvictionThreshold {
+    fn default() -> Self {
+        EvictionThreshold::Amount(Quantity::bytes(100 * 1024 * 1024))
+    }
+}
+
+const MEMORY_AVAILABLE: &str = "memory.available";
+const SIGNALS: &[&str] = &[
+    MEMORY_AVAILABLE,
+    "allocatableMemory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "containerfs.available",
+    "containerfs.inodesFree",
+    "pid.available",
+];
+
+const RESERVABLE: &[&str] = &["cpu", "memory", "ephemeral-storage", "pid"];
+
+impl Reader<'_> {
+    /// `kubeReserved` or `systemReserved`. Mirrors `parseResourceList`.
+    pub(super) fn reserved(&self, key: &str, report: &mut Report) -> ResourceList {
+        let flag = match key {
+            "kubeReserved" => "--kube-reserved",
+            _ => "--system-reserved",
+        };
+        let map = self
+            .object
+            .get_map(key, "a mapping of resources to texts", report);
+        let mut list = ResourceList::new();
+        for (name, place) in map.iter().flat_map(Place::members) {
+            let Some(text) = place.text("a quantity in quotes such as \"500m\"", report) else {
+                continue;
+            };
+            let failed = |cause: String| format!("{flag} value failed to parse: {cause}");
+            if !RESERVABLE.contains(&name) {
+                let words = failed(format!("cannot reserve {} resource", quoted(name)));
+                Self::refuse_word(&place, name, words, RESERVABLE, report);
+                continue;
+            }
+            match text.parse::<Quantity>() {
+                Ok(amount) if amount < Quantity::from(0) => {
+                    let cause =
+                        format!("resource quantity for {name:?} cannot be negative: {text}");
+                    place.refused(failed(cause), report);
+                }
+                Ok(amount) => drop(list.insert(name.into(), amount)),
+                Err(error) => {
+                    let text = quoted(text);
+                    let cause =
+                        format!("failed to parse quantity {text} for {name:?} resource: {error}");
+                    place.refused(failed(cause), report);
+                }
+            }
+        }
+        list
+    }
+
+    /// `reservedMemory`. Mirrors `validateReservedMemoryConfiguration`.
+    pub(super) fn reserved_memory(&self, report: &mut Report) -> Vec<MemoryReservation> {
+        let mut reservations = Vec::new();
+        let mut seen = BTreeSet::new();
+        for place in self
+            .object
+            .get_list("reservedMemory", "a list of reservations", report)
+        {
+            reservations.extend(reservation(&place, &mut seen, report));
+        }
+        reservations
+    }
+
+    /// `memory.available` of `evictionHard`. Mirrors `ParseThresholdConfig` and the defaulting before it.
+    pub(super) fn eviction_memory(&self, report: &mut Report) -> Option<EvictionThreshold> {
+        let default = Some(EvictionThreshold::default());
+        let merge = self.object.get("mergeDefaultEvictionSettings");
+        let merge = merge.and_then(|place| place.boolean("true or false", report));
+        let Some(map) =
+            self.object
+                .get_map("evictionHard", "a mapping of signals to texts", report)
+        else {
+            return default;
+        };
+        let mut memory = default.filter(|_| merge == Some(true));
+        for (signal, place) in map.members() {
+            let Some(text) = place.text("an amount or a percentage in quotes", report) else {
+                continue;
+            };
+            if !SIGNALS.contains(&signal) {
+                let words = format!("unsupported eviction signal {signal}");
+                Self::refuse_word(&place, signal, words, SIGNALS, report);
+                continue;
+            }
+            match threshold(signal, text) {
+                Err(words) => place.refused(words, report),
+                Ok(threshold) if signal == MEMORY_AVAILABLE => memory = threshold,
+                Ok(_) => {}
+            }
+        }
+        memory
+    }
+}
+
+fn reservation<'n>(
+    place: &Place<'n>,
+    seen: &mut BTreeSet<(NodeId, &'n str)>,
+    report: &mut Report,
+) -> Option<MemoryReservation> {
+    let place = place.map("a reservation with numaNode and limits", report)?;
+    // A missing number is 0, as everywhere in Kubernetes.
+    let id = match place.get("numaNode") {
+        Some(node) => node.integer("the number of a NUMA node", report)?,
+        None => 0,
+    };
+    let Ok(node) = NodeId::new(id) else {
+        let node = place.get("numaNode").unwrap_or_else(|| place.clone());
+        node.unexpected("the number of a NUMA node, 0 to 63", report);
+        return None;
+    };
+    let Some(map) = place.get_map("limits", "a mapping of resources to amounts", report) else {
+        if place.get("limits").is_none() {
+            place.missing("limits", "a mapping of resources to amounts", report);
+        }
+        return None;
+    };
+    let mut limits = ResourceList::new();
+    for (name, place) in map.members() {
+        if name != "memory" && !name.starts_with("hugepages-") {
+            let words = format!(
+                "invalid configuration: the limit type {} for NUMA node {node} is not supported, only [memory \
+                 hugepages-<HugePageSize>] is accepted",
+                quoted(name)
+            );
+            let meant = suggest::nearest(name, ["memory", "hugepages-2Mi", "hugepages-1Gi"]);
+            let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
+            report.error(place.at(), place.path(), Problem::Refused(words), hint);
+            continue;
+        }
+        let Some(amount) = place.quantity(report) else {
+            continue;
+        };
+        if amount.is_zero() {
+            let words = format!(
+                "invalid configuration: reserved memory may not be zero for NUMA node {node} and resource {name:?}"
+            );
+            place.refused(words, report);
+        } else if amount < Quantity::from(0) {
+            place.unexpected("an amount above zero", report);
+        }
+        if !seen.insert((node, name)) {
+            let words = format!(
+                "invalid configuration: the reserved memory has a duplicate value for NUMA node {node} and resource \
+                 {name:?}"
+            );
+            place.refused(words, report);
+        }
+        limits.insert(name.into(), amount);
+    }
+    Some(MemoryReservation { node, limits })
+}
+
+/// The threshold that a text stands for; `None` if it switches the signal off. The error is the kubelet's.
+fn threshold(signal: &str, text: &str) -> Result<Option<EvictionThreshold>, String> {
+    if text.ends_with('%') {
+        if text == "0%" || text == "100%" {
+            return Ok(None);
+        }
+        let digits = text.trim_end_matches('%');
+        let percentage: f32 = digits
+            .parse()
+            .ok()
+            .filter(|percentage: &f32| percentage.is_finite())
+            .ok_or_else(|| {
+                format!(
+                    "strconv.ParseFloat: parsing {}: invalid syntax",
+                    quoted(digits)
+                )
+            })?;
+        let fraction = percentage / 100.0;
+        return match fraction {
+            ..0.0 => Err(format!(
+                "eviction percentage threshold {signal} must be >= 0%: {text}"
+            )),
+            0.0..=1.0 => Ok(Some(EvictionThreshold::Fraction(fraction))),
+            _ => Err(format!(
+                "eviction percentage threshold {signal} must be <= 100%: {text}"
+            )),
+        };
+    }
+    let amount: Quantity = text.parse().map_err(|error| format!("{error}"))?;
+    match amount.is_positive() {
+        true => Ok(Some(EvictionThreshold::Amount(amount))),
+        false => Err(format!(
+            "eviction threshold {signal} must be positive: {amount}"
+        )),
+    }
+}

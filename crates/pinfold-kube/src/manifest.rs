@@ -1,0 +1,173 @@
+//! Manifests: files of Kubernetes objects in YAML or JSON, one or many to a file.
+//!
+//! ```text
+//! bytes ──► documents (text, position) ──► pods            crate::pod
+//!                                      └─► kubelet settings crate::kubelet_config
+//! ```
+//!
+//! Nothing that a file can hold may cost more than reading it once: the size, the nesting, the number of
+//! documents and what aliases may expand to are limited, see the constants.
+
+use crate::finding::{Findings, Position, Problem, Report};
+
+mod node;
+pub(crate) mod place;
+mod yaml;
+
+use node::{Node, Value};
+use place::Place;
+
+/// The largest file that is read. The API server takes 3 MiB for one object.
+pub const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// The deepest nesting. A pod needs about ten levels.
+pub const MAX_DEPTH: usize = 64;
+/// The most documents in one file, and the most items in its lists.
+pub const MAX_DOCUMENTS: usize = 4096;
+/// The most aliases in one file.
+pub const MAX_ALIASES: usize = 1000;
+/// The most values that aliases may stand for.
+pub const MAX_ALIASED_NODES: usize = 20_000;
+/// The most values in one file.
+pub const MAX_NODES: usize = 500_000;
+
+/// One object of a file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    file: String,
+    node: Node,
+    /// The path of the object inside the document: empty, or `items[3]` in a list.
+    path: String,
+    api_version: String,
+    kind: String,
+}
+
+impl Document {
+    /// The name of the file it was read from.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Where it begins.
+    #[must_use]
+    pub fn at(&self) -> Option<Position> {
+        self.node.at
+    }
+
+    /// Its `apiVersion`, such as `apps/v1`.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// Its `kind`, such as `Deployment`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place::new(&self.node, self.path.clone())
+    }
+}
+
+/// Reads all objects of a file. Empty documents are skipped; the items of lists stand for themselves.
+///
+/// # Errors
+/// If the file is too large, not UTF-8, not YAML, or holds something that is not a Kubernetes object.
+pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Findings> {
+    let mut report = Report::new(file);
+    let nodes = match text(bytes) {
+        Err((problem, hint)) => {
+            report.error(None, "", problem, Some(hint.to_owned()));
+            Vec::new()
+        }
+        Ok(text) => yaml::documents(text).unwrap_or_else(|error| {
+            report.error(error.at, "", error.problem, error.hint);
+            Vec::new()
+        }),
+    };
+    let mut documents = Vec::new();
+    for node in nodes {
+        collect(file, node, String::new(), &mut documents, &mut report);
+    }
+    report.finish(documents).map(|read| read.value)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, (Problem, &'static str)> {
+    if bytes.len() > MAX_BYTES {
+        let problem = Problem::TooLarge {
+            limit: MAX_BYTES,
+            found: bytes.len(),
+        };
+        return Err((problem, "split the file"));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        (Problem::NotText { at }, "is this a YAML or JSON file?")
+    })
+}
+
+/// Adds the object, or the objects of a list.
+fn collect(
+    file: &str,
+    node: Node,
+    path: String,
+    documents: &mut Vec<Document>,
+    report: &mut Report,
+) {
+    let place = Place::new(&node, path.clone());
+    let what = "a Kubernetes object with apiVersion and kind";
+    let header = place.map(what, report).and_then(|object| {
+        let api_version = object.required_text("apiVersion", "an API version such as v1", report);
+        let kind = object.required_text("kind", "a kind such as Pod", report);
+        let items = object.get("items").is_some();
+        Some((api_version?, kind?, items))
+    });
+    let Some((api_version, kind, has_items)) = header else {
+        return;
+    };
+    if kind == "List" || (has_items && kind.ends_with("List")) {
+        return unpack(file, node, documents, report);
+    }
+    if documents.len() >= MAX_DOCUMENTS {
+        let limit = format!("more than {MAX_DOCUMENTS} objects");
+        let hint = Some("split the file".to_owned());
+        return report.error(node.at, &path, Problem::TooComplex(limit), hint);
+    }
+    documents.push(Document {
+        file: file.to_owned(),
+        node,
+        path,
+        api_version,
+        kind,
+    });
+}
+
+/// Adds the items of a list. Lists do not nest in Kubernetes, and not here.
+fn unpack(file: &str, list: Node, documents: &mut Vec<Document>, report: &mut Report) {
+    let Value::Map(members) = list.value else {
+        return;
+    };
+    let Some(items) = members.into_iter().find(|member| member.key == "items") else {
+        return;
+    };
+    let Value::List(items) = items.node.value else {
+        let place = Place::new(&items.node, "items".to_owned());
+        return place.unexpected("a list of objects", report);
+    };
+    for (i, item) in items.into_iter().enumerate() {
+        let path = format!("items[{i}]");
+        let nested = Place::new(&item, path.clone())
+            .get("kind")
+            .is_some_and(|kind| kind.is_text("List"));
+        if nested {
+            Place::new(&item, path).unexpected("an object that is not itself a List", report);
+            continue;
+        }
+        collect(file, item, path, documents, report);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! [`Place`]: a value, its path in the object, and the questions one asks of it.
+//!
+//! Every question that can be answered wrongly notes in the report what was expected and what was found, and
+//! answers `None`; reading goes on, so that one run shows all that is to mend. As in Kubernetes, a value of
+//! `null` is the same as no value.
+
+use pinfold_core::quantity::Quantity;
+
+use super::node::{Member, Node, Value};
+use crate::finding::{MOST_FINDINGS, Position, Problem, Report};
+use crate::suggest;
+
+/// A value and its path.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'n> {
+    node: &'n Node,
+    path: String,
+}
+
+impl<'n> Place<'n> {
+    pub(crate) fn new(node: &'n Node, path: String) -> Self {
+        Self { node, path }
+    }
+
+    pub(crate) fn at(&self) -> Option<Position> {
+        self.node.at
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Notes that something else should be here.
+    pub(crate) fn unexpected(&self, expected: &str, report: &mut Report) {
+        self.unexpected_with(expected, None, report);
+    }
+
+    /// As [`Place::unexpected`], with a hint what to do.
+    pub(crate) fn unexpected_with(
+        &self,
+        expected: &str,
+        hint: Option<String>,
+        report: &mut Report,
+    ) {
+        let problem = Problem::Unexpected {
+            expected: expected.to_owned(),
+            found: self.node.described(),
+        };
+        report.error(self.at(), &self.path, problem, hint);
+    }
+
+    /// Notes that Kubernetes refuses the value, in its words.
+    pub(crate) fn refused(&self, words: impl Into<String>, report: &mut Report) {
+        report.error(self.at(), &self.path, Problem::Refused(words.into()), None);
+    }
+
+    /// Notes something odd about the value.
+    pub(crate) fn warn(&self, problem: Problem, hint: Option<String>, report: &mut Report) {
+        report.warning(self.at(), &self.path, problem, hint);
+    }
+
+    /// Whether it is exactly this text.
+    pub(crate) fn is_text(&self, text: &str) -> bool {
+        matches!(&self.node.value, Value::Text(own) if own == text)
+    }
+
+    /// The value of a member; `None` if it is not there, is `null`, or this is not a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<Place<'n>> {
+        let member = self.member_list().iter().find(|member| member.key == key)?;
+        (member.node.value != Value::Null).then(|| self.child(member))
+    }
+
+    /// All members that are not `null`.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&'n str, Place<'n>)> {
+        self.member_list()
+            .iter()
+            .filter(|member| member.node.value != Value::Null)
+            .map(|member| (member.key.as_str(), self.child(member)))
+    }
+
+    fn member_list(&self) -> &'n [Member] {
+        match &self.node.value {
+            Value::Map(members) => members,
+            _ => &[],
+        }
+    }
+
+    fn child(&self, member: &'n Member) -> Place<'n> {
+        let key = &member.key;
+        let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let path = match (self.path.is_empty(), is_plain) {
+            (true, _) => key.clone(),
+            (false, true) => format!("{}.{key}", self.path),
+            (false, false) => format!("{}[{key}]", self.path),
+        };
+        Place::new(&member.node, path)
+    }
+
+    /// This place, if it is a mapping.
+    pub(crate) fn map(&self, what: &str, report: &mut Report) -> Option<Self> {
+        match self.node.value {
+            Value::Map(_) => Some(self.clone()),
+            _ => {
+                self.unexpected(what, report);
+                None
+            }
+        }
+    }
+
+    /// The mapping under `key`.
+    pub(crate) fn get_map(&self, key: &str, what: &str, report: &mut Report) -> Option<Place<'n>> {
+        self.get(key)?.map(what, report)
+    }
+
+    /// The items of the list under `key`; empty if it is not there.
+    pub(crate) fn get_list(&self, key: &str, what: &str, report: &mut Report) -> Vec<Place<'n>> {
+        let Some(list) = self.get(key) else {
+            return Vec::new();
+        };
+        let Value::List(items) = &list.node.value else {
+            list.unexpected(what, report);
+            return Vec::new();
+        };
+        let item = |(i, node)| Place::new(node, format!("{}[{i}]", list.path));
+        items.iter().enumerate().map(item).collect()
+    }
+
+    /// The text.
+    pub(crate) fn text(&self, what: &str, report: &mut Report) -> Option<&'n str> {
+        match &self.node.value {
+            Value::Text(text) => return Some(text),
+            Value::Number(text) => {
+                let hint = format!("put it in quotes: \"{text}\"");
+                self.unexpected_with(what, Some(hint), report);
+            }
+            Value::Bool(value) => {
+                let hint = format!("put it in quotes: \"{value}\"");
+                self.unexpected_with(what, Some(hint), report);
+            }
+            _ => self.unexpected(what, report),
+        }
+        None
+    }
+
+    /// The text under `key`.
+    pub(crate) fn get_text(&self, key: &str, what: &str, report: &mut Report) -> Option<&'n str> {
+        self.get(key)?.text(what, report)
+    }
+
+    /// The text under `key`, which must be there and not empty.
+    pub(crate) fn required_text(
+        &self,
+        key: &str,
+        what: &str,
+        report: &mut Report,
+    ) -> Option<String> {
+        match self.get(key) {
+            Some(place) => match place.text(what, report) {
+                Some("") => {
+                    place.unexpected(what, report);
+                    None
+                }
+                text => text.map(str::to_owned),
+            },
+            None => {
+                self.missing(key, what, report);
+                None
+            }
+        }
+    }
+
+    /// Notes that the member `key` is not there; says so if a similar one is.
+    pub(crate) fn missing(&self, key: &str, what: &str, report: &mut Report) {
+        let keys = self.member_list().iter().map(|member| member.key.as_str());
+        let similar = keys
+            .filter(|other| suggest::nearest(other, [key]).is_some())
+            .find(|other| *other != key);
+        let hint = match similar {
+            Some(other) => format!("rename {other:?} to {key:?}"),
+            None => format!("add the field {key:?}"),
+        };
+        let path = match self.path.is_empty() {
+            true => key.to_owned(),
+            false => format!("{}.{key}", self.path),
+        };
+        let expected = what.to_owned();
+        report.error(self.at(), &path, Problem::Missing { expected }, Some(hint));
+    }
+
+    /// The whole number.
+    pub(crate) fn integer(&self, what: &str, report: &mut Report) -> Option<i64> {
+        let number = match &self.node.value {
+            Value::Number(text) => text.parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            self.unexpected(what, report);
+        }
+        number
+    }
+
+    /// The boolean.
+    pub(crate) fn boolean(&self, what: &str, report: &mut Report) -> Option<bool> {
+        match self.node.value {
+            Value::Bool(value) => Some(value),
+            _ => {
+                self.unexpected(what, report);
+                None
+            }
+        }
+    }
+
+    /// The amount, written as a number or as text.
+    pub(crate) fn quantity(&self, report: &mut Report) -> Option<Quantity> {
+        let amount = match &self.node.value {
+            Value::Number(text) | Value::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        if amount.is_none() {
+            let expected = "a quantity such as 2, 500m or 4Gi";
+            self.unexpected_with(expected, self.quantity_hint(), report);
+        }
+        amount
+    }
+
+    /// What is usually meant by text that is nearly a quantity.
+    fn quantity_hint(&self) -> Option<String> {
+        let Value::Text(text) = &self.node.value else {
+            return None;
+        };
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let suffix = text.get(digits.len()..)?.trim();
+        let meant = match suffix {
+            "GB" | "Gb" | "gb" | "g" => "G",
+            "GiB" | "Gib" | "gi" | "GI" => "Gi",
+            "MB" | "Mb" | "mb" => "M",
+            "MiB" | "Mib" | "mi" | "MI" => "Mi",
+            "KB" | "kb" | "K" => "k",
+            "KiB" | "Kib" | "ki" | "KI" => "Ki",
+            _ => return None,
+        };
+        let amount: Option<Quantity> = format!("{digits}{meant}").parse().ok();
+        amount.map(|_| format!("did you mean \"{digits}{meant}\"?"))
+    }
+
+    /// The members that `known` does not have, as many as are worth telling.
+    pub(crate) fn unknown<'k>(
+        &self,
+        known: &'k [&'k str],
+    ) -> impl Iterator<Item = (&'n str, Option<Position>)> + use<'n, 'k> {
+        self.member_list()
+            .iter()
+            .filter(|member| !known.contains(&member.key.as_str()))
+            .map(|member| (member.key.as_str(), member.key_at))
+            .take(MOST_FINDINGS)
+    }
+
+    /// Warns about members that `known` does not have.
+    pub(crate) fn warn_unknown(&self, known: &[&str], report: &mut Report) {
+        for (key, at) in self.unknown(known) {
+            let hint = suggest::nearest(key, known.iter().copied());
+            let hint = hint.map(|meant| format!("did you mean {meant:?}?"));
+            let problem = Problem::UnknownField(key.to_owned());
+            report.warning(at, &self.path, problem, hint);
+        }
+    }
+}

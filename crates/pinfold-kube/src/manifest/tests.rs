@@ -1,0 +1,228 @@
+use super::*;
+use proptest::prelude::*;
+
+fn refusal(text: &str) -> String {
+    read("f.yaml", text.as_bytes()).expect_err(text).to_string()
+}
+
+#[test]
+fn objects_come_out_in_order_with_their_places() {
+    let text = "# nothing\n---\napiVersion: v1\nkind: Pod\n---\n---\n# nothing\n---\n\
+                apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n\
+                - {apiVersion: v1, kind: Service}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"Node\"}\n";
+    let documents = read("f.yaml", text.as_bytes()).expect("four objects");
+    let seen: Vec<_> = documents
+        .iter()
+        .map(|document| {
+            let line = document.at().map(|at| at.line);
+            (
+                document.api_version(),
+                document.kind(),
+                document.path.as_str(),
+                line,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("v1", "Pod", "", Some(3)),
+            ("apps/v1", "Deployment", "items[0]", Some(12)),
+            ("v1", "Service", "items[1]", Some(14)),
+            ("v1", "Node", "", Some(16)),
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_not_yaml_is_refused_with_the_place() {
+    for (text, expected) in [
+        (
+            "a: [1, 2",
+            "f.yaml:1:4: expected YAML: unclosed bracket '['",
+        ),
+        (
+            "apiVersion: v1\n  kind: Pod",
+            "f.yaml:2:7: expected YAML: mapping values are not allowed in this context",
+        ),
+        (
+            "a: *y",
+            "f.yaml:1:4: expected YAML: alias references unknown anchor",
+        ),
+        (
+            "kind: Pod\nkind: Pod",
+            "f.yaml:2:1: found the key \"kind\" twice in one mapping (keep one of them)",
+        ),
+        (
+            "a: &x [*x]",
+            "f.yaml:1:8: expected a plain manifest: an alias stands for a value that contains it",
+        ),
+    ] {
+        assert_eq!(refusal(text), expected);
+    }
+}
+
+#[test]
+fn what_is_not_an_object_is_refused() {
+    for (text, expected) in [
+        (
+            "5",
+            "f.yaml:1:1: expected a Kubernetes object with apiVersion and kind, found the number 5",
+        ),
+        (
+            "apiVersion: v1\nKind: Pod",
+            "f.yaml:1:1: kind: expected a kind such as Pod, found nothing (rename \"Kind\" to \"kind\")",
+        ),
+        (
+            "apiVersion: 1\nkind: Pod",
+            "f.yaml:1:13: apiVersion: expected an API version such as v1, found the number 1 \
+             (put it in quotes: \"1\")",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems: x",
+            "f.yaml:3:8: items: expected a list of objects, found \"x\"",
+        ),
+        (
+            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n",
+            "f.yaml:4:3: items[0]: expected an object that is not itself a List, found a mapping",
+        ),
+    ] {
+        assert_eq!(refusal(text), expected);
+    }
+}
+
+#[test]
+fn bytes_that_are_not_text_are_refused() {
+    let found = read("f.yaml", b"a: \xff")
+        .expect_err("not UTF-8")
+        .to_string();
+    let expected = "f.yaml: expected UTF-8 text, found other bytes from byte 3 on (is this a YAML or JSON file?)";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn size_nesting_aliases_and_documents_are_limited() {
+    let large = "#".repeat(MAX_BYTES + 1);
+    assert_eq!(
+        refusal(&large),
+        "f.yaml: expected at most 8388608 bytes, found 8388609 (split the file)"
+    );
+    let depth = "expected a plain manifest: more than 64 levels of nesting";
+    assert!(refusal(&"[".repeat(100)).ends_with(depth));
+    let mut block: String = (0..100).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
+    assert!(refusal(&block).ends_with(depth));
+    block = "--- 1\n".repeat(MAX_DOCUMENTS + 1);
+    assert!(refusal(&block).ends_with("more than 4096 documents"));
+
+    let mut laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for (next, last) in ('b'..='i').zip('a'..) {
+        let list = vec![format!("*{last}"); 10].join(",");
+        laughs.push_str(&format!("{next}: &{next} [{list}]\n"));
+    }
+    assert!(refusal(&laughs).ends_with("more than 20000 values in them"));
+}
+
+#[test]
+fn scalars_are_read_as_kubectl_reads_them() {
+    let text = "apiVersion: v1\nkind: X\na: 017\nb: 1.50\nc: 1e3\nd: 0x10\ne: yes\nf: ~\ng: \"017\"\n\
+                h: 123456789012345678901234567890\ni: -5\nj: 5m\n1: one\ntrue: two\n";
+    let documents = read("f", text.as_bytes()).expect("one object");
+    let place = documents[0].place();
+    let described: Vec<String> = place
+        .members()
+        .skip(2)
+        .map(|(key, place)| {
+            let mut report = Report::new("f");
+            place.unexpected("x", &mut report);
+            let found = report.finish(()).expect_err("one error").0.remove(0);
+            match found.problem {
+                Problem::Unexpected { found, .. } => format!("{key}: {found}"),
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect();
+    assert_eq!(
+        described,
+        [
+            "a: the number 15",
+            "b: the number 1.5",
+            "c: the number 1000",
+            "d: the number 16",
+            "e: the boolean true",
+            "g: \"017\"",
+            "h: the number 123456789012345680000000000000",
+            "i: the number -5",
+            "j: \"5m\"",
+            "1: \"one\"",
+            "true: \"two\"",
+        ]
+    );
+}
+
+#[test]
+fn anchors_and_merges_are_written_out() {
+    let text = "apiVersion: v1\nkind: Pod\nbase: &base {cpu: 1, memory: 1Gi}\nuse:\n  <<: *base\n  cpu: 2\n";
+    let documents = read("f", text.as_bytes()).expect("one object");
+    let used = documents[0].place().get("use").expect("merged");
+    let mut report = Report::new("f");
+    assert_eq!(
+        used.get("cpu")
+            .and_then(|cpu| cpu.integer("n", &mut report)),
+        Some(2)
+    );
+    assert_eq!(used.get_text("memory", "m", &mut report), Some("1Gi"));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read("f", &bytes);
+    }
+
+    #[test]
+    fn no_yaml_like_text_makes_it_panic(words in prop::collection::vec(yaml_word(), 0..60)) {
+        let _ = read("f", words.concat().as_bytes());
+    }
+}
+
+fn yaml_word() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "apiVersion: v1\n",
+        "kind: Pod\n",
+        "kind: List\n",
+        "items:\n",
+        "- ",
+        "  ",
+        "\n",
+        "a: ",
+        "b",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "&x ",
+        "*x",
+        "<<: ",
+        "--- ",
+        "---\n",
+        "...\n",
+        "|\n",
+        ">-\n",
+        "\"",
+        "'",
+        "? ",
+        ": ",
+        "#",
+        "!!str ",
+        "!!binary ",
+        "!x ",
+        "%YAML 1.2\n",
+        "~",
+        "1.5",
+        "0x",
+        "\t",
+        "\u{feff}",
+        "é",
+    ])
+}

@@ -1,0 +1,215 @@
+//! YAML text to [`Node`] trees. The only place that knows the YAML library.
+//!
+//! Values are read as `kubectl` reads them: the rules of YAML 1.1 (`yes` is a boolean, `017` is fifteen, `<<`
+//! merges), mapping keys are texts, a key may not come twice.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Budget, Error, Location, Options, Spanned};
+
+use super::node::{Member, Node, Value};
+use super::{MAX_ALIASED_NODES, MAX_ALIASES, MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES};
+use crate::finding::{Position, Problem};
+
+/// What is wrong with a text, and where.
+pub(super) struct YamlError {
+    pub(super) at: Option<Position>,
+    pub(super) problem: Problem,
+    pub(super) hint: Option<String>,
+}
+
+/// All documents that are not empty.
+pub(super) fn documents(text: &str) -> Result<Vec<Node>, YamlError> {
+    serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| explain(&error))
+}
+
+fn options() -> Options {
+    let mut budget = Budget::default();
+    budget.max_depth = MAX_DEPTH;
+    budget.flow_nesting_limit = MAX_DEPTH;
+    budget.max_aliases = MAX_ALIASES;
+    budget.max_anchors = MAX_ALIASES;
+    budget.max_documents = MAX_DOCUMENTS;
+    budget.max_nodes = MAX_NODES;
+    budget.max_events = MAX_NODES * 2;
+    budget.max_recorded_anchor_events = MAX_ALIASED_NODES;
+    let mut options = Options::default();
+    options.alias_limits.max_total_replayed_events = MAX_ALIASED_NODES;
+    options.budget = Some(budget);
+    options.legacy_octal_numbers = true;
+    options.with_snippet = false;
+    options
+}
+
+fn explain(error: &Error) -> YamlError {
+    let error = error.without_snippet();
+    let (problem, hint) = match error {
+        Error::AliasError {
+            error, locations, ..
+        } => {
+            let at = locations.primary_location().and_then(position);
+            return YamlError {
+                at,
+                ..explain(error)
+            };
+        }
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.clone().unwrap_or_default();
+            (Problem::DuplicateKey(key), Some("keep one of them"))
+        }
+        Error::Budget { breach, .. } => (Problem::TooComplex(limit(breach)), None),
+        Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }
+        | Error::AliasReplayCounterOverflow { .. } => {
+            let limit = format!("aliases stand for more than {MAX_ALIASED_NODES} values");
+            (Problem::TooComplex(limit), Some("write them out"))
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            let limit = "an alias stands for a value that contains it";
+            (Problem::TooComplex(limit.to_owned()), None)
+        }
+        _ if message(error).contains("recursion limit") => {
+            let depth = MAX_DEPTH + 1;
+            (
+                Problem::TooComplex(limit(&BudgetBreach::Depth { depth })),
+                None,
+            )
+        }
+        _ => (Problem::NotYaml(message(error)), None),
+    };
+    YamlError {
+        at: error.location().and_then(position),
+        problem,
+        hint: hint.map(str::to_owned),
+    }
+}
+
+/// The limit that was passed.
+fn limit(breach: &BudgetBreach) -> String {
+    match breach {
+        BudgetBreach::Depth { .. } => format!("more than {MAX_DEPTH} levels of nesting"),
+        BudgetBreach::Documents { .. } => format!("more than {MAX_DOCUMENTS} documents"),
+        BudgetBreach::Events { .. } | BudgetBreach::Nodes { .. } => {
+            format!("more than {MAX_NODES} values")
+        }
+        _ => format!(
+            "more than {MAX_ALIASES} aliases, or more than {MAX_ALIASED_NODES} values in them"
+        ),
+    }
+}
+
+/// The library's words without the place, which is told apart.
+fn message(error: &Error) -> String {
+    let text = error.to_string();
+    let (first, _) = text.split_once('\n').unwrap_or((&text, ""));
+    let (words, _) = first.split_once(" at line ").unwrap_or((first, ""));
+    words.trim().to_owned()
+}
+
+fn position(location: Location) -> Option<Position> {
+    (location.line() > 0).then(|| Position {
+        line: location.line(),
+        column: location.column(),
+    })
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Self {
+            at: position(spanned.referenced),
+            value: spanned.value,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Number(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(node) = items.next_element()? {
+            list.push(node);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(Node { at, value }) = entries.next_key()? {
+            let key = match value {
+                Value::Text(text) | Value::Number(text) => text,
+                Value::Bool(value) => value.to_string(),
+                Value::Null => "null".to_owned(),
+                Value::List(_) | Value::Map(_) => {
+                    return Err(A::Error::custom("a key must be a single word"));
+                }
+            };
+            members.push(Member {
+                key,
+                key_at: at,
+                node: entries.next_value()?,
+            });
+        }
+        Ok(Value::Map(members))
+    }
+}

@@ -1,0 +1,98 @@
+//! The containers of a pod.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::pod::Container;
+
+use super::fields;
+use super::resources::{ContainerResource, Resources};
+use crate::finding::{Position, Problem, Report};
+use crate::manifest::place::Place;
+
+/// The restart policies of a container.
+const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
+
+/// The containers under `key`, checked.
+pub(super) fn read_all<'n>(
+    spec: &Place<'n>,
+    key: &str,
+    names: &mut BTreeMap<&'n str, Option<Position>>,
+    report: &mut Report,
+) -> Vec<Container> {
+    let mut containers = Vec::new();
+    for place in spec.get_list(key, "a list of containers", report) {
+        containers.extend(read(&place, key == "initContainers", names, report));
+    }
+    containers
+}
+
+fn read<'n>(
+    place: &Place<'n>,
+    is_init: bool,
+    names: &mut BTreeMap<&'n str, Option<Position>>,
+    report: &mut Report,
+) -> Option<Container> {
+    let place = place.map("a container", report)?;
+    place.warn_unknown(fields::CONTAINER, report);
+    let name = name(&place, names, report);
+    let policy = restart_policy(&place, report);
+    let resources = place.get_map("resources", "a mapping with requests and limits", report);
+    let resources = resources.map(|resources| {
+        let mut read = Resources::read::<ContainerResource>(&resources, report);
+        read.default_requests();
+        read.check::<ContainerResource>(&resources, report);
+        read
+    });
+    let resources = resources.unwrap_or_default();
+    Some(Container {
+        name: name?.into(),
+        restartable: is_init && policy == Some("Always"),
+        requests: resources.requests.unwrap_or_default(),
+        limits: resources.limits.unwrap_or_default(),
+    })
+}
+
+/// The container's name, which no other container of the pod may have.
+fn name<'n>(
+    container: &Place<'n>,
+    names: &mut BTreeMap<&'n str, Option<Position>>,
+    report: &mut Report,
+) -> Option<&'n str> {
+    let Some(place) = container.get("name") else {
+        container.missing("name", "a container name", report);
+        return None;
+    };
+    let name = place.text("a container name", report)?;
+    if !is_dns_label(name) {
+        let words = format!(
+            "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric \
+             characters or '-', and must start and end with an alphanumeric character, and be at most 63 long"
+        );
+        place.refused(words, report);
+        return None;
+    }
+    if let Some(first) = names.insert(name, place.at()) {
+        let hint = first.map(|at| format!("the first one is at line {}", at.line));
+        let problem = Problem::Refused(format!("Duplicate value: {name:?}"));
+        report.error(place.at(), place.path(), problem, hint);
+    }
+    Some(name)
+}
+
+fn restart_policy<'n>(container: &Place<'n>, report: &mut Report) -> Option<&'n str> {
+    let place = container.get("restartPolicy")?;
+    let policy = place.text("a restart policy", report)?;
+    if !RESTART_POLICIES.contains(&policy) {
+        let hint = Some(crate::suggest::hint(policy, RESTART_POLICIES));
+        let problem = Problem::Refused(format!("Unsupported value: {policy:?}"));
+        report.error(place.at(), place.path(), problem, hint);
+    }
+    Some(policy)
+}
+
+/// A name that can be part of a host name.
+fn is_dns_label(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let has_ends = !name.starts_with('-') && !name.ends_with('-');
+    (1..=63).contains(&name.len()) && name.bytes().all(is_inner) && has_ends
+}

@@ -1,0 +1,125 @@
+//! The resources of a pod as a whole (`spec.resources`).
+//!
+//! Mirrors `defaultHugePagePodLimits`, `defaultPodRequests` and `validatePodResources`: limits of hugepages and
+//! requests that the section leaves out come from the containers, other requests from the section's limits;
+//! the pod may not have less than its containers.
+
+use pinfold_core::pod::{Container, ResourceList};
+
+use super::aggregate::aggregate;
+use super::resources::{PodResource, Resources, is_hugepages, may_overcommit, place_of};
+use crate::finding::Report;
+use crate::manifest::place::Place;
+
+/// Reads, defaults and checks the section.
+pub(super) fn read(
+    section: &Place<'_>,
+    init_containers: &[Container],
+    containers: &[Container],
+    report: &mut Report,
+) -> Resources {
+    if let Some(claims) = section.get("claims") {
+        let words = "Forbidden: claims may not be set for Resources at pod-level";
+        claims.refused(words, report);
+    }
+    let requests = aggregate(init_containers, containers, |container| &container.requests);
+    let limits = aggregate(init_containers, containers, |container| &container.limits);
+    let mut resources = Resources::read::<PodResource>(section, report);
+    default_hugepages(&mut resources, &limits);
+    default_requests(&mut resources, &requests);
+    resources.check::<PodResource>(section, report);
+    check_totals(&resources, section, &requests, &limits, report);
+    check_containers(&resources, containers, section, report);
+    resources
+}
+
+fn default_hugepages(resources: &mut Resources, aggregate: &ResourceList) {
+    let is_empty = |list: &Option<ResourceList>| list.as_ref().is_none_or(ResourceList::is_empty);
+    if is_empty(&resources.limits) && is_empty(&resources.requests) {
+        return;
+    }
+    for (name, limit) in aggregate {
+        let requested = resources.requests.as_ref();
+        let is_requested = requested.is_some_and(|requests| requests.contains_key(name));
+        if is_hugepages(name.as_str()) && !is_requested {
+            let limits = resources.limits.get_or_insert_default();
+            limits.entry(name.clone()).or_insert(*limit);
+        }
+    }
+}
+
+fn default_requests(resources: &mut Resources, aggregate: &ResourceList) {
+    let Some(limits) = resources
+        .limits
+        .as_ref()
+        .filter(|limits| !limits.is_empty())
+    else {
+        return;
+    };
+    let requests = resources.requests.get_or_insert_default();
+    let is_default = |name: &str| matches!(name, "cpu" | "memory") && may_overcommit(name);
+    for (name, amount) in aggregate
+        .iter()
+        .filter(|(name, _)| is_default(name.as_str()))
+    {
+        requests.entry(name.clone()).or_insert(*amount);
+    }
+    for (name, limit) in limits {
+        requests.entry(name.clone()).or_insert(*limit);
+    }
+}
+
+/// The pod must have as much as its containers together: requests, and limits of hugepages.
+fn check_totals(
+    resources: &Resources,
+    section: &Place<'_>,
+    requests: &ResourceList,
+    limits: &ResourceList,
+    report: &mut Report,
+) {
+    let none = ResourceList::new();
+    let own_requests = resources.requests.as_ref().unwrap_or(&none);
+    let own_limits = resources.limits.as_ref().unwrap_or(&none);
+    let of_hugepages = limits
+        .iter()
+        .filter(|(name, _)| is_hugepages(name.as_str()));
+    let pairs = requests
+        .iter()
+        .map(|total| ("requests", own_requests, total))
+        .chain(of_hugepages.map(|total| ("limits", own_limits, total)));
+    for (list, own, (name, total)) in pairs {
+        if let Some(amount) = own.get(name)
+            && total > amount
+        {
+            let words = format!(
+                "Invalid value: \"{amount}\": must be greater than or equal to aggregate container {list} of {total}"
+            );
+            place_of(section, list, name.as_str()).refused(words, report);
+        }
+    }
+}
+
+/// No container may have a higher limit than the pod.
+fn check_containers(
+    resources: &Resources,
+    containers: &[Container],
+    section: &Place<'_>,
+    report: &mut Report,
+) {
+    let Some(limits) = &resources.limits else {
+        return;
+    };
+    for container in containers {
+        for (name, limit) in &container.limits {
+            if let Some(most) = limits.get(name)
+                && limit > most
+            {
+                let container = &container.name;
+                let words = format!(
+                    "Invalid value: \"{limit}\" of container {container}: must be less than or equal to pod limits of {most}"
+                );
+                place_of(section, "limits", name.as_str()).refused(words, report);
+            }
+        }
+    }
+}

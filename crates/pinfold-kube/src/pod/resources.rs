@@ -1,0 +1,244 @@
+//! A `resources` section: requests and limits, defaulted and checked as the API server does.
+//!
+//! Mirrors `SetDefaults_ResourceList`, the container part of `SetDefaults_Pod`, and
+//! `validateResourceRequirements`.
+
+use pinfold_core::name::ResourceName;
+use pinfold_core::pod::ResourceList;
+use pinfold_core::quantity::Quantity;
+
+use super::fields;
+use crate::finding::{Problem, Report};
+use crate::manifest::place::Place;
+use crate::suggest;
+
+/// Requests and limits; a section that is not there is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resources {
+    pub(super) requests: Option<ResourceList>,
+    pub(super) limits: Option<ResourceList>,
+}
+
+/// Which resources a section may name.
+pub(super) trait Nameable {
+    /// Why `name` may not stand here; `None` if it may.
+    fn refusal(name: &str) -> Option<String>;
+    /// The names that are most likely meant.
+    const USUAL: &'static [&'static str];
+}
+
+/// What a container may ask for.
+pub(super) struct ContainerResource;
+
+impl Nameable for ContainerResource {
+    fn refusal(name: &str) -> Option<String> {
+        if is_standard(name) || is_extended(name) || is_prefixed_native(name) {
+            return None;
+        }
+        let why = match name.contains('/') {
+            true => "doesn't follow extended resource name standard",
+            false => "must be a standard resource for containers or fully qualified",
+        };
+        Some(format!("Invalid value: {name:?}: {why}"))
+    }
+
+    const USUAL: &'static [&'static str] = &[
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "hugepages-2Mi",
+        "hugepages-1Gi",
+        "nvidia.com/gpu",
+    ];
+}
+
+/// What a pod may ask for as a whole.
+pub(super) struct PodResource;
+
+impl Nameable for PodResource {
+    fn refusal(name: &str) -> Option<String> {
+        let is_supported = matches!(name, "cpu" | "memory") || is_hugepages(name);
+        (!is_supported).then(|| {
+            let supported = "supported values: \"cpu\", \"hugepages-\", \"memory\"";
+            format!("Unsupported value: {name:?}: {supported}")
+        })
+    }
+
+    const USUAL: &'static [&'static str] = &["cpu", "memory", "hugepages-2Mi", "hugepages-1Gi"];
+}
+
+impl Resources {
+    /// Reads the section; amounts come out as the API server stores them.
+    pub(super) fn read<N: Nameable>(section: &Place<'_>, report: &mut Report) -> Self {
+        refuse_unknown(section, report);
+        Self {
+            requests: list::<N>(section, "requests", report),
+            limits: list::<N>(section, "limits", report),
+        }
+    }
+
+    /// Whatever has a limit and no request requests its limit.
+    pub(super) fn default_requests(&mut self) {
+        let Some(limits) = &self.limits else {
+            return;
+        };
+        let requests = self.requests.get_or_insert_default();
+        for (name, limit) in limits {
+            requests.entry(name.clone()).or_insert(*limit);
+        }
+    }
+
+    /// Notes what the API server refuses: requests above limits, requests that must equal limits and do
+    /// not, and hugepages alone.
+    pub(super) fn check<N: Nameable>(&self, section: &Place<'_>, report: &mut Report) {
+        let none = ResourceList::new();
+        let requests = self.requests.as_ref().unwrap_or(&none);
+        let limits = self.limits.as_ref().unwrap_or(&none);
+        for (name, request) in requests {
+            let name = name.as_str();
+            let words = match limits.get(name) {
+                Some(limit) if request != limit && !may_overcommit(name) => {
+                    format!(
+                        "Invalid value: \"{request}\": must be equal to {name} limit of {limit}"
+                    )
+                }
+                Some(limit) if request > limit => format!(
+                    "Invalid value: \"{request}\": must be less than or equal to {name} limit of {limit}"
+                ),
+                None if !may_overcommit(name) => {
+                    "Required value: Limit must be set for non overcommitable resources".to_owned()
+                }
+                _ => continue,
+            };
+            place_of(section, "requests", name).refused(words, report);
+        }
+        let names = || {
+            requests
+                .keys()
+                .chain(limits.keys())
+                .map(ResourceName::as_str)
+        };
+        let has_basis = names().any(|name| matches!(name, "cpu" | "memory"));
+        if names().any(is_hugepages) && !has_basis {
+            section.refused("Forbidden: HugePages require cpu or memory", report);
+        }
+    }
+}
+
+/// Where the amount of `name` is written, or else its section.
+pub(super) fn place_of<'n>(section: &Place<'n>, list: &str, name: &str) -> Place<'n> {
+    let list = section.get(list);
+    let amount = list.as_ref().and_then(|list| list.get(name));
+    amount.or(list).unwrap_or_else(|| section.clone())
+}
+
+/// A misspelt `requests` would silently ask for nothing.
+fn refuse_unknown(section: &Place<'_>, report: &mut Report) {
+    for (key, at) in section.unknown(fields::RESOURCES) {
+        let hint = Some(suggest::hint(key, fields::RESOURCES));
+        let problem = Problem::UnknownField(key.to_owned());
+        report.error(at, section.path(), problem, hint);
+    }
+}
+
+fn list<N: Nameable>(section: &Place<'_>, key: &str, report: &mut Report) -> Option<ResourceList> {
+    let map = section.get_map(key, "a mapping of resources to amounts", report)?;
+    let mut list = ResourceList::new();
+    for (name, place) in map.members() {
+        if let Some(words) = N::refusal(name) {
+            let meant = suggest::nearest(name, N::USUAL.iter().copied());
+            let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
+            report.error(place.at(), place.path(), Problem::Refused(words), hint);
+            continue;
+        }
+        if let Some(amount) = place.quantity(report) {
+            let amount = stored(amount);
+            check_amount(name, &amount, &place, report);
+            list.insert(name.into(), amount);
+        }
+    }
+    Some(list)
+}
+
+/// The amount as the API server stores it: rounded up to thousandths, in canonical form.
+pub(super) fn stored(amount: Quantity) -> Quantity {
+    let rounded = Quantity::milli(amount.milli_value());
+    // Thousandths of amounts beyond nine quadrillion do not fit; they stay as they are.
+    let fits = rounded >= amount && rounded < amount + Quantity::milli(1);
+    let rounded = match fits && rounded != amount {
+        true => rounded,
+        false => amount,
+    };
+    rounded.to_string().parse().unwrap_or(rounded)
+}
+
+fn check_amount(name: &str, amount: &Quantity, place: &Place<'_>, report: &mut Report) {
+    let invalid = |why: String| format!("Invalid value: \"{amount}\": {why}");
+    if *amount < Quantity::from(0) {
+        place.refused(invalid("must be greater than or equal to 0".into()), report);
+    } else if is_extended(name) && amount.milli_value() % 1000 != 0 {
+        place.refused(invalid("must be an integer".into()), report);
+    } else if let Some(size) = name.strip_prefix(HUGEPAGES)
+        && !is_multiple(amount, size)
+    {
+        let why = format!("{amount} is not positive integer multiple of {name}");
+        place.refused(invalid(why), report);
+    }
+}
+
+/// Whether the amount is a whole number of pages of the size written in the resource's name.
+fn is_multiple(amount: &Quantity, size: &str) -> bool {
+    let size: Option<Quantity> = size.parse().ok();
+    size.is_some_and(|size| {
+        size.is_positive() && size.milli_value() % 1000 == 0 && amount.value() % size.value() == 0
+    })
+}
+
+const HUGEPAGES: &str = "hugepages-";
+
+/// Whether it is a size of hugepages.
+pub(super) fn is_hugepages(name: &str) -> bool {
+    name.starts_with(HUGEPAGES)
+}
+
+fn is_standard(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name)
+}
+
+/// A resource of Kubernetes itself under its full name.
+fn is_prefixed_native(name: &str) -> bool {
+    name.contains("kubernetes.io/") && is_qualified(name)
+}
+
+/// A device or other resource of a vendor: `vendor.com/device`.
+pub(super) fn is_extended(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    !is_native && !name.starts_with("requests.") && is_qualified(&format!("requests.{name}"))
+}
+
+/// Whether requests may be smaller than limits.
+pub(super) fn may_overcommit(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    is_native && !is_hugepages(name)
+}
+
+/// A DNS subdomain, a slash, and a name of letters, digits, `-`, `_` and `.`.
+fn is_qualified(name: &str) -> bool {
+    let Some((domain, name)) = name.split_once('/') else {
+        return false;
+    };
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let is_inner = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        is_end(bytes.first()) && is_end(bytes.last()) && bytes.iter().all(is_inner)
+    };
+    let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let bytes = name.as_bytes();
+    domain.len() <= 253
+        && domain.split('.').all(is_label)
+        && name.len() <= 63
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes.iter().all(is_inner)
+}

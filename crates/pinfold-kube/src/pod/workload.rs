@@ -1,0 +1,295 @@
+//! Objects that are pods or make pods.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::pod::Pod;
+
+use super::{MAX_PODS, ObjectMeta, Owner, PodObject, container, fields, pod_level};
+use crate::finding::{Problem, Report};
+use crate::manifest::Document;
+use crate::manifest::place::Place;
+use crate::suggest;
+
+/// A kind that stands for pods.
+struct Kind {
+    name: &'static str,
+    /// The API groups it is found in.
+    groups: &'static [&'static str],
+    /// The API version to use.
+    api_version: &'static str,
+    /// The path from the object to the specification that holds the pod template and the number of pods.
+    controller: &'static [&'static str],
+    /// The field with the number of pods; `None` for exactly one.
+    count: Option<&'static str>,
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "Pod",
+        groups: &[""],
+        api_version: "v1",
+        controller: &[],
+        count: None,
+    },
+    Kind {
+        name: "Deployment",
+        groups: &["apps", "extensions"],
+        api_version: "apps/v1",
+        controller: &["spec"],
+        count: Some("replicas"),
+    },
+    Kind {
+        name: "ReplicaSet",
+        groups: &["apps", "extensions"],
+        api_version: "apps/v1",
+        controller: &["spec"],
+        count: Some("replicas"),
+    },
+    Kind {
+        name: "ReplicationController",
+        groups: &[""],
+        api_version: "v1",
+        controller: &["spec"],
+        count: Some("replicas"),
+    },
+    Kind {
+        name: "StatefulSet",
+        groups: &["apps"],
+        api_version: "apps/v1",
+        controller: &["spec"],
+        count: Some("replicas"),
+    },
+    Kind {
+        name: "DaemonSet",
+        groups: &["apps", "extensions"],
+        api_version: "apps/v1",
+        controller: &["spec"],
+        count: None,
+    },
+    Kind {
+        name: "Job",
+        groups: &["batch"],
+        api_version: "batch/v1",
+        controller: &["spec"],
+        count: Some("parallelism"),
+    },
+    Kind {
+        name: "CronJob",
+        groups: &["batch"],
+        api_version: "batch/v1",
+        controller: &["spec", "jobTemplate", "spec"],
+        count: Some("parallelism"),
+    },
+];
+
+/// Kinds that often share a file with pods and have none.
+#[rustfmt::skip]
+const WITHOUT_PODS: &[&str] = &[
+    "ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Endpoints",
+    "HorizontalPodAutoscaler", "Ingress", "LimitRange", "Namespace", "NetworkPolicy", "Node",
+    "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "PriorityClass", "ResourceQuota",
+    "Role", "RoleBinding", "RuntimeClass", "Secret", "Service", "ServiceAccount", "StorageClass",
+];
+
+/// Adds the pods that the object stands for.
+pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mut Report) {
+    let object = document.place();
+    let Some(kind) = KINDS.iter().find(|kind| kind.name == document.kind()) else {
+        return refuse_kind(document, report);
+    };
+    let (group, _) = document.api_version().rsplit_once('/').unwrap_or_default();
+    if !kind.groups.contains(&group) {
+        let words = format!(
+            "no matches for kind {:?} in version {:?}",
+            kind.name,
+            document.api_version()
+        );
+        let hint = Some(format!("use {}", kind.api_version));
+        let at = object.get("apiVersion").and_then(|place| place.at());
+        return report.error(at, "apiVersion", Problem::Refused(words), hint);
+    }
+    let Some(meta) = ObjectMeta::read(&object, report) else {
+        return;
+    };
+    if kind.controller.is_empty() {
+        if let Some(spec) = required_map(&object, "spec", "a pod specification", report) {
+            pods.extend(pod(&meta, &spec, None, document, report));
+        }
+        return;
+    }
+    expand_template(kind, &meta, document, pods, report);
+}
+
+fn expand_template(
+    kind: &Kind,
+    meta: &ObjectMeta,
+    document: &Document,
+    pods: &mut Vec<PodObject>,
+    report: &mut Report,
+) {
+    let mut controller = document.place();
+    for step in kind.controller {
+        match required_map(&controller, step, "a mapping", report) {
+            Some(next) => controller = next,
+            None => return,
+        }
+    }
+    let count = count(kind, &controller, report);
+    let first = first_ordinal(kind, &controller, report);
+    let Some(template) = required_map(&controller, "template", "a pod template", report) else {
+        return;
+    };
+    let Some(spec) = required_map(&template, "spec", "a pod specification", report) else {
+        return;
+    };
+    let own = template
+        .get_map("metadata", "a mapping", report)
+        .map(|meta| ObjectMeta::read_template(&meta, report))
+        .unwrap_or_default();
+    let owner = Owner {
+        kind: kind.name.to_owned(),
+        name: meta.name.clone(),
+    };
+    let of_template = ObjectMeta {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: None,
+        ..own
+    };
+    let Some(model) = pod(&of_template, &spec, Some(owner), document, report) else {
+        return;
+    };
+    let room = u64::try_from(MAX_PODS.saturating_sub(pods.len())).unwrap_or(0);
+    if count > room {
+        let problem = Problem::TooComplex(format!("more than {MAX_PODS} pods in one file"));
+        return report.error(document.at(), "spec", problem, None);
+    }
+    for i in 0..count {
+        pods.push(replica(&model, first.saturating_add(i)));
+    }
+}
+
+/// The pod of that number.
+fn replica(model: &PodObject, number: u64) -> PodObject {
+    let mut pod = model.clone();
+    pod.meta.name = format!("{}-{number}", model.meta.name);
+    let full_name = pod.meta.full_name();
+    pod.pod.uid = full_name.as_str().into();
+    pod.pod.name = full_name;
+    pod
+}
+
+/// How many pods run at a time.
+fn count(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
+    let mut number = |key: &str| -> Option<u64> {
+        let place = controller.get(key)?;
+        let number = place.integer("a whole number of pods", report)?;
+        match u64::try_from(number) {
+            Ok(number) => Some(number),
+            Err(_) => {
+                let words = format!("Invalid value: {number}: must be greater than or equal to 0");
+                place.refused(words, report);
+                None
+            }
+        }
+    };
+    let Some(field) = kind.count else {
+        return 1;
+    };
+    let count = number(field).unwrap_or(1);
+    match field {
+        "parallelism" => number("completions").map_or(count, |most| count.min(most)),
+        _ => count,
+    }
+}
+
+/// The number of a stateful set's first pod.
+fn first_ordinal(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
+    let start = match kind.name {
+        "StatefulSet" => controller
+            .get_map("ordinals", "a mapping", report)
+            .and_then(|ordinals| ordinals.get("start"))
+            .and_then(|start| start.integer("a whole number", report)),
+        _ => None,
+    };
+    start
+        .and_then(|start| u64::try_from(start).ok())
+        .unwrap_or(0)
+}
+
+fn pod(
+    meta: &ObjectMeta,
+    spec: &Place<'_>,
+    owner: Option<Owner>,
+    document: &Document,
+    report: &mut Report,
+) -> Option<PodObject> {
+    spec.warn_unknown(fields::POD_SPEC, report);
+    let mut names = BTreeMap::new();
+    let init_containers = container::read_all(spec, "initContainers", &mut names, report);
+    let containers = container::read_all(spec, "containers", &mut names, report);
+    if spec.get("containers").is_none() {
+        spec.missing("containers", "a list of containers", report);
+        return None;
+    }
+    if containers.is_empty() {
+        // Either the list is empty, or what is wrong with its items has been told.
+        if spec
+            .get_list("containers", "a list", &mut Report::new(""))
+            .is_empty()
+        {
+            spec.missing("containers", "at least one container", report);
+        }
+        return None;
+    }
+    let section = spec.get_map("resources", "a mapping with requests and limits", report);
+    let resources = section
+        .map(|section| pod_level::read(&section, &init_containers, &containers, report))
+        .unwrap_or_default();
+    let text = |key: &str, what: &str, report: &mut Report| {
+        spec.get_text(key, what, report).map(str::to_owned)
+    };
+    let full_name = meta.full_name();
+    let uid = meta.uid.as_ref().unwrap_or(&full_name);
+    Some(PodObject {
+        pod: Pod {
+            uid: uid.as_str().into(),
+            name: full_name.clone(),
+            init_containers,
+            containers,
+            pod_requests: resources.requests,
+            pod_limits: resources.limits,
+        },
+        meta: meta.clone(),
+        node_name: text("nodeName", "the name of a node", report),
+        scheduler_name: text("schedulerName", "the name of a scheduler", report),
+        owner,
+        at: document.at(),
+    })
+}
+
+fn required_map<'n>(
+    parent: &Place<'n>,
+    key: &str,
+    what: &str,
+    report: &mut Report,
+) -> Option<Place<'n>> {
+    if parent.get(key).is_none() {
+        parent.missing(key, what, report);
+    }
+    parent.get_map(key, what, report)
+}
+
+fn refuse_kind(document: &Document, report: &mut Report) {
+    let kind = document.kind();
+    let object = document.place();
+    let Some(place) = object.get("kind") else {
+        return;
+    };
+    if WITHOUT_PODS.contains(&kind) {
+        return place.warn(Problem::NoEffect(format!("a {kind}")), None, report);
+    }
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let expected = "a kind that has pods";
+    place.unexpected_with(expected, Some(suggest::hint(kind, &names)), report);
+}

@@ -1,0 +1,173 @@
+//! The kubelet's state files: what its CPU, memory and device managers have given to whom.
+//!
+//! | file | manager | formats |
+//! |---|---|---|
+//! | `cpu_manager_state` | [`cpu`] | 1 (by container id), 2 (by pod and container), 3 (pod entries beside them), 4 (a checked copy inside) |
+//! | `memory_manager_state` | [`memory`] | 1, 2 (pod entries beside container entries) |
+//! | `kubelet_internal_checkpoint` | [`device`] | one |
+//!
+//! Reading follows Kubernetes v1.36: the same formats are tried in the same order, the same files are
+//! accepted, and what is refused is refused in the kubelet's words. Writing gives the bytes that the
+//! kubelet would write, so that it can take over. Which formats it uses depends on its feature gate
+//! `PodLevelResourceManagers`, here [`PodLevel`].
+
+use pinfold_core::cpu_set::CpuSetTextError;
+use pinfold_core::demand::PodLevel;
+use pinfold_core::node_set::NodeIdOutOfRange;
+
+use crate::go::quote::quoted;
+
+mod checksum;
+pub mod cpu;
+pub mod device;
+pub mod memory;
+
+pub use checksum::Checksum;
+pub use cpu::CpuManagerState;
+pub use device::DeviceState;
+pub use memory::MemoryManagerState;
+
+/// No state file is larger: one entry takes about 100 bytes, a node runs some hundred pods.
+pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
+
+/// The manager a state file belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manager {
+    /// `cpu_manager_state`.
+    Cpu,
+    /// `memory_manager_state`.
+    Memory,
+    /// `kubelet_internal_checkpoint`.
+    Device,
+}
+
+impl Manager {
+    /// The name of the file in the kubelet's root directory (or, for devices, in `device-plugins` below it).
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Manager::Cpu => "cpu_manager_state",
+            Manager::Memory => "memory_manager_state",
+            Manager::Device => "kubelet_internal_checkpoint",
+        }
+    }
+}
+
+/// A state file that the kubelet would refuse, or that names what no machine has. The message is the kubelet's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreError {
+    /// Whose file it is.
+    pub manager: Manager,
+    /// The path of the file, for the message.
+    pub file: String,
+    /// What is wrong with it.
+    pub fault: Box<Fault>,
+}
+
+impl std::error::Error for RestoreError {}
+
+impl std::fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let fault = &self.fault;
+        let manager = match self.manager {
+            Manager::Cpu => "CPU manager",
+            Manager::Memory => "memory manager",
+            // The device manager starts without the file's content and says no more than the fault.
+            Manager::Device => return write!(f, "{fault}"),
+        };
+        write!(
+            f,
+            "could not restore state from checkpoint: {fault}, please drain this node and delete the {manager} \
+             checkpoint file {} before restarting Kubelet",
+            quoted(&self.file)
+        )
+    }
+}
+
+/// What is wrong with a state file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not JSON, or JSON of another shape; the words of Go's reader.
+    #[error("{0}")]
+    Json(String),
+    /// The checksum does not fit the content.
+    #[error("checkpoint is corrupted")]
+    Corrupt {
+        /// The number in the file.
+        stored: u64,
+        /// The checksum of the content.
+        computed: u32,
+    },
+    /// A CPU file of format 4 that cannot be read as such; older formats are then not tried.
+    #[error("could not load v4 checkpoint: {0}")]
+    Format4(Box<Fault>),
+    /// The file was written under another policy.
+    #[error("{prefix}configured policy {} differs from state checkpoint policy {}", quoted(.configured), quoted(.found))]
+    Policy {
+        /// How the manager begins its messages.
+        prefix: &'static str,
+        /// The policy that is configured.
+        configured: String,
+        /// The policy in the file.
+        found: String,
+    },
+    /// The shared pool is not a CPU set.
+    #[error("could not parse default cpu set {}: {error}", quoted(.text))]
+    DefaultCpus {
+        /// What the file says.
+        text: String,
+        /// Why it is none.
+        error: CpuSetTextError,
+    },
+    /// The CPUs of a container are not a CPU set.
+    #[error("could not parse cpuset {} for container {} in pod {}: {error}", quoted(.text), quoted(.container), quoted(.pod))]
+    ContainerCpus {
+        /// What the file says.
+        text: String,
+        /// Whose CPUs.
+        container: String,
+        /// In which pod.
+        pod: String,
+        /// Why it is none.
+        error: CpuSetTextError,
+    },
+    /// A file of the oldest format names a container that is not known.
+    #[error(
+        "failed to migrate checkpoint from v1 to v2: containerID '{0}' not found in initial containers list"
+    )]
+    UnknownContainer(String),
+    /// A NUMA node that no machine has. The kubelet would take it.
+    #[error("NUMA node {} is not in 0 to 63", .0.id)]
+    NoSuchNode(NodeIdOutOfRange),
+    /// A node or a memory table of it is `null`. The kubelet would crash on it.
+    #[error("NUMA node {0} has a null entry")]
+    NullNode(i64),
+    /// The file is larger than any state can be. The kubelet would read it.
+    #[error("the file has {0} bytes, more than {MAX_FILE_BYTES}")]
+    TooLarge(usize),
+}
+
+/// Refuses a file that is too large to be one.
+fn check_size(bytes: &[u8]) -> Result<(), Fault> {
+    match bytes.len() {
+        0..=MAX_FILE_BYTES => Ok(()),
+        len => Err(Fault::TooLarge(len)),
+    }
+}
+
+/// Refuses a file of another policy than the configured one.
+fn check_policy(prefix: &'static str, configured: &str, found: &str) -> Result<(), Fault> {
+    match configured == found {
+        true => Ok(()),
+        false => Err(Fault::Policy {
+            prefix,
+            configured: configured.to_owned(),
+            found: found.to_owned(),
+        }),
+    }
+}
+
+/// Whether the kubelet reads and writes its newer formats, those with pod entries.
+fn uses_pod_entries(pod_level: PodLevel) -> bool {
+    pod_level == PodLevel::Managed
+}

@@ -1,0 +1,286 @@
+//! The CPU file's formats as Go types. Names and order of the fields are part of the checksum.
+
+use pinfold_core::cpu_set::CpuSet;
+
+use super::CpuManagerState;
+use crate::go::json::Json;
+use crate::go::record::{dump_of_pointer, go_named, go_struct};
+use crate::go::value::{Decoder, GoValue, Map};
+use crate::state::Checksum;
+
+/// The name of every format's type before formats had numbers.
+const TYPE_NAME: &str = "state.CPUManagerCheckpoint";
+
+go_named! {
+    /// The number that protects the rest.
+    struct ChecksumField(u64) = "checksum.Checksum"
+}
+
+go_struct! {
+    /// Entries by container id.
+    struct Format1 = "state"."CPUManagerCheckpointV1" {
+        policy_name: String = "PolicyName" "policyName",
+        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
+        entries: Map<String, String> = "Entries" "entries" omitempty,
+        checksum: ChecksumField = "Checksum" "checksum",
+    }
+}
+
+go_struct! {
+    /// Entries by pod and container.
+    struct Format2 = "state"."CPUManagerCheckpointV2" {
+        policy_name: String = "PolicyName" "policyName",
+        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
+        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
+        checksum: ChecksumField = "Checksum" "checksum",
+    }
+}
+
+go_struct! {
+    /// Pod entries beside container entries.
+    struct Format3 = "state"."CPUManagerCheckpoint" {
+        policy_name: String = "PolicyName" "policyName",
+        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
+        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
+        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
+        checksum: ChecksumField = "Checksum" "checksum",
+    }
+}
+
+go_struct! {
+    /// Format 3 for older kubelets, with checksum 0, and a text with everything.
+    struct Format4 = "state"."CPUManagerCheckpoint" {
+        policy_name: String = "PolicyName" "policyName",
+        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
+        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
+        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
+        checksum: ChecksumField = "Checksum" "checksum",
+        data: String = "Data" "data",
+        data_checksum: ChecksumField = "DataChecksum" "dataChecksum",
+    }
+}
+
+go_struct! {
+    /// What all formats but the first have in common; as JSON it is the text inside format 4.
+    struct Data = "state"."CPUManagerCheckpointData" {
+        policy_name: String = "PolicyName" "policyName",
+        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
+        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
+        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
+    }
+}
+
+go_named! {
+    /// CPUs by pod.
+    struct PodEntries(Map<String, PodEntry>) = "state.PodCPUAssignments"
+}
+
+go_struct! {
+    /// How a pod entry is written.
+    struct PodEntryText = "state"."podEntryJSON" {
+        cpu_set: String = "CPUSet" "cpuSet" omitempty,
+    }
+}
+
+/// The CPUs of one pod: a text in the file, a set in memory, and the set is what the checksum sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PodEntry {
+    pub(crate) cpus: CpuSet,
+}
+
+impl GoValue for PodEntry {
+    fn type_name() -> String {
+        "state.PodEntry".to_owned()
+    }
+
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, _name: fn() -> String) {
+        let mut text = PodEntryText::default();
+        let mut own = Decoder::default();
+        text.decode(json, &mut own);
+        if let Some(error) = own.into_error() {
+            return decoder.stop(error);
+        }
+        match CpuSet::parse(&text.cpu_set) {
+            Ok(cpus) => self.cpus = cpus,
+            Err(error) => decoder.stop(format!("failed to parse cpuset: {error}")),
+        }
+    }
+
+    fn dump(&self, out: &mut String) {
+        out.push_str("{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map[");
+        for (i, cpu) in self.cpus.iter().enumerate() {
+            let separator = if i == 0 { "" } else { " " };
+            out.push_str(&format!("{separator}{cpu}:{{}}"));
+        }
+        out.push_str("]}}");
+    }
+
+    fn encode(&self, out: &mut String) {
+        let cpu_set = self.cpus.to_string();
+        PodEntryText { cpu_set }.encode(out);
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl Format1 {
+    /// As the kubelet prepares it for reading.
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Map::empty(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn checksum(&self) -> Checksum {
+        let cleared = Self {
+            checksum: ChecksumField(0),
+            ..self.clone()
+        };
+        Checksum {
+            stored: self.checksum.0,
+            text: dump_of_pointer(&cleared, TYPE_NAME),
+        }
+    }
+}
+
+impl Format2 {
+    /// As the kubelet prepares it for reading.
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Map::empty(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn checksum(&self) -> Checksum {
+        self.checksum_under(TYPE_NAME)
+    }
+
+    /// The checksum with the number of the format in the type name.
+    pub(crate) fn numbered_checksum(&self) -> Checksum {
+        self.checksum_under(&Self::type_name())
+    }
+
+    fn checksum_under(&self, name: &str) -> Checksum {
+        let cleared = Self {
+            checksum: ChecksumField(0),
+            ..self.clone()
+        };
+        Checksum {
+            stored: self.checksum.0,
+            text: dump_of_pointer(&cleared, name),
+        }
+    }
+}
+
+impl Format3 {
+    /// As the kubelet prepares it for reading.
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Map::empty(),
+            pod_entries: PodEntries(Map::empty()),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn checksum(&self) -> Checksum {
+        let cleared = Self {
+            checksum: ChecksumField(0),
+            ..self.clone()
+        };
+        Checksum {
+            stored: self.checksum.0,
+            text: dump_of_pointer(&cleared, TYPE_NAME),
+        }
+    }
+}
+
+impl Format4 {
+    /// The checksum of the text inside.
+    pub(crate) fn data_checksum(&self) -> Checksum {
+        Checksum {
+            stored: self.data_checksum.0,
+            text: format!("(string){}", self.data),
+        }
+    }
+}
+
+impl Data {
+    /// As the kubelet prepares it for reading.
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Map::empty(),
+            pod_entries: PodEntries(Map::empty()),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Format2> for Data {
+    fn from(file: Format2) -> Self {
+        Self {
+            policy_name: file.policy_name,
+            default_cpu_set: file.default_cpu_set,
+            entries: file.entries,
+            pod_entries: PodEntries(Map::empty()),
+        }
+    }
+}
+
+impl From<Format3> for Data {
+    fn from(file: Format3) -> Self {
+        Self {
+            policy_name: file.policy_name,
+            default_cpu_set: file.default_cpu_set,
+            entries: file.entries,
+            pod_entries: file.pod_entries,
+        }
+    }
+}
+
+impl From<&CpuManagerState> for Format2 {
+    fn from(state: &CpuManagerState) -> Self {
+        let data = Data::from(state);
+        Self {
+            policy_name: data.policy_name,
+            default_cpu_set: data.default_cpu_set,
+            entries: data.entries,
+            checksum: ChecksumField(0),
+        }
+    }
+}
+
+impl From<&CpuManagerState> for Format3 {
+    fn from(state: &CpuManagerState) -> Self {
+        let data = Data::from(state);
+        Self {
+            policy_name: data.policy_name,
+            default_cpu_set: data.default_cpu_set,
+            entries: data.entries,
+            pod_entries: data.pod_entries,
+            checksum: ChecksumField(0),
+        }
+    }
+}
+
+impl From<&CpuManagerState> for Format4 {
+    fn from(state: &CpuManagerState) -> Self {
+        let data = Data::from(state);
+        let mut text = String::new();
+        data.encode(&mut text);
+        let mut file = Self {
+            policy_name: data.policy_name,
+            default_cpu_set: data.default_cpu_set,
+            entries: data.entries,
+            pod_entries: data.pod_entries,
+            checksum: ChecksumField(0),
+            data: text,
+            data_checksum: ChecksumField(0),
+        };
+        file.data_checksum.0 = file.data_checksum().computed().into();
+        file
+    }
+}

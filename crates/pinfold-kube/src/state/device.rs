@@ -1,0 +1,170 @@
+//! The device manager's file, `kubelet_internal_checkpoint`: which devices are whose.
+//!
+//! Mirrors `readCheckpoint` and `writeCheckpoint` of the device manager. There is one format; a checksum of 0
+//! is not accepted; only the inner part is protected. Go prints `nil` and empty lists differently, so the
+//! checksum sees whether a list was missing.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::node_set::NodeId;
+
+use crate::go::value::{GoValue, Map, Slice, unmarshal};
+use crate::state::{Checksum, Fault, Manager, RestoreError, check_size};
+
+mod base64;
+mod format;
+
+use format::{Bytes, Content, DevicesPerNode, Entry, File, NodeKey};
+
+/// Which devices the device manager has given to whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceState {
+    /// Who holds what, in the order of the file.
+    pub entries: Vec<DeviceEntry>,
+    /// The healthy devices of every resource when the file was written, in its order.
+    pub registered: BTreeMap<ResourceName, Vec<String>>,
+}
+
+/// The devices of one resource that one container holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceEntry {
+    /// The pod.
+    pub pod: PodUid,
+    /// Its container.
+    pub container: ContainerName,
+    /// The resource.
+    pub resource: ResourceName,
+    /// Device ids by NUMA node; `None` for devices that belong to no node.
+    pub devices: BTreeMap<Option<NodeId>, Vec<String>>,
+    /// What the plugin answered, as it came over the wire (`ContainerAllocateResponse`).
+    pub response: Vec<u8>,
+}
+
+/// The number of the node of devices without one.
+const NO_NODE: i64 = -1;
+
+impl DeviceState {
+    /// Reads a file as the kubelet does when it starts.
+    ///
+    /// # Errors
+    /// With the kubelet's own message for every file it refuses; and if the file names a NUMA node that no
+    /// machine has.
+    pub fn restore(bytes: &[u8], file: &str) -> Result<Self, RestoreError> {
+        let restored = read(bytes).and_then(|content| {
+            content.checksum().verify()?;
+            Self::try_from(content.data)
+        });
+        restored.map_err(|fault| RestoreError {
+            manager: Manager::Device,
+            file: file.to_owned(),
+            fault: Box::new(fault),
+        })
+    }
+
+    /// The file's content as the kubelet writes it.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let mut file = File {
+            data: Content::from(self),
+            ..File::default()
+        };
+        file.checksum.0 = file.checksum().computed().into();
+        let mut out = String::new();
+        file.encode(&mut out);
+        out
+    }
+
+    /// The file's checksum.
+    ///
+    /// # Errors
+    /// If the content does not have the shape of the format.
+    pub fn checksum(bytes: &[u8]) -> Result<Checksum, Fault> {
+        Ok(read(bytes)?.checksum())
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<File, Fault> {
+    check_size(bytes)?;
+    let mut file = File::default();
+    unmarshal(bytes, &mut file).map_err(Fault::Json)?;
+    Ok(file)
+}
+
+impl TryFrom<Content> for DeviceState {
+    type Error = Fault;
+
+    fn try_from(content: Content) -> Result<Self, Fault> {
+        let entries = content.entries.0.unwrap_or_default();
+        let registered = content.registered.0.unwrap_or_default();
+        Ok(Self {
+            entries: entries
+                .into_iter()
+                .map(DeviceEntry::try_from)
+                .collect::<Result<_, _>>()?,
+            registered: registered
+                .into_iter()
+                .map(|(resource, ids)| (resource.into(), ids.0.unwrap_or_default()))
+                .collect(),
+        })
+    }
+}
+
+impl TryFrom<Entry> for DeviceEntry {
+    type Error = Fault;
+
+    fn try_from(entry: Entry) -> Result<Self, Fault> {
+        let mut devices = BTreeMap::new();
+        for (NodeKey(node), ids) in entry.devices.0.0.into_iter().flatten() {
+            let node = match node {
+                NO_NODE => None,
+                id => Some(NodeId::new(id).map_err(Fault::NoSuchNode)?),
+            };
+            devices.insert(node, ids.0.unwrap_or_default());
+        }
+        Ok(Self {
+            pod: entry.pod.into(),
+            container: entry.container.into(),
+            resource: entry.resource.into(),
+            devices,
+            response: entry.response.0.unwrap_or_default(),
+        })
+    }
+}
+
+impl From<&DeviceState> for Content {
+    fn from(state: &DeviceState) -> Self {
+        let entries: Vec<Entry> = state.entries.iter().map(Entry::from).collect();
+        let ids = |ids: &Vec<String>| Slice(Some(ids.clone()));
+        Self {
+            // The kubelet appends to a nil list: without an entry it stays nil.
+            entries: Slice(Some(entries).filter(|entries| !entries.is_empty())),
+            registered: state
+                .registered
+                .iter()
+                .map(|(resource, devices)| (resource.to_string(), ids(devices)))
+                .collect(),
+        }
+    }
+}
+
+impl From<&DeviceEntry> for Entry {
+    fn from(entry: &DeviceEntry) -> Self {
+        let key = |node: Option<NodeId>| NodeKey(node.map_or(NO_NODE, |id| id.get().into()));
+        let devices: Map<NodeKey, Slice<String>> = entry
+            .devices
+            .iter()
+            .map(|(&node, ids)| (key(node), Slice(Some(ids.clone()))))
+            .collect();
+        Self {
+            pod: entry.pod.to_string(),
+            container: entry.container.to_string(),
+            resource: entry.resource.to_string(),
+            devices: DevicesPerNode(devices),
+            response: Bytes(Some(entry.response.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The memory manager's file, `memory_manager_state`: memory and hugepages of every NUMA node, and whose.
+//!
+//! Mirrors `restoreState` and `storeState` of the memory manager's checkpointed state. With pod-level
+//! management the kubelet tries format 2, then 1; without it, 1 only. As for CPUs, a file whose checksum is 0
+//! is good as format 1 only, and with pod-level management its pod entries are then used unchecked.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::demand::PodLevel;
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::node_set::{NodeId, NodeSet};
+
+use crate::go::value::{GoValue, unmarshal};
+use crate::state::{
+    Checksum, Fault, Manager, RestoreError, check_policy, check_size, uses_pod_entries,
+};
+
+mod convert;
+mod format;
+
+use format::{Content, Format1, Format2};
+
+/// What the memory manager has given to whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryManagerState {
+    /// The policy it was given under: `None`, `Static` or `BestEffort`.
+    pub policy: String,
+    /// The NUMA nodes.
+    pub nodes: BTreeMap<NodeId, NodeMemory>,
+    /// Memory blocks by pod and container, in the order of the file.
+    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>,
+    /// Memory blocks of pods that are managed as a whole.
+    pub pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
+}
+
+/// The memory of one NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeMemory {
+    /// How many blocks lie on it.
+    pub assignments: i64,
+    /// The node and those it is grouped with.
+    pub cells: NodeSet,
+    /// Memory and every size of hugepages.
+    pub memory: BTreeMap<ResourceName, MemoryTable>,
+}
+
+/// One kind of memory of one NUMA node, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryTable {
+    /// What the node has.
+    pub total: u64,
+    /// What is kept for the system.
+    pub system_reserved: u64,
+    /// What containers may get.
+    pub allocatable: u64,
+    /// What they have got.
+    pub reserved: u64,
+    /// What is left.
+    pub free: u64,
+}
+
+/// Memory given to one container or pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryBlock {
+    /// The nodes it comes from.
+    pub nodes: NodeSet,
+    /// `memory` or a size of hugepages.
+    pub resource: ResourceName,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// A format of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryStateFormat {
+    /// What kubelets write without pod-level management.
+    V1,
+    /// With pod entries.
+    V2,
+}
+
+/// How to read the file.
+#[derive(Clone, Debug)]
+pub struct MemoryRestore<'a> {
+    /// The path of the file, for messages.
+    pub file: &'a str,
+    /// The configured policy; `None` accepts any.
+    pub policy: Option<&'a str>,
+    /// Whether pod-level management is on.
+    pub pod_level: PodLevel,
+}
+
+impl MemoryManagerState {
+    /// Reads a file as the kubelet does when it starts. Also tells its format.
+    ///
+    /// # Errors
+    /// With the kubelet's own message for every file it refuses; and if the file names a NUMA node that no
+    /// machine has.
+    pub fn restore(
+        bytes: &[u8],
+        how: &MemoryRestore<'_>,
+    ) -> Result<(Self, MemoryStateFormat), RestoreError> {
+        let restored = check_size(bytes).and_then(|()| {
+            let (content, format) = load(bytes, how.pod_level)?;
+            if let Some(policy) = how.policy {
+                check_policy("[memorymanager] ", policy, &content.policy_name)?;
+            }
+            Ok((Self::try_from(&content)?, format))
+        });
+        restored.map_err(|fault| RestoreError {
+            manager: Manager::Memory,
+            file: how.file.to_owned(),
+            fault: Box::new(fault),
+        })
+    }
+
+    /// The file's content as the kubelet writes it. Pod entries are lost in format 1.
+    #[must_use]
+    pub fn write(&self, format: MemoryStateFormat) -> String {
+        let content = Content::from(self);
+        let mut out = String::new();
+        match format {
+            MemoryStateFormat::V1 => {
+                let mut file = Format1::from(content);
+                file.checksum.0 = file.checksum().computed().into();
+                file.encode(&mut out);
+            }
+            MemoryStateFormat::V2 => {
+                let mut file = Format2::from(content);
+                file.checksum.0 = file.checksum().computed().into();
+                file.encode(&mut out);
+            }
+        }
+        out
+    }
+
+    /// The file's checksum, seen as format 2 if it is valid as such, or else as format 1.
+    ///
+    /// # Errors
+    /// If the content does not have the shape of any format.
+    pub fn checksum(bytes: &[u8]) -> Result<(Checksum, MemoryStateFormat), Fault> {
+        check_size(bytes)?;
+        let mut newer = Format2::new();
+        if unmarshal(bytes, &mut newer).is_ok() && newer.checksum().is_valid() {
+            return Ok((newer.checksum(), MemoryStateFormat::V2));
+        }
+        let mut file = Format1::new();
+        unmarshal(bytes, &mut file).map_err(Fault::Json)?;
+        Ok((file.checksum(), MemoryStateFormat::V1))
+    }
+}
+
+/// Finds the format under which the file is good.
+fn load(bytes: &[u8], pod_level: PodLevel) -> Result<(Content, MemoryStateFormat), Fault> {
+    if !uses_pod_entries(pod_level) {
+        return Ok((
+            load_format1(bytes, pod_level)?.into(),
+            MemoryStateFormat::V1,
+        ));
+    }
+    let mut file = Format2::new();
+    if unmarshal(bytes, &mut file).is_ok() && file.checksum().is_valid() {
+        return Ok((file.into(), MemoryStateFormat::V2));
+    }
+    let mut content = Content::from(load_format1(bytes, pod_level)?);
+    // What the failed attempt read of the pod entries stays.
+    content.pod_entries = file.pod_entries;
+    Ok((content, MemoryStateFormat::V1))
+}
+
+fn load_format1(bytes: &[u8], pod_level: PodLevel) -> Result<Format1, Fault> {
+    let mut file = Format1::new();
+    unmarshal(bytes, &mut file).map_err(Fault::Json)?;
+    // The number of the format in the type name is accepted only without pod-level management.
+    let is_good = file.checksum.0 == 0
+        || (!uses_pod_entries(pod_level) && file.numbered_checksum().is_valid());
+    if !is_good {
+        file.checksum().verify()?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Between the file's types and core terms.
+
+use pinfold_core::node_set::{NodeId, NodeSet};
+
+use super::format::{
+    Block, ContainerEntries, Content, MemoryKind, NodeMap, NodeState, PodEntries, PodEntry, Table,
+};
+use super::{MemoryBlock, MemoryManagerState, MemoryTable, NodeMemory};
+use crate::go::value::{Pointer, Slice};
+use crate::state::Fault;
+
+impl TryFrom<&Content> for MemoryManagerState {
+    type Error = Fault;
+
+    fn try_from(content: &Content) -> Result<Self, Fault> {
+        let mut state = Self {
+            policy: content.policy_name.clone(),
+            ..Self::default()
+        };
+        for (&id, node) in content.nodes.0.iter() {
+            let node = node.0.as_deref().ok_or(Fault::NullNode(id))?;
+            let memory = node_memory(id, node)?;
+            state.nodes.insert(node_id(id)?, memory);
+        }
+        for (pod, containers) in content.entries.0.iter() {
+            let of_pod = state.containers.entry(pod.as_str().into()).or_default();
+            for (container, blocks) in containers.iter() {
+                of_pod.insert(container.as_str().into(), memory_blocks(blocks)?);
+            }
+        }
+        for (pod, entry) in content.pod_entries.0.iter() {
+            let blocks = memory_blocks(&entry.blocks)?;
+            state.pods.insert(pod.as_str().into(), blocks);
+        }
+        Ok(state)
+    }
+}
+
+fn node_id(id: i64) -> Result<NodeId, Fault> {
+    NodeId::new(id).map_err(Fault::NoSuchNode)
+}
+
+fn node_set(ids: &Slice<i64>) -> Result<NodeSet, Fault> {
+    ids.as_slice().iter().map(|&id| node_id(id)).collect()
+}
+
+fn node_memory(id: i64, node: &NodeState) -> Result<NodeMemory, Fault> {
+    let mut memory = NodeMemory {
+        assignments: node.assignments,
+        cells: node_set(&node.cells)?,
+        ..NodeMemory::default()
+    };
+    for (kind, table) in node.memory.iter() {
+        let table = table.0.as_deref().ok_or(Fault::NullNode(id))?;
+        let table = MemoryTable {
+            total: table.total,
+            system_reserved: table.system_reserved,
+            allocatable: table.allocatable,
+            reserved: table.reserved,
+            free: table.free,
+        };
+        memory.memory.insert(kind.0.as_str().into(), table);
+    }
+    Ok(memory)
+}
+
+fn memory_blocks(blocks: &Slice<Block>) -> Result<Vec<MemoryBlock>, Fault> {
+    let block = |block: &Block| {
+        Ok(MemoryBlock {
+            nodes: node_set(&block.nodes)?,
+            resource: block.kind.0.as_str().into(),
+            size: block.size,
+        })
+    };
+    blocks.as_slice().iter().map(block).collect()
+}
+
+impl From<&MemoryManagerState> for Content {
+    fn from(state: &MemoryManagerState) -> Self {
+        let nodes = state.nodes.iter();
+        let containers = state.containers.iter();
+        let pods = state.pods.iter();
+        Self {
+            policy_name: state.policy.clone(),
+            nodes: NodeMap(
+                nodes
+                    .map(|(id, node)| (i64::from(id.get()), Pointer::from(node_state(node))))
+                    .collect(),
+            ),
+            entries: ContainerEntries(
+                containers
+                    .map(|(pod, containers)| {
+                        let of_pod = containers
+                            .iter()
+                            .map(|(container, list)| (container.to_string(), blocks(list)));
+                        (pod.to_string(), of_pod.collect())
+                    })
+                    .collect(),
+            ),
+            pod_entries: PodEntries(
+                pods.map(|(pod, list)| {
+                    let blocks = blocks(list);
+                    (pod.to_string(), PodEntry { blocks })
+                })
+                .collect(),
+            ),
+        }
+    }
+}
+
+fn node_state(node: &NodeMemory) -> NodeState {
+    let table = |table: &MemoryTable| Table {
+        total: table.total,
+        system_reserved: table.system_reserved,
+        allocatable: table.allocatable,
+        reserved: table.reserved,
+        free: table.free,
+    };
+    NodeState {
+        assignments: node.assignments,
+        memory: node
+            .memory
+            .iter()
+            .map(|(kind, memory)| (MemoryKind(kind.to_string()), Pointer::from(table(memory))))
+            .collect(),
+        cells: ids(node.cells),
+    }
+}
+
+fn blocks(blocks: &[MemoryBlock]) -> Slice<Block> {
+    blocks
+        .iter()
+        .map(|block| Block {
+            nodes: ids(block.nodes),
+            kind: MemoryKind(block.resource.to_string()),
+            size: block.size,
+        })
+        .collect()
+}
+
+fn ids(nodes: NodeSet) -> Slice<i64> {
+    nodes.iter().map(|node| i64::from(node.get())).collect()
+}
