@@ -34,6 +34,5 @@ pub mod pod;
 pub mod policy;
 pub mod qos;
 pub mod quantity;
-mod quoted;
 pub mod settings;
 pub mod volcano;
