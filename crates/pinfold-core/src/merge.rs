@@ -16,6 +16,7 @@ mod families;
 mod gauge;
 mod linkage;
 mod lists;
+mod neighbours;
 mod packing;
 mod preferred;
 mod rank;

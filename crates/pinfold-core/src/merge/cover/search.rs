@@ -153,7 +153,8 @@ impl<'c, 'g> Search<'c, 'g> {
         places: usize,
         budget: &mut Budget,
     ) -> Option<NodeSet> {
-        if !budget.step() || !self.outlook.may_finish(at, taken, places) {
+        let nodes = self.outlook.nodes.len();
+        if !budget.step(nodes) || !self.outlook.may_finish(at, taken, places) {
             return None;
         }
         let node = match self.outlook.nodes.get(at) {
