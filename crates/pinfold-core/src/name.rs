@@ -65,3 +65,7 @@ name! {
     /// The name of a resource as Kubernetes writes it: `cpu`, `memory`, `hugepages-2Mi`, `vendor.com/device`.
     ResourceName
 }
+name! {
+    /// The id of a device as its plugin reports it, unique inside its resource.
+    DeviceId
+}

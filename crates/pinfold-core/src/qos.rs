@@ -1,8 +1,14 @@
 //! The quality-of-service class that Kubernetes derives from a pod's requests and limits.
+//!
+//! Mirrors `ComputePodQOS`. Only CPU and memory count, and only amounts above zero. If the specification has
+//! pod-level resources they alone decide; otherwise all containers do, init containers included.
+//! *Guaranteed* needs limits for both resources (in every container) and the sums of the requests equal to
+//! the sums of the limits; *BestEffort* has neither requests nor limits.
 
 use serde::{Deserialize, Serialize};
 
-use crate::pod::Pod;
+use crate::pod::{Container, Pod, ResourceList};
+use crate::quantity::Quantity;
 
 /// Kubernetes' three classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,11 +21,181 @@ pub enum QosClass {
     BestEffort,
 }
 
+/// CPU and memory, as far as they are above zero.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Sums {
+    cpu: Option<Quantity>,
+    memory: Option<Quantity>,
+}
+
+impl Sums {
+    fn of(list: &ResourceList) -> Self {
+        let positive = |name| list.get(name).copied().filter(Quantity::is_positive);
+        Self {
+            cpu: positive("cpu"),
+            memory: positive("memory"),
+        }
+    }
+
+    fn add(&mut self, other: Sums) {
+        let plus = |a: Option<Quantity>, b: Option<Quantity>| match (a, b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (one, None) | (None, one) => one,
+        };
+        self.cpu = plus(self.cpu, other.cpu);
+        self.memory = plus(self.memory, other.memory);
+    }
+
+    fn has_both(self) -> bool {
+        self.cpu.is_some() && self.memory.is_some()
+    }
+}
+
 impl QosClass {
-    /// The class of `pod`. Mirrors `ComputePodQOS`.
+    /// The class of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
-        let _ = pod;
-        QosClass::BestEffort
+        let mut requests = Sums::default();
+        let mut limits = Sums::default();
+        let mut limited = true;
+        if pod.pod_requests.is_some() || pod.pod_limits.is_some() {
+            let sums =
+                |list: &Option<ResourceList>| list.as_ref().map(Sums::of).unwrap_or_default();
+            requests = sums(&pod.pod_requests);
+            limits = sums(&pod.pod_limits);
+            limited = limits.has_both();
+        } else {
+            for container in pod.all_containers() {
+                let own_limits = Sums::of(&container.limits);
+                limited &= own_limits.has_both();
+                limits.add(own_limits);
+                requests.add(Sums::of(&container.requests));
+            }
+        }
+        if requests == Sums::default() && limits == Sums::default() {
+            QosClass::BestEffort
+        } else if limited && requests == limits {
+            QosClass::Guaranteed
+        } else {
+            QosClass::Burstable
+        }
+    }
+}
+
+/// Whether a container would be Guaranteed by itself: CPU and memory requests that are not zero and equal to the
+/// limits. Mirrors `IsContainerEquivalentQOSGuaranteed`.
+#[must_use]
+pub fn is_guaranteed_alone(container: &Container) -> bool {
+    let amount = |list: &ResourceList, name: &str| list.get(name).copied().unwrap_or_default();
+    ["cpu", "memory"].into_iter().all(|name| {
+        let request = amount(&container.requests, name);
+        !request.is_zero() && request == amount(&container.limits, name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> ResourceList {
+        text.split_whitespace()
+            .map(|entry| {
+                let (name, amount) = entry.split_once('=').expect("name=amount");
+                (name.into(), amount.parse().expect("a quantity"))
+            })
+            .collect()
+    }
+
+    fn container(requests: &str, limits: &str) -> Container {
+        Container {
+            name: "c".into(),
+            restartable: false,
+            requests: list(requests),
+            limits: list(limits),
+        }
+    }
+
+    fn pod(containers: Vec<Container>) -> Pod {
+        Pod {
+            uid: "pod".into(),
+            name: String::new(),
+            init_containers: Vec::new(),
+            containers,
+            pod_requests: None,
+            pod_limits: None,
+        }
+    }
+
+    #[test]
+    fn cpu_and_memory_of_the_containers_decide() {
+        use QosClass::{BestEffort, Burstable, Guaranteed};
+        for (requests, limits, class) in [
+            ("", "", BestEffort),
+            ("cpu=0 memory=0", "cpu=0", BestEffort),
+            ("cpu=-1", "", BestEffort),
+            ("example.com/gpu=1", "example.com/gpu=1", BestEffort),
+            ("cpu=1", "", Burstable),
+            ("", "memory=1Gi", Burstable),
+            ("", "cpu=1 memory=1Gi", Burstable),
+            ("cpu=1 memory=1Gi", "cpu=1 memory=1Gi", Guaranteed),
+            ("cpu=1000m memory=1024Mi", "cpu=1 memory=1Gi", Guaranteed),
+            ("cpu=1 memory=1Gi", "cpu=2 memory=1Gi", Burstable),
+            ("cpu=1 memory=0", "cpu=1 memory=0", Burstable),
+            (
+                "cpu=1 memory=1 hugepages-2Mi=2Mi",
+                "cpu=1 memory=1",
+                Guaranteed,
+            ),
+        ] {
+            let pod = pod(vec![container(requests, limits)]);
+            assert_eq!(QosClass::of(&pod), class, "{requests:?} {limits:?}");
+        }
+    }
+
+    #[test]
+    fn an_init_container_without_limits_spoils_guaranteed() {
+        let good = || container("cpu=1 memory=1Gi", "cpu=1 memory=1Gi");
+        let mut pod = pod(vec![good()]);
+        pod.init_containers = vec![good()];
+        assert_eq!(QosClass::of(&pod), QosClass::Guaranteed);
+        pod.init_containers = vec![container("", "")];
+        assert_eq!(QosClass::of(&pod), QosClass::Burstable);
+    }
+
+    #[test]
+    fn only_the_sums_of_requests_and_limits_are_compared() {
+        let pod = pod(vec![
+            container("cpu=1 memory=1Gi", "cpu=2 memory=1Gi"),
+            container("cpu=2 memory=1Gi", "cpu=1 memory=1Gi"),
+        ]);
+        assert_eq!(QosClass::of(&pod), QosClass::Guaranteed);
+    }
+
+    #[test]
+    fn pod_level_resources_alone_decide_when_there_are_any() {
+        let mut pod = pod(vec![container("cpu=1", "")]);
+        pod.pod_requests = Some(list("cpu=4 memory=1Gi"));
+        assert_eq!(QosClass::of(&pod), QosClass::Burstable);
+        pod.pod_limits = Some(list("cpu=4 memory=1Gi"));
+        assert_eq!(QosClass::of(&pod), QosClass::Guaranteed);
+        pod.pod_requests = Some(list("cpu=4"));
+        assert_eq!(QosClass::of(&pod), QosClass::Burstable);
+        pod.pod_requests = Some(ResourceList::new());
+        pod.pod_limits = None;
+        assert_eq!(QosClass::of(&pod), QosClass::BestEffort);
+    }
+
+    #[test]
+    fn a_container_is_guaranteed_alone_with_equal_requests_and_limits() {
+        for (requests, limits, guaranteed) in [
+            ("cpu=1 memory=1Gi", "cpu=1 memory=1Gi", true),
+            ("cpu=1 memory=1Gi", "cpu=1 memory=2Gi", false),
+            ("cpu=1 memory=0", "cpu=1 memory=0", false),
+            ("memory=1Gi", "memory=1Gi", false),
+            ("", "", false),
+        ] {
+            let container = container(requests, limits);
+            assert_eq!(is_guaranteed_alone(&container), guaranteed, "{requests:?}");
+        }
     }
 }

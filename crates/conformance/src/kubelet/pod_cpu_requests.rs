@@ -1,9 +1,34 @@
 //! Replays the family `pod_cpu_requests`.
 
-use super::Machines;
-use crate::case::{Case, Outcome};
+use pinfold_core::demand::{self, PodLevel};
+use pinfold_core::pod::Pod;
+use pinfold_core::qos::QosClass;
+use serde_json::{Map, Value, json};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+use super::{Machines, pods};
+use crate::case::{Case, Outcome, check};
+
+pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+    match pods::read(&case.input["pod"]) {
+        Err(problem) => Outcome::Failed(problem),
+        Ok(pod) => check(
+            &case.expect,
+            &json!({
+                "qos": QosClass::of(&pod),
+                "gate_off": cpus(&pod, PodLevel::Ignored),
+                "gate_on": cpus(&pod, PodLevel::Managed),
+            }),
+        ),
+    }
+}
+
+fn cpus(pod: &Pod, pod_level: PodLevel) -> Value {
+    let containers: Map<String, Value> = pod
+        .all_containers()
+        .map(|container| {
+            let cpus = demand::container_cpus(pod, container, pod_level);
+            (container.name.to_string(), cpus.into())
+        })
+        .collect();
+    json!({ "container_cpus": containers, "pod_cpus": demand::pod_cpus(pod, pod_level) })
 }

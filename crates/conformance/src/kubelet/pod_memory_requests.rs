@@ -1,9 +1,33 @@
 //! Replays the family `pod_memory_requests`.
 
-use super::Machines;
-use crate::case::{Case, Outcome};
+use pinfold_core::demand::{self, MemoryDemand, NotWholeBytes, PodLevel};
+use serde_json::{Map, Value, json};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    let _ = (case, machines);
-    Outcome::Failed("not replayed yet".into())
+use super::{Machines, pods};
+use crate::case::{Case, Outcome, check};
+
+pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+    let pod = match pods::read(&case.input["pod"]) {
+        Err(problem) => return Outcome::Failed(problem),
+        Ok(pod) => pod,
+    };
+    let containers: Map<String, Value> = pod
+        .all_containers()
+        .map(|container| {
+            let demand = demand::container_memory(&pod, container, PodLevel::Ignored);
+            (container.name.to_string(), answer(demand))
+        })
+        .collect();
+    let pod = answer(demand::pod_memory(&pod, PodLevel::Ignored));
+    check(
+        &case.expect,
+        &json!({ "containers": containers, "pod": pod }),
+    )
+}
+
+fn answer(demand: Result<MemoryDemand, NotWholeBytes>) -> Value {
+    match demand {
+        Ok(demand) => json!(demand),
+        Err(error) => json!({ "error": error.to_string() }),
+    }
 }

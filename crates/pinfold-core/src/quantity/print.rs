@@ -1,0 +1,74 @@
+//! Printing a quantity in canonical form. Mirrors `CanonicalizeBytes`: no fraction, the largest suffix that
+//! loses nothing, the family of suffixes it was written with.
+//!
+//! The original also keeps the text it parsed if that looks canonical enough (`+5`, `1.500`); this one
+//! always prints the canonical form. And where the original has no suffix for a large amount
+//! and leaves it out (`1000E` prints as `1`), this one prints an exponent (`1e21`).
+
+use std::fmt;
+
+use super::Format;
+use super::decimal::Decimal;
+
+pub(super) fn write(f: &mut fmt::Formatter<'_>, amount: Decimal, format: Format) -> fmt::Result {
+    if amount.mantissa == 0 {
+        return f.pad("0");
+    }
+    let text = binary(amount, format).unwrap_or_else(|| decimal(amount, format));
+    f.pad(&text)
+}
+
+/// With a binary suffix, if the amount is whole, at least 1024 and was written like that.
+fn binary(amount: Decimal, format: Format) -> Option<String> {
+    if format != Format::BinarySi {
+        return None;
+    }
+    let mut number = amount.whole()?;
+    if number.unsigned_abs() < 1024 {
+        return None;
+    }
+    let mut suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
+    let mut suffix = suffixes.next()?;
+    while number % 1024 == 0 {
+        number /= 1024;
+        suffix = suffixes.next()?;
+    }
+    Some(format!("{number}{suffix}"))
+}
+
+fn decimal(amount: Decimal, format: Format) -> String {
+    let mut digits = amount.mantissa.to_string();
+    let significant = digits.trim_end_matches('0').len();
+    let mut exponent = i64::from(amount.exponent);
+    while digits.len() > significant {
+        digits.pop();
+        exponent += 1;
+    }
+    while exponent % 3 != 0 {
+        digits.push('0');
+        exponent -= 1;
+    }
+    match (format, exponent) {
+        (_, 0) => digits,
+        (Format::DecimalExponent, _) => format!("{digits}e{exponent}"),
+        _ => match suffix(exponent) {
+            Some(suffix) => format!("{digits}{suffix}"),
+            None => format!("{digits}e{exponent}"),
+        },
+    }
+}
+
+fn suffix(exponent: i64) -> Option<&'static str> {
+    Some(match exponent {
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        18 => "E",
+        _ => return None,
+    })
+}
