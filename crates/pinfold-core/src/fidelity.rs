@@ -128,4 +128,64 @@ impl Fidelity {
     pub fn forgets_amplified_share(self) -> bool {
         self == Fidelity::Exact
     }
+
+    /// A Guaranteed pod without a Koordinator class counts as LSR, not LS.
+    #[must_use]
+    pub fn counts_guaranteed_as_lsr(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// LSE and LSR pods may have a CPU limit above their request.
+    #[must_use]
+    pub fn accepts_unequal_limits(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// What a pod holds is not recorded on a node without a valid CPU topology.
+    #[must_use]
+    pub fn forgets_without_topology(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// A policy word that is not known matches nothing, and the NUMA policy `None` is such a word.
+    #[must_use]
+    pub fn ignores_unknown_words(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// A node bind policy binds the CPUs of every pod, whatever its class.
+    #[must_use]
+    pub fn binds_every_pod(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// A pod that merely prefers `SpreadByPCPUs` is not kept away from nodes that give whole cores only.
+    #[must_use]
+    pub fn minds_only_required_policies(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Only three spellings of the NUMA policy in a node's report are understood.
+    #[must_use]
+    pub fn knows_few_numa_policies(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Machines with one CPU per core get no special treatment.
+    #[must_use]
+    pub fn ignores_single_threads(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// The bind policy `ConstrainedBurst` has no effect.
+    #[must_use]
+    pub fn ignores_constrained_burst(self) -> bool {
+        self == Fidelity::Exact
+    }
+
+    /// Best-effort alignment and CPUs without a required policy are tried only once the node is chosen.
+    #[must_use]
+    pub fn decides_in_reserve(self) -> bool {
+        self == Fidelity::Exact
+    }
 }

@@ -148,14 +148,14 @@ pub fn merge(policy: MergePolicy, ground: &Ground, providers: &[Provider<'_>]) -
                 best
             })
         }
-        MergePolicy::Restricted => match unsatisfied(providers) {
-            reasons if !reasons.is_empty() => refused(ground.all_nodes(), reasons),
-            _ => judge(merge_lists(ground, &lists), providers, " & "),
-        },
-        MergePolicy::SingleNumaNode => match unsatisfied(providers) {
-            reasons if !reasons.is_empty() => refused(ScoredHint::default(), reasons),
-            _ => judge(merge_single(ground, &lists), providers, ","),
-        },
+        MergePolicy::Restricted if is_unsatisfied(providers) => {
+            refuse(policy, providers, ground.all_nodes())
+        }
+        MergePolicy::SingleNumaNode if is_unsatisfied(providers) => {
+            refuse(policy, providers, ScoredHint::default())
+        }
+        MergePolicy::Restricted => judge(policy, providers, merge_lists(ground, &lists)),
+        MergePolicy::SingleNumaNode => judge(policy, providers, merge_single(ground, &lists)),
     }
 }
 
@@ -179,6 +179,20 @@ pub fn merge_preferred(
     }
 }
 
+/// Why a policy that demands alignment refuses, given that nothing preferred was found.
+#[must_use]
+pub fn reasons_against(policy: MergePolicy, providers: &[Provider<'_>]) -> SmallVec<[Reason; 1]> {
+    let reasons = unsatisfied(providers);
+    if !reasons.is_empty() {
+        return reasons;
+    }
+    let separator = match policy {
+        MergePolicy::SingleNumaNode => ",",
+        MergePolicy::None | MergePolicy::BestEffort | MergePolicy::Restricted => " & ",
+    };
+    SmallVec::from_iter([unaligned(providers, separator)])
+}
+
 fn admitted(hint: ScoredHint) -> Merged {
     Merged {
         hint,
@@ -187,18 +201,18 @@ fn admitted(hint: ScoredHint) -> Merged {
     }
 }
 
-fn refused(hint: ScoredHint, reasons: SmallVec<[Reason; 1]>) -> Merged {
-    Merged {
-        hint,
-        admit: false,
-        reasons,
+fn judge(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
+    match hint.preferred {
+        true => admitted(hint),
+        false => refuse(policy, providers, hint),
     }
 }
 
-fn judge(hint: ScoredHint, providers: &[Provider<'_>], separator: &'static str) -> Merged {
-    match hint.preferred {
-        true => admitted(hint),
-        false => refused(hint, SmallVec::from_iter([unaligned(providers, separator)])),
+fn refuse(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
+    Merged {
+        hint,
+        admit: false,
+        reasons: reasons_against(policy, providers),
     }
 }
 
@@ -247,6 +261,11 @@ fn merge_single(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
         },
         false => best,
     }
+}
+
+fn is_unsatisfied(providers: &[Provider<'_>]) -> bool {
+    let mut rows = providers.iter().flatten();
+    rows.any(|(_, opinion)| matches!(opinion, Opinion::Hints([])))
 }
 
 fn unsatisfied(providers: &[Provider<'_>]) -> SmallVec<[Reason; 1]> {
