@@ -188,4 +188,10 @@ impl Fidelity {
     pub fn decides_in_reserve(self) -> bool {
         self == Fidelity::Exact
     }
+
+    /// The CPUs of best-effort containers are not set but left to CPU suppression.
+    #[must_use]
+    pub fn leaves_best_effort_to_suppression(self) -> bool {
+        self == Fidelity::Exact
+    }
 }

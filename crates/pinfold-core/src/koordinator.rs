@@ -8,7 +8,7 @@
 //!                                              └─ allocate ─► take    amounts and CPUs on it
 //! ```
 //!
-//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come in as typed values; reading
+//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come in as typed values; reading
 //! them from Kubernetes objects is not done here.
 
 pub mod allocate;
@@ -22,6 +22,7 @@ pub mod merge;
 pub mod node;
 pub mod plugin;
 pub mod policy;
+pub mod pools;
 pub mod qos;
 pub mod reasons;
 pub mod score;

@@ -1,5 +1,7 @@
 //! The best preferred combination.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
 use super::{Ground, ScoredHint, replaces};
@@ -10,6 +12,8 @@ use crate::node_set::NodeSet;
 struct Offer {
     score: i64,
     unsatisfied: bool,
+    /// Where in the list it is.
+    place: usize,
 }
 
 /// The preferred hints of one list, by nodes; of several for the same nodes the first with the best score.
@@ -24,10 +28,11 @@ impl Index {
             by_mask: Vec::new(),
             any: None,
         };
-        for hint in list.iter().filter(|hint| hint.preferred) {
+        for (place, hint) in list.iter().enumerate().filter(|(_, hint)| hint.preferred) {
             let offer = Offer {
                 score: hint.score,
                 unsatisfied: hint.unsatisfied,
+                place,
             };
             match hint.mask {
                 Some(mask) => index.by_mask.push((mask, offer)),
@@ -39,19 +44,17 @@ impl Index {
         // Stable: among equal masks the best score comes first, and the first of those.
         index
             .by_mask
-            .sort_by_key(|(mask, offer)| (*mask, std::cmp::Reverse(offer.score)));
+            .sort_by_key(|(mask, offer)| (*mask, Reverse(offer.score)));
         index.by_mask.dedup_by_key(|(mask, _)| *mask);
         index
     }
 
+    /// The best there is for `mask`, and the first of those.
     fn offer(&self, mask: NodeSet) -> Option<Offer> {
         let found = self.by_mask.binary_search_by_key(&mask, |(mask, _)| *mask);
         let named = found.ok().map(|at| self.by_mask[at].1);
-        match (named, self.any) {
-            (Some(named), Some(any)) if any.score > named.score => Some(any),
-            (Some(named), _) => Some(named),
-            (None, any) => any,
-        }
+        let rank = |offer: &Offer| (Reverse(offer.score), offer.place);
+        named.into_iter().chain(self.any).min_by_key(rank)
     }
 }
 
@@ -124,8 +127,10 @@ impl Walk<'_> {
             score = score.saturating_add(offer.score);
             unsatisfied |= offer.unsatisfied;
         }
-        let outside = !mask.is_subset(self.ground.nodes);
-        self.offer(mask & self.ground.nodes, score, unsatisfied || outside);
+        // Nodes that do not exist: no hint names exactly the nodes that are left.
+        let exists = mask.is_subset(self.ground.nodes);
+        let score = if exists { score } else { 0 };
+        self.offer(mask & self.ground.nodes, score, unsatisfied || !exists);
     }
 
     fn offer(&mut self, mask: NodeSet, score: i64, unsatisfied: bool) {
