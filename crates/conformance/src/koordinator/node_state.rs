@@ -8,7 +8,7 @@ use pinfold_core::koordinator::cpus::{CpuRow, Topology, Totals};
 use pinfold_core::koordinator::ledger::{Allocation, Ledger};
 use pinfold_core::koordinator::merge::ScoredHint;
 use pinfold_core::koordinator::values::{
-    AllocateStrategy, BindPolicy, Exclusive, ExclusivePolicy, Strategy,
+    AllocateStrategy, BindPolicy, Exclusive, ExclusivePolicy, NumaStrategy,
 };
 use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
@@ -65,8 +65,9 @@ pub(super) fn exclusive(word: &str) -> Exclusive {
     ExclusivePolicy::level(ExclusivePolicy::parse(word).as_ref())
 }
 
-pub(super) fn strategy(word: &str) -> Strategy {
-    AllocateStrategy::parse(word).map_or(Strategy::LeastAllocated, |word| Strategy::of(&word))
+pub(super) fn strategy(word: &str) -> NumaStrategy {
+    AllocateStrategy::parse(word)
+        .map_or(NumaStrategy::LeastAllocated, |word| NumaStrategy::of(&word))
 }
 
 #[derive(Deserialize)]
@@ -141,7 +142,7 @@ pub(super) struct NodeState {
     max_refs: u32,
     zones: Vec<NodeAmounts>,
     cpu_ratio: f64,
-    strategy: Strategy,
+    strategy: NumaStrategy,
     ledger: Ledger,
 }
 

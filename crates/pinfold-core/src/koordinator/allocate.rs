@@ -18,7 +18,7 @@ use super::held::HeldCpus;
 use super::ledger::{Allocation, Ledger};
 use super::reasons::{Reason, Refusal};
 use super::take::{Take, TakeError};
-use super::values::{Binding, Exclusive, Strategy};
+use super::values::{Binding, Exclusive, NumaStrategy};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};
@@ -41,7 +41,7 @@ pub struct View<'a> {
     /// How much CPU is amplified.
     pub cpu_ratio: f64,
     /// Which NUMA node is taken first.
-    pub strategy: Strategy,
+    pub strategy: NumaStrategy,
     /// Who holds what.
     pub ledger: &'a Ledger,
 }

@@ -18,7 +18,7 @@ use super::reasons::{Code, Reason, Refusal};
 use super::score::{ScoreKind, Scorer};
 use super::values::{
     BindPolicy, Binding, Exclusive, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec,
-    ResourceSpec, Strategy,
+    NumaStrategy, ResourceSpec,
 };
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -59,10 +59,10 @@ impl Default for Args {
 impl Args {
     /// Which NUMA node is taken first where the node does not say.
     #[must_use]
-    pub fn strategy(&self) -> Strategy {
+    pub fn strategy(&self) -> NumaStrategy {
         match self.numa_scoring {
-            ScoreKind::MostAllocated => Strategy::MostAllocated,
-            ScoreKind::LeastAllocated => Strategy::LeastAllocated,
+            ScoreKind::MostAllocated => NumaStrategy::MostAllocated,
+            ScoreKind::LeastAllocated => NumaStrategy::LeastAllocated,
         }
     }
 

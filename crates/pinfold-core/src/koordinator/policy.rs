@@ -12,7 +12,7 @@ use super::node::{Node, Report};
 use super::plugin::{Args, PodState};
 use super::qos::KubeletPinning;
 use super::reasons::{Reason, Refusal};
-use super::values::{Binding, Exclusive, NodeBindPolicy, NumaExclusive, NumaPolicy, Strategy};
+use super::values::{Binding, Exclusive, NodeBindPolicy, NumaExclusive, NumaPolicy, NumaStrategy};
 use crate::fidelity::Fidelity;
 
 /// What pod and node together demand.
@@ -31,7 +31,7 @@ pub struct Terms {
     /// What it would like to keep for itself.
     pub exclusive: Exclusive,
     /// Which NUMA node is taken first.
-    pub strategy: Strategy,
+    pub strategy: NumaStrategy,
 }
 
 impl Terms {
@@ -134,14 +134,14 @@ pub fn node_binding(node: &Node) -> Option<Binding> {
     }
 }
 
-fn strategy(node: &Node, args: &Args, fidelity: Fidelity) -> Strategy {
+fn strategy(node: &Node, args: &Args, fidelity: Fidelity) -> NumaStrategy {
     let distributes = |report: &Report| report.kubelet.distribute_across_numa;
     match &node.strategy {
-        Some(word) => Strategy::of(word),
+        Some(word) => NumaStrategy::of(word),
         None if !fidelity.ignores_distribute_evenly()
             && node.report.as_ref().is_some_and(distributes) =>
         {
-            Strategy::DistributeEvenly
+            NumaStrategy::DistributeEvenly
         }
         None => args.strategy(),
     }

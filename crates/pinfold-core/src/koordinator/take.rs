@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use super::cpus::Topology;
 use super::held::HeldCpus;
-use super::values::{Binding, Exclusive, Strategy};
+use super::values::{Binding, Exclusive, NumaStrategy};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 
@@ -48,7 +48,7 @@ pub struct Take<'a> {
     /// What the pod would like to keep for itself.
     pub exclusive: Exclusive,
     /// Which NUMA node is taken first.
-    pub strategy: Strategy,
+    pub strategy: NumaStrategy,
     /// Which of two answers to give.
     pub fidelity: Fidelity,
 }
@@ -90,7 +90,7 @@ impl Take<'_> {
         if needed > allocatable.len() {
             return Err(TakeError::NotEnough);
         }
-        let evenly = self.strategy == Strategy::DistributeEvenly
+        let evenly = self.strategy == NumaStrategy::DistributeEvenly
             && !self.fidelity.ignores_distribute_evenly();
         match evenly {
             true => evenly::take(self, &allocatable, needed),

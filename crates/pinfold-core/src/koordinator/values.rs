@@ -216,7 +216,7 @@ pub enum Exclusive {
 
 /// Which NUMA node is taken first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Strategy {
+pub enum NumaStrategy {
     /// The one with the least left.
     MostAllocated,
     /// The one with the most left.
@@ -226,15 +226,15 @@ pub enum Strategy {
     DistributeEvenly,
 }
 
-impl Strategy {
+impl NumaStrategy {
     /// The strategy a word stands for; a word that is not known counts as `LeastAllocated`.
     #[must_use]
     pub fn of(word: &AllocateStrategy) -> Self {
         match word {
-            AllocateStrategy::MostAllocated => Strategy::MostAllocated,
-            AllocateStrategy::DistributeEvenly => Strategy::DistributeEvenly,
+            AllocateStrategy::MostAllocated => NumaStrategy::MostAllocated,
+            AllocateStrategy::DistributeEvenly => NumaStrategy::DistributeEvenly,
             AllocateStrategy::LeastAllocated | AllocateStrategy::Other(_) => {
-                Strategy::LeastAllocated
+                NumaStrategy::LeastAllocated
             }
         }
     }

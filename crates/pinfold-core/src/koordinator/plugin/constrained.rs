@@ -5,8 +5,8 @@
 //! hold the pod's CPU limit. That NUMA node is written down, and the agent binds the pod to its pool.
 
 use super::{
-    Allocation, Amounts, CPU, MILLI, Node, NodeAmounts, PodDemand, PodState, Reason, Refusal,
-    Strategy,
+    Allocation, Amounts, CPU, MILLI, Node, NodeAmounts, NumaStrategy, PodDemand, PodState, Reason,
+    Refusal,
 };
 use crate::cpu_set::CpuSet;
 use crate::koordinator::qos::KoordinatorQos;
@@ -31,8 +31,8 @@ pub(super) fn filter(pod: &PodState, node: &Node) -> Result<Option<Allocation>, 
     let pools: Vec<(NodeId, i64)> = shared_pools(node);
     let largest = pools.iter().map(|(_, size)| *size).max().unwrap_or(0);
     let most_allocated = matches!(
-        node.strategy.as_ref().map(Strategy::of),
-        Some(Strategy::MostAllocated)
+        node.strategy.as_ref().map(NumaStrategy::of),
+        Some(NumaStrategy::MostAllocated)
     );
     let fits = pools.into_iter().filter(|(_, size)| *size >= milli);
     let chosen = fits.min_by_key(|(id, size)| (if most_allocated { *size } else { -size }, *id));

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{Take, TakeError};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::koordinator::cpus::{Place, Topology};
-use crate::koordinator::values::{Binding, Exclusive, Strategy};
+use crate::koordinator::values::{Binding, Exclusive, NumaStrategy};
 
 /// CPUs in the order they would be taken.
 type Line = SmallVec<[CpuId; 64]>;
@@ -51,20 +51,17 @@ impl<'a> Accumulator<'a> {
     /// Step 1: whole free cores.
     fn take_whole_cores(&mut self) -> bool {
         if self.needed <= self.topology.cpus_per_node() {
+            // A core in use is not whole, so the original minds exclusive NUMA nodes only.
+            let minds_cores = !self.take.fidelity.drops_numa_exclusivity();
             for attempt in self.take.attempts() {
-                let avoids_nodes = attempt == Exclusive::NumaNode;
-                if attempt == Exclusive::Core || avoids_nodes && !self.has_held(attempt) {
+                if attempt == Exclusive::Core && !minds_cores {
                     continue;
                 }
-                // Exclusive cores do not matter at this step: a core in use is not whole.
-                let pool = match avoids_nodes {
-                    true => &self.allocatable - &self.avoided(attempt),
-                    false => self.allocatable.clone(),
-                };
+                let pool = &self.allocatable - &self.avoided(attempt);
                 if let Some(line) = self.cores_of_one_node(&pool) {
                     return self.take_first(&line);
                 }
-                if !avoids_nodes {
+                if attempt == Exclusive::Nothing {
                     break;
                 }
             }
@@ -249,10 +246,11 @@ impl<'a> Accumulator<'a> {
         if self.needed > self.topology.cpus_per_socket() {
             return false;
         }
-        // Exclusive NUMA nodes do not matter at this step.
+        // The original does not mind exclusive NUMA nodes here.
+        let minds_nodes = !self.take.fidelity.drops_numa_exclusivity();
         let pool = match attempt {
-            Exclusive::Core => &self.allocatable - &self.avoided(attempt),
-            Exclusive::NumaNode | Exclusive::Nothing => self.allocatable.clone(),
+            Exclusive::NumaNode if !minds_nodes => self.allocatable.clone(),
+            _ => &self.allocatable - &self.avoided(attempt),
         };
         let sign = self.sign();
         let mut best = None;
@@ -461,13 +459,6 @@ impl<'a> Accumulator<'a> {
         avoided
     }
 
-    fn has_held(&self, level: Exclusive) -> bool {
-        self.take
-            .held
-            .iter()
-            .any(|(_, held)| held.exclusive == level)
-    }
-
     fn count_cores(&self, pool: &CpuSet) -> Vec<CoreCount> {
         let mut cores: Vec<CoreCount> = Vec::with_capacity(self.topology.cores.len());
         cores.resize_with(self.topology.cores.len(), || CoreCount {
@@ -519,8 +510,8 @@ impl<'a> Accumulator<'a> {
     /// Turns "more is better" into "less is better" where the strategy wants the emptiest.
     fn sign(&self) -> i64 {
         match self.take.strategy {
-            Strategy::MostAllocated => 1,
-            Strategy::LeastAllocated | Strategy::DistributeEvenly => -1,
+            NumaStrategy::MostAllocated => 1,
+            NumaStrategy::LeastAllocated | NumaStrategy::DistributeEvenly => -1,
         }
     }
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::accumulator::Accumulator;
 use super::{Take, TakeError};
 use crate::cpu_set::CpuSet;
-use crate::koordinator::values::{Binding, Strategy};
+use crate::koordinator::values::{Binding, NumaStrategy};
 
 /// Splits `needed` over the NUMA nodes and takes each part by itself.
 ///
@@ -45,7 +45,7 @@ pub(super) fn take(
         missing -= 1;
     }
     let part = Take {
-        strategy: Strategy::LeastAllocated,
+        strategy: NumaStrategy::LeastAllocated,
         ..*take
     };
     let mut taken = CpuSet::new();
