@@ -91,7 +91,7 @@ impl Topology {
             cores.insert((row.socket, row.node, core));
             named.push(CpuRow { core, ..row });
         }
-        if fidelity.separates_cores_by_numa_node() {
+        if !fidelity.joins_cores_of_numa_nodes() {
             let ranks: BTreeMap<_, i64> = cores.iter().copied().zip(0..).collect();
             for row in &mut named {
                 if let Some(&rank) = ranks.get(&(row.socket, row.node, row.core)) {
