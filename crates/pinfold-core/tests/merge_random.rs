@@ -9,9 +9,7 @@
 
 mod merge_scenes;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use merge_scenes::{Random, Recipe, SHAPES, Scene, adversarial, scene};
+use merge_scenes::{Random, Recipe, SHAPES, Scene, adversarial, check, scene};
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::merge::{
     Budgets, Distances, Merged, Question, WidthRange, Wish, merge, merge_by_families,
@@ -19,23 +17,6 @@ use pinfold_core::merge::{
 };
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
-
-fn number(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Checks `cases` scenes, each from its own seed, which is printed when the check fails.
-fn check(cases: u64, make: impl Fn(&mut Random) -> Scene, check: impl Fn(&Scene)) {
-    let first = number("PINFOLD_MERGE_SEED", 1) << 32;
-    for seed in (first..).take((cases * number("PINFOLD_MERGE_CASES", 1)) as usize) {
-        let scene = make(&mut Random(seed));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&scene))) {
-            eprintln!("seed {seed:#x}: {scene:?}");
-            resume_unwind(panic);
-        }
-    }
-}
 
 /// The hints of each resource as the kubelet would see them.
 fn written_out(scene: &Scene) -> Vec<Vec<Hint>> {
@@ -183,14 +164,15 @@ fn assert_lists_equal_families(scene: &Scene) {
     assert_same(&merge(&request), &lists);
 }
 
-const ROUND_UP_TO: usize = 300_000;
+/// Larger products are not tried.
+const LARGEST_PRODUCT: usize = 300_000;
 
 fn assert_product_equals_lists_equals_families(scene: &Scene) {
     let lists = written_out(scene);
     let combinations = lists
         .iter()
         .fold(1, |product: usize, list| product.saturating_mul(list.len()));
-    if combinations <= ROUND_UP_TO {
+    if combinations <= LARGEST_PRODUCT {
         let by_lists = merge_by_lists(&scene.request()).expect("few nodes");
         assert_eq!(by_lists.hint, by_product(scene, &lists));
         if scene.policy == TopologyPolicy::Restricted && !by_lists.hint.preferred {
@@ -208,8 +190,14 @@ fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
     if found.hint.preferred {
         assert!(exact.hint.preferred);
         assert!(is_preferred(scene, mask));
-        if !given_up.contains(Question::UnknownNodes) {
-            assert_eq!(mask.len(), exact.hint.mask.unwrap().len());
+        // A narrower one may have been missed.
+        let in_doubt = [Question::Preferred, Question::UnknownNodes];
+        match in_doubt
+            .into_iter()
+            .any(|question| given_up.contains(question))
+        {
+            true => assert!(mask.len() >= exact.hint.mask.unwrap().len()),
+            false => assert_eq!(mask.len(), exact.hint.mask.unwrap().len()),
         }
     } else if exact.hint.preferred {
         assert!(

@@ -83,7 +83,7 @@ impl Questions {
 }
 
 /// How many steps each question may take. A look at one state of a search is a step, and one more for every sixteen
-/// nodes the search is about: a microsecond or less each.
+/// nodes and wide groups the search is about: a microsecond or less each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// For the width of one resource.
@@ -139,9 +139,9 @@ impl Budget {
         }
     }
 
-    /// Takes the steps of one look at a state of so many nodes, if there are enough left.
-    pub(super) fn step(&mut self, nodes: usize) -> bool {
-        let steps = 1 + u32::try_from(nodes / 16).unwrap_or(u32::MAX - 1);
+    /// Takes the steps of one look at a state of so many nodes and groups, if there are enough left.
+    pub(super) fn step(&mut self, size: usize) -> bool {
+        let steps = 1 + u32::try_from(size / 16).unwrap_or(u32::MAX - 1);
         match self.left.checked_sub(steps) {
             Some(left) => self.left = left,
             None => self.ran_dry = true,

@@ -22,6 +22,7 @@ pub(super) struct Bins<'s> {
     /// W: the nodes that all parts share.
     pub(super) within: NodeSet,
     bins: SmallVec<[Bin<'s>; 8]>,
+    groups: usize,
     /// Nodes that some bin gives away at no cost: they never matter.
     free: NodeSet,
     /// Nodes that no bin can give away.
@@ -70,6 +71,7 @@ impl<'s> Bins<'s> {
         let mut all = Self {
             within,
             bins: SmallVec::new(),
+            groups: 0,
             free: NodeSet::EMPTY,
             stuck: within,
             empty: Load {
@@ -112,6 +114,10 @@ impl<'s> Bins<'s> {
                     .collect(),
             });
             first += gauges.len();
+            all.groups += gauges
+                .iter()
+                .map(|gauge| gauge.groups().len())
+                .sum::<usize>();
             all.empty.dropped.push(NodeSet::EMPTY);
             all.empty.surplus.extend(surplus);
         }
@@ -154,6 +160,7 @@ impl<'s> Bins<'s> {
         }
         let mut packing = Packing {
             bins: &self.bins,
+            groups: self.groups,
             failed: Vec::new(),
             budget,
         };
@@ -292,6 +299,8 @@ impl Bin<'_> {
 /// One question, being answered.
 struct Packing<'p, 's> {
     bins: &'p [Bin<'s>],
+    /// How many groups there are: they cost time.
+    groups: usize,
     failed: Vec<(Task, Load)>,
     budget: &'p mut Budget,
 }
@@ -301,7 +310,10 @@ type Shares = SmallVec<[(f64, NodeId); 64]>;
 
 impl Packing<'_, '_> {
     fn solve(&mut self, load: &Load, task: Task) -> Option<NodeSet> {
-        if !self.budget.step((task.must | task.optional).len()) {
+        if !self
+            .budget
+            .step(task.must.len() + task.optional.len() + self.groups)
+        {
             return None;
         }
         if task.must.is_empty() && task.count == 0 {

@@ -1,6 +1,17 @@
 //! Random and benchmark scenes for the merge: machines, and what the resource managers would say on them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "all numbers here are small"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says why"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pinfold_core::hint::{
     Component, Family, Hint, Preference, ProviderHints, ResourceHints, SocketRule, Threshold,
@@ -69,6 +80,23 @@ impl Scene {
             closest: self.distances.as_ref(),
             providers: &self.providers,
             budgets: Budgets::default(),
+        }
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Checks `cases` scenes, each from its own seed, which is printed when the check fails.
+pub fn check(cases: u64, make: impl Fn(&mut Random) -> Scene, check: impl Fn(&Scene)) {
+    let first = number("PINFOLD_MERGE_SEED", 1) << 32;
+    for seed in (first..).take((cases * number("PINFOLD_MERGE_CASES", 1)) as usize) {
+        let scene = make(&mut Random(seed));
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&scene))) {
+            eprintln!("seed {seed:#x}: {scene:?}");
+            resume_unwind(panic);
         }
     }
 }
@@ -648,7 +676,9 @@ pub fn machine_scene(
     hints.extend(vec![memory; kinds]);
 
     while hints.len() < resources {
-        let mut devices = Threshold::new(0, all.iter().map(|node| (node, free(random, 4))));
+        // No two kinds of device are alike.
+        let per_node = 2 + hints.len() as u64;
+        let mut devices = Threshold::new(0, all.iter().map(|node| (node, free(random, per_node))));
         if matches!(load, Load::Crowded) && random.chance(50) {
             for first in (0..count).step_by(4) {
                 let nodes: NodeSet = (first..count.min(first + 4)).map(node).collect();
@@ -660,8 +690,8 @@ pub fn machine_scene(
                 }
             }
         }
-        devices.need = wanted(random, 4, devices.value(all));
-        let whole = Threshold::new(0, all.iter().map(|node| (node, 4)));
+        devices.need = wanted(random, per_node, devices.value(all));
+        let whole = Threshold::new(0, all.iter().map(|node| (node, per_node)));
         let device_width = fewest(devices.need, &whole, all).max(width);
         let device = [part(all, vec![devices])];
         hints.push(family(
