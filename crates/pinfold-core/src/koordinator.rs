@@ -8,13 +8,15 @@
 //!                                              └─ allocate ─► take    amounts and CPUs on it
 //! ```
 //!
-//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come in as typed values; reading
-//! them from Kubernetes objects is not done here.
+//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node
+//! agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come
+//! in as typed values; reading them from Kubernetes objects is not done here.
 
 pub mod allocate;
 pub mod amounts;
 pub mod amplify;
 pub mod cpus;
+mod defects;
 pub mod held;
 pub mod hints;
 pub mod ledger;
