@@ -10,6 +10,7 @@
 //! Deterministic: the same values give the same bytes. Nothing here prints.
 
 pub mod amount;
+pub mod explain;
 pub mod grid;
 pub mod palette;
 pub mod plan;
