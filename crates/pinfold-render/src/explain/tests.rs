@@ -113,7 +113,7 @@ fn node(
     let mut ledger = Ledger::new(Arc::new(Rules::new(machine, settings).unwrap()));
     for &(uid, rows) in residents {
         let admission = ledger
-            .admit(Arc::new(pod(uid, rows)), &mut NoPreference)
+            .admit(&Arc::new(pod(uid, rows)), &mut NoPreference)
             .unwrap();
         assert!(admission.decision.is_admitted(), "{uid}");
     }
