@@ -35,5 +35,6 @@ pub mod policy;
 pub mod qos;
 pub mod quantity;
 mod quoted;
+pub mod remedy;
 pub mod settings;
 pub mod volcano;
