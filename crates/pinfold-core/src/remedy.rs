@@ -197,7 +197,7 @@ pub fn find(
     effort: Effort,
 ) -> Result<Remedies, LedgerError> {
     let mut copy = ledger.clone();
-    let decision = copy.admit(pod.clone(), plugins)?.decision;
+    let decision = copy.admit(pod, plugins)?.decision;
     let mut found = Remedies {
         fitting: Vec::new(),
         alone: Alone::Fits,

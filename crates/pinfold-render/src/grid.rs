@@ -14,7 +14,7 @@ use pinfold_core::occupancy::{DeviceSeat, Holder, Occupancy};
 use crate::Colour;
 use crate::amount;
 use crate::palette;
-use crate::plan::{Plan, PlannedCpu, PlannedNode, Seat};
+use crate::plan::{Plan, PlannedCache, PlannedCpu, PlannedNode, Seat};
 use crate::text::{Word, count, fill};
 
 /// Cores between two gaps, so that the eye can count.
@@ -22,9 +22,32 @@ const GROUP: usize = 4;
 /// Where cores and devices begin.
 const MARGIN: usize = 9;
 
+/// How much is said below the picture about who is who.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Legend {
+    /// The signs and the names.
+    Names,
+    /// What each one holds, too.
+    Holdings,
+}
+
 /// Draws every node, then who is who. Lines stay within `width` columns as far as names allow.
 #[must_use]
-pub fn draw(plan: &Plan, occupancy: &Occupancy, width: usize, colour: Colour) -> String {
+pub fn draw(
+    plan: &Plan,
+    occupancy: &Occupancy,
+    legend: Legend,
+    width: usize,
+    colour: Colour,
+) -> String {
+    let caches = plan.nodes.iter().flat_map(|node| &node.caches);
+    let ids = caches.filter_map(|cache| cache.id);
+    let style = Style {
+        width,
+        colour,
+        bare: plan.bare,
+        digits: ids.map(|id| id.to_string().len()).max().unwrap_or(0),
+    };
     let mut text = String::new();
     let mut nodes = plan.nodes.as_slice();
     while let Some((node, rest)) = nodes.split_first() {
@@ -34,20 +57,32 @@ pub fn draw(plan: &Plan, occupancy: &Occupancy, width: usize, colour: Colour) ->
             let _ = writeln!(text, "NUMA nodes {ids}  no CPUs  no memory");
             nodes = &nodes[empty..];
         } else {
-            draw_node(&mut text, node, plan.bare, width, colour);
+            draw_node(&mut text, node, style);
             nodes = rest;
         }
     }
     if !plan.far_devices.is_empty() {
         text.push_str("near no NUMA node\n");
         let devices: Vec<&DeviceSeat> = plan.far_devices.iter().collect();
-        draw_devices(&mut text, &devices, width, colour);
+        draw_devices(&mut text, &devices, style);
     }
-    draw_legend(&mut text, plan, occupancy, width, colour);
+    draw_signs(&mut text, plan, occupancy, width);
+    draw_holders(&mut text, occupancy, legend, width, colour);
     text
 }
 
-fn draw_node(text: &mut String, node: &PlannedNode, bare: bool, width: usize, colour: Colour) {
+/// How one picture is drawn.
+#[derive(Clone, Copy)]
+struct Style {
+    width: usize,
+    colour: Colour,
+    /// See [`Plan::bare`].
+    bare: bool,
+    /// Of the longest id of a cache.
+    digits: usize,
+}
+
+fn draw_node(text: &mut String, node: &PlannedNode, style: Style) {
     let mut facts = vec![format!("NUMA node {}", node.id)];
     match node.sockets.as_slice() {
         [] => {}
@@ -59,11 +94,11 @@ fn draw_node(text: &mut String, node: &PlannedNode, bare: bool, width: usize, co
     }
     match node.cpus().count() {
         0 => facts.push("no CPUs".into()),
-        all if bare => facts.push(count(all, "CPU", "CPUs")),
+        all if style.bare => facts.push(count(all, "CPU", "CPUs")),
         all => facts.push(format!("{} of {all} CPUs free", node.free_cpus())),
     }
     for row in node.memory.iter().filter(|row| row.total > 0) {
-        let amount = match bare {
+        let amount = match style.bare {
             true => amount::bytes(row.total),
             false => amount::free_of(row.free, row.allocatable),
         };
@@ -73,25 +108,20 @@ fn draw_node(text: &mut String, node: &PlannedNode, bare: bool, width: usize, co
         facts.push("no memory".into());
     }
     let facts: Vec<Word> = facts.into_iter().map(Word::plain).collect();
-    fill(text, &facts, 0, 2, 2, width);
-    for cache in &node.caches {
-        let label = cache
-            .id
-            .map_or_else(|| "cores".to_owned(), |id| format!("L3 {id}"));
-        draw_cores(text, &label, &cache.cores, width, colour);
-    }
+    fill(text, &facts, 0, 2, 2, style.width);
+    draw_caches(text, &node.caches, style);
     for devices in node.devices_by_resource().values() {
-        draw_devices(text, devices, width, colour);
+        draw_devices(text, devices, style);
     }
 }
 
-fn draw_devices(text: &mut String, devices: &[&DeviceSeat], width: usize, colour: Colour) {
+fn draw_devices(text: &mut String, devices: &[&DeviceSeat], style: Style) {
     let words: Vec<Word> = devices
         .iter()
-        .map(|device| device_word(device, colour))
+        .map(|device| device_word(device, style.colour))
         .collect();
     text.push_str("  ");
-    fill(text, &words, 2, MARGIN, 2, width);
+    fill(text, &words, 2, MARGIN, 2, style.width);
 }
 
 fn device_word(device: &DeviceSeat, colour: Colour) -> Word {
@@ -107,28 +137,60 @@ fn device_word(device: &DeviceSeat, colour: Colour) -> Word {
     word
 }
 
-/// One line per cache, more when it does not fit.
-fn draw_cores(
-    text: &mut String,
-    label: &str,
-    cores: &[Vec<PlannedCpu>],
-    width: usize,
-    colour: Colour,
-) {
+/// Small caches stand beside each other; a large one, or cores without one, take as many lines as they need.
+fn draw_caches(text: &mut String, caches: &[PlannedCache], style: Style) {
+    let Style {
+        width,
+        colour,
+        digits,
+        ..
+    } = style;
+    let label = |cache: &PlannedCache| match cache.id {
+        Some(id) => format!("L3 {id:<digits$}"),
+        None => "cores".to_owned(),
+    };
+    let small = |cache: &PlannedCache| cache.id.is_some() && cache.cores.len() <= 4 * GROUP;
+    if caches.len() > 1 && caches.iter().all(small) {
+        let words: Vec<Word> = caches
+            .iter()
+            .map(|cache| {
+                let label = label(cache);
+                let gaps = cache.cores.len().saturating_sub(1) / GROUP;
+                Word {
+                    columns: label.chars().count() + 1 + cache.cores.len() + gaps,
+                    text: format!("{label} {}", cores(&cache.cores, colour)),
+                }
+            })
+            .collect();
+        text.push_str("  ");
+        fill(text, &words, 2, 2, 3, width);
+        return;
+    }
     let room = width.saturating_sub(MARGIN - 1).max(GROUP + 1);
     let per_line = (room / (GROUP + 1) * GROUP).max(GROUP);
-    for (line, cores) in cores.chunks(per_line).enumerate() {
-        let label = if line == 0 { label } else { "" };
-        let _ = write!(text, "  {label:<6} ");
-        for (index, core) in cores.iter().enumerate() {
-            if index > 0 && index % GROUP == 0 {
-                text.push(' ');
-            }
-            let (glyph, holder) = glyph(core);
-            text.push_str(&paint(&glyph.to_string(), holder, colour));
+    for cache in caches {
+        for (line, row) in cache.cores.chunks(per_line).enumerate() {
+            let label = if line == 0 {
+                label(cache)
+            } else {
+                String::new()
+            };
+            let _ = writeln!(text, "  {label:<6} {}", cores(row, colour));
         }
-        text.push('\n');
     }
+}
+
+/// One sign per core, in groups.
+fn cores(cores: &[Vec<PlannedCpu>], colour: Colour) -> String {
+    let mut text = String::new();
+    for (index, core) in cores.iter().enumerate() {
+        if index > 0 && index % GROUP == 0 {
+            text.push(' ');
+        }
+        let (glyph, holder) = glyph(core);
+        text.push_str(&paint(&glyph.to_string(), holder, colour));
+    }
+    text
 }
 
 /// The sign of one core, and the holder that gives it its colour.
@@ -151,23 +213,33 @@ fn glyph(core: &[PlannedCpu]) -> (char, Option<usize>) {
     }
 }
 
-fn draw_legend(
+fn draw_holders(
     text: &mut String,
-    plan: &Plan,
     occupancy: &Occupancy,
+    legend: Legend,
     width: usize,
     colour: Colour,
 ) {
-    draw_signs(text, plan, occupancy, width);
+    let mut names = Vec::new();
     for (index, holder) in occupancy.holders.iter().enumerate().take(palette::SIGNS) {
+        let sign = paint(&palette::sign(index).to_string(), Some(index), colour);
+        if legend == Legend::Names {
+            names.push(Word {
+                text: format!("{sign} {}", holder.name),
+                columns: 2 + holder.name.chars().count(),
+            });
+            continue;
+        }
         let devices = occupancy
             .devices
             .iter()
             .filter(|device| device.holder == Some(index));
         let devices: Vec<&str> = devices.map(|device| device.id.as_str()).collect();
-        let sign = paint(&palette::sign(index).to_string(), Some(index), colour);
         let _ = write!(text, "{sign} ");
         fill(text, &holdings(holder, &devices), 2, 4, 2, width);
+    }
+    if !names.is_empty() {
+        fill(text, &names, 0, 0, 3, width);
     }
     if let Some(unsigned @ 1..) = occupancy.holders.len().checked_sub(palette::SIGNS) {
         let more = count(unsigned, "more pod", "more pods");
@@ -175,10 +247,7 @@ fn draw_legend(
     }
     if occupancy.without > 0 {
         let pods = count(occupancy.without, "pod", "pods");
-        let _ = writeln!(
-            text,
-            "  {pods} in the shared pool, with nothing of their own"
-        );
+        let _ = writeln!(text, "  {pods} in the shared pool");
     }
 }
 

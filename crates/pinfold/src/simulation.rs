@@ -8,8 +8,8 @@ use pinfold_core::decision::{Assignment, Decision, Refusal, Verdict};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, LedgerError};
 use pinfold_core::pod::Pod;
-use pinfold_render::outcome;
 use pinfold_render::text::count;
+use pinfold_render::{explain, outcome};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -165,7 +165,10 @@ impl Simulation {
             true => self.counts.admitted += 1,
             false => self.counts.refused += 1,
         }
-        let told = outcome::line(&decision);
+        let told = match &decision.verdict {
+            Verdict::Admitted(assignment) => outcome::placement(assignment),
+            Verdict::Refused(_) => explain::one_line(&decision),
+        };
         let (assignment, refusal) = match decision.verdict {
             Verdict::Admitted(assignment) => (Some(assignment), None),
             Verdict::Refused(refusal) => (None, Some(refusal)),

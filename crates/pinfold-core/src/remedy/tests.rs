@@ -163,7 +163,7 @@ fn random_ledger(dice: &mut Dice, fidelity: Fidelity) -> Ledger {
     ledger.offer(NIC.into(), Some(nics(&near)));
     for at in 0..dice.roll(4) {
         let resident = random_pod(dice, &format!("resident-{at}"));
-        ledger.admit(resident, &mut NoPreference).unwrap();
+        ledger.admit(&resident, &mut NoPreference).unwrap();
     }
     ledger
 }
@@ -195,7 +195,7 @@ fn random_pod(dice: &mut Dice, uid: &str) -> Arc<Pod> {
 
 fn fits(ledger: &Ledger, pod: &Pod) -> bool {
     let mut copy = ledger.clone();
-    let admission = copy.admit(Arc::new(pod.clone()), &mut NoPreference);
+    let admission = copy.admit(&Arc::new(pod.clone()), &mut NoPreference);
     admission.unwrap().decision.is_admitted()
 }
 
@@ -470,7 +470,7 @@ fn the_number_of_admissions_is_bounded() {
             &format!("resident-{at}"),
             vec![container("app", &[("cpu", 2), ("memory", 3)])],
         );
-        ledger.admit(resident, &mut NoPreference).unwrap();
+        ledger.admit(&resident, &mut NoPreference).unwrap();
     }
     let pod = pod(
         "new",

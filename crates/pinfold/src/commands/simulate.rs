@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::pod::Pod;
+use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
-use pinfold_render::text::{count, paragraph};
+use pinfold_render::text::{count, grouped, paragraph};
 use pinfold_render::{grid, palette, svg};
 use serde::Serialize;
 
@@ -99,15 +100,17 @@ pub(crate) fn text(
     text.push_str(&events(&simulation.events, occupancy));
     text.push('\n');
     let plan = Plan::new(node.machine(), occupancy);
-    text.push_str(&grid::draw(&plan, occupancy, WIDTH, output::colour()));
+    let colour = output::colour();
+    text.push_str(&grid::draw(&plan, occupancy, Legend::Names, WIDTH, colour));
     if !usages.is_empty() {
         let _ = write!(text, "\n{}", usage::table(usages));
     }
     let Counts { admitted, refused } = simulation.counts;
     let _ = writeln!(
         text,
-        "\n{} admitted, {refused} refused",
-        count(admitted, "pod", "pods")
+        "\n{} admitted, {} refused",
+        count(admitted, "pod", "pods"),
+        grouped(refused)
     );
     text
 }
@@ -131,20 +134,17 @@ fn events(events: &[Event], occupancy: &Occupancy) -> String {
             ("remove", _) => '-',
             _ => ' ',
         };
-        let told = match &event.refusal {
-            Some(refusal) => format!("{}: {}", refusal.reason, event.told),
-            None => event.told.clone(),
-        };
         let lead = format!("{mark} {name:<widest$}  ");
-        text.push_str(&paragraph(&lead, &told, widest + 4, WIDTH));
+        text.push_str(&paragraph(&lead, &event.told, widest + 4, WIDTH));
     }
     let rest = &events[listed.len()..];
     if !rest.is_empty() {
         let refused = rest.iter().filter(|event| event.refusal.is_some()).count();
         let _ = writeln!(
             text,
-            "  ... {}, {refused} of them refused (-o json lists all)",
-            count(rest.len(), "more step", "more steps")
+            "  ... {}, {} of them refused (-o json lists all)",
+            count(rest.len(), "more step", "more steps"),
+            grouped(refused)
         );
     }
     text

@@ -12,6 +12,7 @@ use pinfold_hardware::Hardware;
 use pinfold_hardware::doubts::Doubt;
 use pinfold_hardware::pci::{PciDevice, PciKind};
 use pinfold_hardware::record::Recording;
+use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
@@ -105,7 +106,8 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
         ..occupancy(hardware, machine)
     };
     let plan = Plan::new(machine, &occupancy);
-    text.push_str(&grid::draw(&plan, &occupancy, WIDTH, output::colour()));
+    let colour = output::colour();
+    text.push_str(&grid::draw(&plan, &occupancy, Legend::Names, WIDTH, colour));
     for (name, cpus) in [
         ("isolated CPUs", &hardware.cpus.isolated),
         ("nohz_full CPUs", &hardware.cpus.nohz_full),

@@ -103,8 +103,8 @@ impl Outcome {
                 }
                 scattered += usize::from(nodes.iter().nth(1).is_some());
             }
-            if let Some(refusal) = &event.refusal {
-                refused.insert(pod, format!("{}: {}", refusal.reason, event.told));
+            if event.refusal.is_some() {
+                refused.insert(pod, event.told.clone());
             }
         }
         let usages = usage::of(&simulation.ledger);
@@ -190,7 +190,7 @@ fn differences(comparison: &Comparison) -> String {
     }
     let mut text = "\npods that differ\n".to_owned();
     for pod in comparison.differing.iter().take(LISTED) {
-        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         let mut admitted = Vec::new();
         for (number, variant) in comparison.variants.iter().enumerate() {
             let Some(outcome) = &variant.outcome else {
@@ -198,7 +198,10 @@ fn differences(comparison: &Comparison) -> String {
             };
             let number = (number + 1).to_string();
             match outcome.refused.get(pod) {
-                Some(why) => reasons.entry(why).or_default().push(number),
+                Some(why) => match reasons.iter_mut().find(|(known, _)| known == why) {
+                    Some((_, numbers)) => numbers.push(number),
+                    None => reasons.push((why, vec![number])),
+                },
                 None => admitted.push(number),
             }
         }
