@@ -11,6 +11,7 @@
 
 pub mod amount;
 mod distances;
+pub mod explain;
 pub mod grid;
 pub mod outcome;
 pub mod palette;

@@ -153,7 +153,7 @@ impl Simulation {
                         false => self.decided("restart", &pod.name, decision),
                     }
                 }
-                let told = format!("{} on", count(kept, "pod stays", "pods stay"));
+                let told = count(kept, "pod stays", "pods stay");
                 self.happened("restart", "", &told);
             }
         }
