@@ -104,7 +104,7 @@ fn pod(uid: &str, rows: &[(&str, &str)]) -> Arc<Pod> {
 }
 
 fn admit(ledger: &mut Ledger, pod: Arc<Pod>) -> Decision {
-    ledger.admit(pod, &mut NoPreference).unwrap().decision
+    ledger.admit(&pod, &mut NoPreference).unwrap().decision
 }
 
 /// Devices `id-0`, `id-1` and so on, near these nodes.
