@@ -50,7 +50,7 @@ impl<'p> Trial<'p> {
         };
         self.left = left;
         self.tried += 1;
-        let admission = ledger.admit(&pod, self.plugins).ok()?;
+        let admission = ledger.admit(pod, self.plugins).ok()?;
         if let Some(change) = &admission.change {
             ledger
                 .undo(change)
