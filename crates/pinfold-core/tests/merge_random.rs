@@ -192,31 +192,35 @@ fn assert_product_equals_lists_equals_families(scene: &Scene) {
 fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
     let given_up = found.facts.given_up;
     let mask = found.hint.mask.expect("there is always a mask");
+    let gave_up = |questions: &[Question]| questions.iter().any(|&q| given_up.contains(q));
+    let widths = (mask.len(), exact.hint.mask.unwrap().len());
     // Never a false "preferred".
     if found.hint.preferred {
         assert!(exact.hint.preferred);
         assert!(is_preferred(scene, mask));
-        // A narrower one may have been missed.
-        let in_doubt = [Question::Preferred, Question::UnknownNodes];
-        match in_doubt
-            .into_iter()
-            .any(|question| given_up.contains(question))
-        {
-            true => assert!(mask.len() >= exact.hint.mask.unwrap().len()),
-            false => assert_eq!(mask.len(), exact.hint.mask.unwrap().len()),
-        }
+        assert!(widths.0 >= widths.1);
     } else if exact.hint.preferred {
-        assert!(
-            given_up.contains(Question::Preferred) || given_up.contains(Question::UnknownNodes)
-        );
+        assert!(gave_up(&[Question::Preferred, Question::UnknownNodes]));
     }
-    if found.hint.preferred == exact.hint.preferred
-        && !given_up.contains(Question::Width)
-        && !given_up.contains(Question::Choices)
-        && !given_up.contains(Question::UnknownNodes)
-    {
+    let one_part_each = scene
+        .providers
+        .iter()
+        .flat_map(|provider| &provider.rows)
+        .all(|(_, hints)| match hints {
+            ResourceHints::Family(family) => family.components.len() == 1,
+            ResourceHints::List(_) => false,
+            ResourceHints::DontCare | ResourceHints::Cannot => true,
+        });
+    let width_in_doubt = match found.hint.preferred {
+        true => gave_up(&[Question::Preferred, Question::UnknownNodes]),
+        false => {
+            gave_up(&[Question::Width, Question::Choices])
+                || gave_up(&[Question::Reach]) && !one_part_each
+        }
+    };
+    if found.hint.preferred == exact.hint.preferred && !width_in_doubt {
         assert_eq!(found.facts.decided_by, exact.facts.decided_by);
-        assert_eq!(mask.len(), exact.hint.mask.unwrap().len());
+        assert_eq!(widths.0, widths.1);
         if let (Some(found), Some(exact)) = (found.facts.distance, exact.facts.distance) {
             assert!(found.at_least <= exact.sum && exact.sum <= found.sum);
         }
