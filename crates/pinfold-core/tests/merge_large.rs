@@ -2,6 +2,12 @@
 //! there: the answer does not depend on the order of resources or on the gaps between node ids, it is a member, and no
 //! neighbour of it would have been better. Cases and seeds as in `merge_random.rs`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests on small numbers"
+)]
+
 mod merge_scenes;
 
 use std::collections::HashSet;
@@ -39,7 +45,7 @@ fn large(random: &mut Random) -> Scene {
 
 #[test]
 fn the_order_of_resources_does_not_matter() {
-    check(150, large, |scene| {
+    check(600, large, |scene| {
         let merged = merge(&scene.request());
         let mut other = scene.clone();
         other.providers.reverse();
@@ -57,7 +63,7 @@ fn the_order_of_resources_does_not_matter() {
 
 #[test]
 fn the_answer_is_a_member_and_no_neighbour_with_a_smaller_number_is() {
-    check(100, large, |scene| {
+    check(400, large, |scene| {
         let merged = merge(&scene.request());
         let (Some(mask), true) = (merged.hint.mask, merged.facts.exact()) else {
             return;
@@ -105,7 +111,7 @@ fn gaps_between_node_ids_change_nothing() {
         scene.distances = None;
         scene
     };
-    check(1_000, make, |scene| {
+    check(4_000, make, |scene| {
         // Ids 0, 1, 2... become 1, 8, 15...
         let spread = |set: NodeSet| -> NodeSet {
             let far = |id: NodeId| node((1 + 7 * id.index()).min(63));
@@ -182,6 +188,14 @@ fn nodes_that_no_resource_is_on_do_not_matter() {
         1_000,
         |random| scene(random, recipe),
         |scene| {
+            let far = |part: &Component| part.universe.iter().any(|node| node.index() > 7);
+            let names_far_nodes = resources(scene).any(|hints| match hints {
+                ResourceHints::Family(family) => family.components.iter().any(far),
+                _ => false,
+            });
+            if names_far_nodes {
+                return;
+            }
             let mut few = scene.clone();
             few.nodes = (0..14).map(node).collect();
             few.distances = few

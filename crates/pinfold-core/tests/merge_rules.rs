@@ -1,5 +1,11 @@
 //! The rules of the merge, one small example each, and the facts that explain the answer.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests on small numbers"
+)]
+
 use pinfold_core::hint::{
     Component, Family, Hint, Preference, ProviderHints, ResourceHints, SocketRule, Threshold,
     WideGroup,

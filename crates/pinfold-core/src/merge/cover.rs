@@ -10,6 +10,8 @@
 
 mod search;
 mod surrogate;
+#[cfg(test)]
+mod tests;
 
 use smallvec::SmallVec;
 
@@ -23,6 +25,8 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// A surrogate is not made of more groups than this.
 const MOST_GROUPS: usize = 512;
+/// What it costs to make one.
+const STEPS_PER_NODE: usize = 16;
 
 /// Which nodes to take: `taken`, and `places` more out of `open`.
 pub(super) struct Cover<'g> {
@@ -87,7 +91,8 @@ impl<'g> Cover<'g> {
         if self.is_free() && !matches!(goal, Goal::Closest(_)) {
             return Some(self.lowest());
         }
-        if !self.wants_surrogate() {
+        // It takes as long as a few steps for each node.
+        if !self.wants_surrogate() || !budget.step(self.open.len() * STEPS_PER_NODE) {
             return self.search(goal, None, budget);
         }
         let any = matches!(goal, Goal::Any);

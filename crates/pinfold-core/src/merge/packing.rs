@@ -9,6 +9,9 @@
 //!
 //! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
 
+#[cfg(test)]
+mod tests;
+
 use smallvec::SmallVec;
 
 use super::budget::Budget;
