@@ -16,6 +16,7 @@ mod families;
 mod gauge;
 mod linkage;
 mod lists;
+mod neighbours;
 mod packing;
 mod preferred;
 mod rank;
@@ -29,6 +30,7 @@ mod width;
 pub use budget::{Budgets, Question, Questions};
 pub use distances::Distances;
 pub use facts::{DistanceFacts, MergeFacts, NoPreferred, ResourceFacts, Rule, WidthRange, Wish};
+pub use width::narrowest_width;
 
 use self::resources::Resource;
 use crate::hint::{Hint, ProviderHints, ResourceHints};

@@ -1,5 +1,7 @@
 //! What people want of NUMA placement, told on whole nodes: each story checks the decision and the facts it rests on.
 
+#![expect(clippy::unwrap_used, reason = "a story that cannot be told fails")]
+
 use std::sync::Arc;
 
 use pinfold_core::cpu::CpuError;

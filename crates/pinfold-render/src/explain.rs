@@ -9,6 +9,7 @@ use std::fmt::Write;
 use pinfold_core::decision::{ContainerAssignment, Decision, Manager, Refusal, Verdict};
 use pinfold_core::explanation::{Alignment, ResourceFacts};
 use pinfold_core::merge::{Question, Questions};
+use pinfold_core::name::DeviceId;
 use pinfold_core::remedy::Remedies;
 
 mod because;
@@ -204,7 +205,7 @@ fn holding(container: &ContainerAssignment) -> String {
         ));
     }
     for (resource, devices) in &container.devices {
-        let ids: Vec<&str> = devices.iter().map(|id| id.as_str()).collect();
+        let ids: Vec<&str> = devices.iter().map(DeviceId::as_str).collect();
         parts.push(format!("{resource} {}", ids.join(",")));
     }
     parts.join(", ")

@@ -51,9 +51,9 @@ pub enum TakeError {
     #[error("the kubelet crashes in this allocation: the machine has fewer CPUs than cores")]
     Crashes,
     /// Predicting the original would take too many steps. Only where its defects are repeated.
-    #[error("gave up after {steps} combinations of NUMA nodes")]
+    #[error("gave up on combinations of NUMA nodes after {steps} steps")]
     TooManyCombinations {
-        /// How many were looked at.
-        steps: u64,
+        /// How many steps were made.
+        steps: usize,
     },
 }

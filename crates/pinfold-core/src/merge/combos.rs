@@ -32,17 +32,18 @@ pub(super) fn of(scene: &Scene<'_>, most: u32, given_up: &mut Questions) -> Vec<
         });
     }
     for member in scene.members.iter().filter(|member| member.width.is_some()) {
-        let mut next = Vec::new();
-        'fold: for combo in &combos {
-            for option in options(member) {
-                if next.len() >= most.saturating_mul(16) {
-                    given_up.insert(Question::Choices);
-                    break 'fold;
-                }
-                next.extend(combo.and(scene, option));
-            }
+        let pairs = combos
+            .iter()
+            .flat_map(|combo| options(member).map(move |part| (combo, part)));
+        let mut pairs = pairs.fuse();
+        let looked_at = pairs.by_ref().take(most.saturating_mul(16));
+        let mut next: Vec<Combo> = looked_at
+            .filter_map(|(combo, part)| combo.and(scene, part))
+            .collect();
+        if pairs.next().is_some() {
+            given_up.insert(Question::Choices);
         }
-        next.sort_by(|a, b| Combo::order(a, b));
+        next.sort_by(Combo::order);
         next.dedup();
         if next.len() > most {
             given_up.insert(Question::Choices);

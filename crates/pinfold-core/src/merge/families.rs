@@ -76,10 +76,7 @@ fn best_reachable(
         facts.given_up.insert(Question::Reach);
     }
     if let (Some(closest), Some(best)) = (closest, best) {
-        if closest.gave_up {
-            facts.given_up.insert(Question::Closest);
-        }
-        facts.distance = Some(closest.facts(best.distance));
+        facts.distance = Some(closest.facts(best.distance, &mut facts.given_up));
     }
     best
 }

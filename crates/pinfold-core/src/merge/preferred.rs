@@ -55,10 +55,7 @@ pub(super) fn search(
         });
     };
     if let Some(closest) = closest {
-        if closest.gave_up {
-            facts.given_up.insert(Question::Closest);
-        }
-        facts.distance = Some(closest.facts(best.distance));
+        facts.distance = Some(closest.facts(best.distance, &mut facts.given_up));
     }
     Ok(best)
 }

@@ -83,7 +83,7 @@ impl Slot {
             Manager::Memory => (page_size(&resource), 0),
             Manager::Device => (1, 0),
         };
-        (from > 0).then(|| Slot {
+        (from > 0).then_some(Slot {
             ask: Ask {
                 container: name,
                 resource,
@@ -152,9 +152,8 @@ impl Ask {
     /// `None` if the pod has no such amount or the limit would vanish.
     #[must_use]
     pub fn apply(&self, pod: &mut Pod) -> Option<()> {
-        let (requests, limits) = self.lists(pod)?;
         let mut found = None;
-        for list in [requests, limits].into_iter().flatten() {
+        for list in self.lists(pod)?.into_iter().flatten() {
             if let Some(amount) = list.get_mut(&self.resource) {
                 *amount = self.shifted(*amount)?;
                 found = Some(());
@@ -163,16 +162,14 @@ impl Ask {
         found
     }
 
-    fn lists<'p>(
-        &self,
-        pod: &'p mut Pod,
-    ) -> Option<(Option<&'p mut ResourceList>, Option<&'p mut ResourceList>)> {
+    /// The requests and limits the amount stands in.
+    fn lists<'p>(&self, pod: &'p mut Pod) -> Option<[Option<&'p mut ResourceList>; 2]> {
         let Some(name) = &self.container else {
-            return Some((pod.pod_requests.as_mut(), pod.pod_limits.as_mut()));
+            return Some([pod.pod_requests.as_mut(), pod.pod_limits.as_mut()]);
         };
         let mut all = pod.init_containers.iter_mut().chain(&mut pod.containers);
         let container = all.find(|container| container.name == *name)?;
-        Some((Some(&mut container.requests), Some(&mut container.limits)))
+        Some([Some(&mut container.requests), Some(&mut container.limits)])
     }
 
     /// `amount` as much larger or smaller as the ask. Devices have one amount only.

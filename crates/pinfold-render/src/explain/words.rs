@@ -34,7 +34,7 @@ pub(super) fn bytes(amount: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let exact = units
         .into_iter()
-        .find(|&(_, shift)| amount > 0 && amount % (1_u64 << shift) == 0);
+        .find(|&(_, shift)| amount > 0 && amount.is_multiple_of(1 << shift));
     match exact {
         Some((unit, shift)) if amount >> shift < LONGEST => format!("{} {unit}", amount >> shift),
         _ => amount::bytes(amount),
