@@ -73,7 +73,7 @@ pub(crate) enum Picture {
     pinfold topology                               this machine\n  \
     pinfold topology --machine dgx-h100            a preset\n  \
     pinfold topology -m '2 sockets, 2 numa, 16 cores, smt2' -o svg > machine.svg\n  \
-    pinfold topology --record my-server.machine    one small file to send to others\n  \
+    pinfold topology --record my-server.machine    one small file for others\n  \
     pinfold topology --machine my-server.machine   the same machine, anywhere")]
 pub(crate) struct TopologyArgs {
     #[command(flatten)]

@@ -81,7 +81,7 @@ fn unknown(name: &str, pods: &[PodObject]) -> String {
         known.truncate(MOST);
         known.push("...");
     }
-    format!("no pod {name:?}; the files have {}", known.join(", "))
+    format!("no pod {name:?}; the pods are {}", known.join(", "))
 }
 
 fn fail(source: &Source, at: Option<Location>, words: &str) -> Failure {

@@ -30,7 +30,6 @@ pub(crate) enum Step {
 
 /// What came of one step.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct Event {
     /// `add`, `start`, `remove` or `restart`.
     pub(crate) step: &'static str,
@@ -119,26 +118,21 @@ impl Simulation {
         match step {
             Step::Add(index) => {
                 let pod = pod(index);
-                let admission = self.ledger.admit(&pod, &mut NoPreference).map_err(wrong)?;
-                self.decided("add", &pod.name, admission.decision);
+                match self.ledger.admit(&pod, &mut NoPreference) {
+                    Ok(admission) => self.decided("add", &pod.name, admission.decision),
+                    Err(error) => self.happened("add", &pod.name, &nothing(&error)),
+                }
             }
             Step::Start(index) => {
                 let pod = pod(index);
-                let mut freed = false;
-                for container in pod.all_containers() {
-                    let change = self.ledger.start(&pod.uid, &container.name);
-                    freed |= change.map_err(wrong)?.is_some();
-                }
-                let told = match freed {
-                    true => "started; what its init containers held is free again",
-                    false => "started",
-                };
-                self.happened("start", &pod.name, told);
+                let told = self.start(&pod).unwrap_or_else(|error| nothing(&error));
+                self.happened("start", &pod.name, &told);
             }
             Step::Remove(index) => {
                 let pod = pod(index);
-                self.ledger.release(&pod.uid).map_err(wrong)?;
-                self.happened("remove", &pod.name, "left");
+                let released = self.ledger.release(&pod.uid);
+                let told = released.map_or_else(|error| nothing(&error), |_| "left".to_owned());
+                self.happened("remove", &pod.name, &told);
             }
             Step::Restart => {
                 let residents = self.ledger.residents();
@@ -158,6 +152,18 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+
+    /// Starts all containers of a pod, in order.
+    fn start(&mut self, pod: &Pod) -> Result<String, LedgerError> {
+        let mut freed = false;
+        for container in pod.all_containers() {
+            freed |= self.ledger.start(&pod.uid, &container.name)?.is_some();
+        }
+        Ok(match freed {
+            true => "started; what its init containers held is free again".to_owned(),
+            false => "started".to_owned(),
+        })
     }
 
     fn decided(&mut self, step: &'static str, pod: &str, decision: Decision) {
@@ -193,8 +199,14 @@ impl Simulation {
     }
 }
 
-fn wrong(error: LedgerError) -> Failure {
-    Failure::BadInput(format!("this step makes no sense: {error}"))
+/// A step that changes nothing: a pod that was refused under one policy may have been let in under another, so scripts
+/// go on.
+fn nothing(error: &LedgerError) -> String {
+    match error {
+        LedgerError::NotHere(_) => "is not here".to_owned(),
+        LedgerError::AlreadyHere(_) => "is here already".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// A bar on standard error for people who wait longer than a second.

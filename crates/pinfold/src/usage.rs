@@ -12,7 +12,6 @@ use serde::Serialize;
 
 /// One resource of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct Usage {
     /// Its name.
     pub(crate) resource: ResourceName,

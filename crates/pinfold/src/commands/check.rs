@@ -9,7 +9,7 @@ use pinfold_core::ledger::{Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
-use pinfold_kube::finding::Problem as Found;
+use pinfold_kube::finding::{Finding, Findings, Problem as Found};
 use pinfold_kube::kubelet_config::{CpuPolicy, KubeletSettings, MemoryPolicy};
 use pinfold_render::amount;
 use pinfold_render::text::{count, paragraph};
@@ -25,7 +25,6 @@ mod words;
 
 /// The answer.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Report {
     /// Whether a kubelet would start.
     valid: bool,
@@ -39,7 +38,6 @@ struct Report {
 
 /// One thing that keeps a kubelet from starting.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Problem {
     /// In plain words.
     plain: String,
@@ -47,6 +45,23 @@ struct Problem {
     fix: String,
     /// What the kubelet would say.
     kubelet: String,
+}
+
+impl Report {
+    /// For a file that a kubelet refuses before it looks at the machine.
+    fn unreadable(findings: &Findings) -> Self {
+        let problem = |finding: &Finding| Problem {
+            plain: finding.to_string(),
+            fix: finding.hint.clone().unwrap_or_default(),
+            kubelet: finding.problem.to_string(),
+        };
+        Self {
+            valid: false,
+            problems: findings.0.iter().map(problem).collect(),
+            advice: Vec::new(),
+            for_pods: Vec::new(),
+        }
+    }
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
@@ -57,12 +72,18 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let read = match read {
         Ok(read) => read,
         Err(findings) => {
-            let failure = source.failure(&findings);
             let refused = |found: &Found| matches!(found, Found::Refused(_));
             if !findings.0.iter().any(|finding| refused(&finding.problem)) {
-                return Err(failure);
+                return Err(source.failure(&findings));
             }
-            output::print(&format!("no kubelet would start with this\n{failure}\n"))?;
+            let report = Report::unreadable(&findings);
+            output::print_as(args.output, &report, || {
+                let told = source.failure(&findings);
+                format!(
+                    "not valid: no kubelet starts with {}\n\n{told}\n",
+                    source.name
+                )
+            })?;
             return Ok(ExitCode::from(REFUSED));
         }
     };
@@ -81,13 +102,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         advice,
         for_pods: rules.map(for_pods).unwrap_or_default(),
     };
-    let machine_name = match hardware.name.as_str() {
-        "" => "this machine",
+    let name = match hardware.name.as_str() {
+        "" => &args.machine.machine,
         name => name,
     };
-    output::print_as(args.output, &report, || {
-        text(&report, &source.name, machine_name)
-    })?;
+    output::print_as(args.output, &report, || text(&report, &source.name, name))?;
     Ok(match report.valid {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(REFUSED),
@@ -194,12 +213,14 @@ fn for_pods(rules: Rules) -> Vec<String> {
 }
 
 fn text(report: &Report, file: &str, machine: &str) -> String {
-    let mut text = match report.valid {
-        true => format!("valid: a kubelet starts with {file} on {machine}\n"),
-        false => format!("not valid: no kubelet starts with {file} on {machine}\n"),
+    let answer = match report.valid {
+        true => format!("valid: a kubelet starts with {file} on {machine}"),
+        false => format!("not valid: no kubelet starts with {file} on {machine}"),
     };
+    let mut text = paragraph("", &answer, 2, WIDTH);
     for (index, problem) in report.problems.iter().enumerate() {
-        let lead = format!("\n{}. ", index + 1);
+        text.push('\n');
+        let lead = format!("{}. ", index + 1);
         text.push_str(&paragraph(&lead, &problem.plain, 3, WIDTH));
         text.push_str(&paragraph("   fix: ", &problem.fix, 8, WIDTH));
         text.push_str(&paragraph(

@@ -75,9 +75,9 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     };
     text.push_str(
         "\nTry next\n  \
-         pinfold topology                                        this machine\n  \
-         pinfold simulate --machine epyc-9654-nps4 PODS.yaml     your pods on a known server\n  \
-         pinfold check --config kubelet.yaml --machine this      before the kubelet starts\n",
+         pinfold topology                               this machine\n  \
+         pinfold simulate -m epyc-9654-nps4 PODS.yaml   your pods on a known server\n  \
+         pinfold check --config kubelet.yaml            before a kubelet starts with it\n",
     );
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)

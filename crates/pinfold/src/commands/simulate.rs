@@ -28,7 +28,6 @@ const LISTED: usize = 50;
 
 /// The result for programs.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Report<'a> {
     machine: &'a str,
     policy: &'static str,
@@ -91,10 +90,10 @@ pub(crate) fn text(
     occupancy: &Occupancy,
     usages: &[Usage],
 ) -> String {
-    let mut text = String::new();
-    if !node.name.is_empty() {
-        let _ = writeln!(text, "{}", node.name);
-    }
+    let mut text = match node.name.as_str() {
+        "" => String::new(),
+        name => paragraph("", name, 2, WIDTH),
+    };
     text.push_str(&paragraph("", &node.described(), 2, WIDTH));
     text.push('\n');
     text.push_str(&events(&simulation.events, occupancy));

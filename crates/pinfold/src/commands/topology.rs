@@ -27,7 +27,6 @@ use crate::{input, node};
 
 /// Everything about a machine, for programs.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Topology<'a> {
     /// What was found.
     hardware: &'a Hardware,
@@ -95,10 +94,10 @@ fn title(hardware: &Hardware) -> &str {
 
 fn text(topology: &Topology<'_>, all_devices: bool) -> String {
     let (hardware, machine) = (topology.hardware, topology.kubelet_view);
-    let mut text = String::new();
-    if !hardware.name.is_empty() {
-        let _ = writeln!(text, "{}", hardware.name);
-    }
+    let mut text = match hardware.name.as_str() {
+        "" => String::new(),
+        name => paragraph("", name, 2, WIDTH),
+    };
     text.push_str(&tree::draw(machine, WIDTH));
     text.push('\n');
     let occupancy = Occupancy {

@@ -65,7 +65,7 @@ fn a_recording_is_the_same_machine_again() {
     let shape = |machine: &str| {
         let run = play(&format!("topology --machine {machine} -o json"));
         let mut json: serde_json::Value = serde_json::from_str(&run.stdout).expect(machine);
-        json["kubeletView"].take()
+        json["kubelet_view"].take()
     };
     assert_eq!(shape("this"), shape(&file));
 }

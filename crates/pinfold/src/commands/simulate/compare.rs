@@ -23,7 +23,6 @@ const LISTED: usize = 20;
 
 /// What came of one policy and scope.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Variant {
     policy: TopologyPolicy,
     scope: TopologyScope,
@@ -35,7 +34,6 @@ struct Variant {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Outcome {
     counts: Counts,
     /// Admitted pods whose CPUs or memory lie on more than one NUMA node.
@@ -47,7 +45,6 @@ struct Outcome {
 
 /// Which pods come in under one variant and not under another.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Comparison {
     variants: Vec<Variant>,
     differing: Vec<String>,
@@ -137,10 +134,10 @@ fn differing(variants: &[Variant]) -> Vec<String> {
 }
 
 fn text(node: &Node, comparison: &Comparison) -> String {
-    let mut text = String::new();
-    if !node.name.is_empty() {
-        let _ = writeln!(text, "{}\n", node.name);
-    }
+    let mut text = match node.name.as_str() {
+        "" => String::new(),
+        name => format!("{}\n", paragraph("", name, 2, WIDTH)),
+    };
     let mut table = Table::new([
         ("", Align::Right),
         ("policy", Align::Left),
