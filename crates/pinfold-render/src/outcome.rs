@@ -2,7 +2,7 @@
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::Assignment;
-use pinfold_core::name::ResourceName;
+use pinfold_core::name::{DeviceId, ResourceName};
 use pinfold_core::node_set::NodeSet;
 
 use crate::amount;
@@ -31,7 +31,7 @@ pub fn placement(assignment: &Assignment) -> String {
             }
         }
         let ids = container.devices.values().flatten();
-        devices.extend(ids.map(|id| id.as_str()));
+        devices.extend(ids.map(DeviceId::as_str));
     }
     if cpus.is_empty() && memory.is_empty() && devices.is_empty() {
         return "shared pool".to_owned();

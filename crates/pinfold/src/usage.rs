@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pinfold_core::decision::Manager;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::ResourceName;
-use pinfold_core::node_set::NodeId;
+use pinfold_core::occupancy::DeviceSeat;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use serde::Serialize;
@@ -48,10 +48,8 @@ impl Usage {
 }
 
 fn percent(part: u64, whole: u64) -> u64 {
-    match u64::try_from(u128::from(part) * 100 / u128::from(whole.max(1))) {
-        Ok(percent) => percent,
-        Err(_) => u64::MAX,
-    }
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
 }
 
 /// Every resource that is managed, CPUs first.
@@ -59,38 +57,35 @@ pub(crate) fn of(ledger: &Ledger) -> Vec<Usage> {
     let mut usages = Vec::new();
     usages.extend(cpus(ledger));
     let occupancy = ledger.occupancy();
-    let mut memory: BTreeMap<&ResourceName, Vec<(NodeId, u64, u64)>> = BTreeMap::new();
+    let mut memory: BTreeMap<&ResourceName, Vec<(u64, u64)>> = BTreeMap::new();
     if ledger.rules().settings().memory_policy == "Static" {
         for row in &occupancy.memory {
             let rows = memory.entry(&row.resource).or_default();
-            rows.push((row.node, row.allocatable, row.free));
+            rows.push((row.allocatable, row.free));
         }
     }
     for (resource, rows) in memory {
-        let free = rows.iter().map(|row| row.2).sum();
-        let nodes = rows.iter().map(|&(_, total, free)| (total, free));
-        let total = rows.iter().map(|row| row.1).sum();
-        usages.push(usage(resource.clone(), Manager::Memory, total, free, nodes));
+        let total = rows.iter().map(|row| row.0).fold(0, u64::saturating_add);
+        let free = rows.iter().map(|row| row.1).fold(0, u64::saturating_add);
+        let rows = rows.into_iter();
+        usages.push(usage(resource.clone(), Manager::Memory, total, free, rows));
     }
-    let mut devices: BTreeMap<&ResourceName, Vec<_>> = BTreeMap::new();
+    let mut devices: BTreeMap<&ResourceName, Vec<&DeviceSeat>> = BTreeMap::new();
     for device in occupancy.devices.iter().filter(|device| device.healthy) {
         devices.entry(&device.resource).or_default().push(device);
     }
     for (resource, devices) in devices {
-        let free = |device: &&&_| -> bool {
-            let device: &pinfold_core::occupancy::DeviceSeat = device;
-            device.holder.is_none()
+        let free = |devices: &[&DeviceSeat]| {
+            let left = devices.iter().filter(|device| device.holder.is_none());
+            left.count() as u64
         };
-        let total = devices.len() as u64;
-        let left = devices.iter().filter(free).count() as u64;
         let nodes = ledger.rules().machine().node_ids().iter().map(|node| {
-            let near = || {
-                devices
-                    .iter()
-                    .filter(move |device| device.nodes.is_empty() || device.nodes.contains(node))
-            };
-            (near().count() as u64, near().filter(free).count() as u64)
+            let is_near =
+                |device: &&DeviceSeat| device.nodes.is_empty() || device.nodes.contains(node);
+            let near: Vec<&DeviceSeat> = devices.iter().copied().filter(is_near).collect();
+            (near.len() as u64, free(&near))
         });
+        let (total, left) = (devices.len() as u64, free(&devices));
         usages.push(usage(resource.clone(), Manager::Device, total, left, nodes));
     }
     usages.retain(|usage| usage.total > 0);

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
-use pinfold_hardware::Hardware;
 use pinfold_hardware::doubts::Doubt;
 use pinfold_hardware::pci::{PciDevice, PciKind};
 use pinfold_hardware::record::Recording;
+use pinfold_hardware::{Hardware, NumaId};
 use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
 use pinfold_render::table::{Align, Table};
@@ -227,7 +227,7 @@ fn occupancy(hardware: &Hardware, machine: &Machine) -> Occupancy {
     for device in near(hardware).into_values().flatten() {
         let number = numbers.entry(device.kind).or_default();
         let kind = kind_name(device.kind);
-        let node = device.node.and_then(|node| node.node_id());
+        let node = device.node.and_then(NumaId::node_id);
         devices.push(DeviceSeat {
             resource: kind.into(),
             id: format!("{kind}{number}"),
