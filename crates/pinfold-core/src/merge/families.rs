@@ -161,7 +161,7 @@ impl Class<'_, '_> {
         if self.closest.is_none() && self.best.is_some_and(|best| best.mask <= lowest) {
             return;
         }
-        if !self.looks.step(combo.within.len()) {
+        if !self.looks.step(combo.within.len() * combo.parts.len()) {
             return;
         }
         let bins = Bins::new(self.scene, combo.within, &combo.parts);

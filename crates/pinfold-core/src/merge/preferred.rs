@@ -96,6 +96,9 @@ fn obstacle(scene: &Scene<'_>) -> Option<NoPreferred> {
     Some(NoPreferred::DifferentWidths { resource, other })
 }
 
+/// A choice of open parts costs as much as so many choices of parts that are not searched.
+const LOOKS_PER_COMMON: u32 = 64;
+
 struct Search<'d> {
     best: Option<Rank>,
     closest: Option<Closest<'d>>,
@@ -134,9 +137,7 @@ impl Search<'_> {
     /// Masks in the open parts of all resources that insist.
     fn open_parts(&mut self, scene: &Scene<'_>, budgets: &Budgets) {
         let mut commons = vec![Common::everything()];
-        let looks = usize::try_from(budgets.choices)
-            .unwrap_or(usize::MAX)
-            .max(1);
+        let looks = usize::try_from(budgets.choices / LOOKS_PER_COMMON).unwrap_or(usize::MAX);
         let mut insists = false;
         for (_, member) in insisting(scene) {
             insists = true;
@@ -144,7 +145,7 @@ impl Search<'_> {
                 .iter()
                 .flat_map(|common| member.open.iter().map(move |id| (common, *id)));
             let mut pairs = pairs.fuse();
-            let looked_at = pairs.by_ref().take(looks);
+            let looked_at = pairs.by_ref().take(looks.max(1));
             let next = looked_at
                 .filter_map(|(common, id)| common.and(scene, id))
                 .collect();
