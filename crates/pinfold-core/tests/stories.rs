@@ -105,8 +105,8 @@ fn pod(uid: &str, rows: &[(&str, &str)]) -> Arc<Pod> {
     })
 }
 
-fn admit(ledger: &mut Ledger, pod: Arc<Pod>) -> Decision {
-    ledger.admit(&pod, &mut NoPreference).unwrap().decision
+fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Decision {
+    ledger.admit(pod, &mut NoPreference).unwrap().decision
 }
 
 /// Devices `id-0`, `id-1` and so on, near these nodes.
@@ -154,7 +154,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     offer(&mut ledger, NIC, &[1]);
     let packets = |uid| pod(uid, &[("cpu", "4"), (HUGE, "64Mi"), (NIC, "1")]);
 
-    let decision = admit(&mut ledger, packets("fast"));
+    let decision = admit(&mut ledger, &packets("fast"));
     let app = &decision.assignment().unwrap().containers[0];
     assert_eq!(app.affinity.mask, Some(node(1)));
     assert_eq!(cpus_by_node(&ledger, &decision), [0, 4]);
@@ -171,7 +171,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     assert_eq!(free(fact(&decision, NIC)), [0, 1]);
 
     // The only card is taken: the refusal says so.
-    let refused = admit(&mut ledger, packets("second"));
+    let refused = admit(&mut ledger, &packets("second"));
     assert_eq!(
         refused.refusal().unwrap().reason,
         RefusalReason::TopologyAffinityError
@@ -195,7 +195,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
 
     // The card is gone altogether.
     offer(&mut ledger, NIC, &[]);
-    let refused = admit(&mut ledger, packets("third"));
+    let refused = admit(&mut ledger, &packets("third"));
     let refusal = refused.refusal().unwrap();
     assert_eq!(refusal.manager, Some(Manager::Device));
     let short = &refused.explanation.shortage[0];
@@ -213,9 +213,9 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
         let mut ledger = ledger(machine(2, 16, 1), settings(policy, &[]));
         offer(&mut ledger, GPU, &[1, 1]);
         if crowded {
-            let low = admit(&mut ledger, pod("low", &[("cpu", "15")]));
+            let low = admit(&mut ledger, &pod("low", &[("cpu", "15")]));
             assert_eq!(cpus_by_node(&ledger, &low), [15, 0]);
-            let high = admit(&mut ledger, pod("high", &[("cpu", "12")]));
+            let high = admit(&mut ledger, &pod("high", &[("cpu", "12")]));
             assert_eq!(cpus_by_node(&ledger, &high), [0, 12]);
             ledger.release(&"low".into()).unwrap();
         }
@@ -223,12 +223,12 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
     };
 
     let mut roomy = node_with("restricted", false);
-    let decision = admit(&mut roomy, training());
+    let decision = admit(&mut roomy, &training());
     assert_eq!(cpus_by_node(&roomy, &decision), [0, 8]);
     let merge = &decision.explanation.alignments[0].merge;
     assert_eq!(merge.decided_by, Rule::Preferred);
 
-    let refused = admit(&mut node_with("restricted", true), training());
+    let refused = admit(&mut node_with("restricted", true), &training());
     assert_eq!(
         refused.refusal().unwrap().reason,
         RefusalReason::TopologyAffinityError
@@ -239,7 +239,7 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
     assert_eq!(free(fact(&refused, GPU)), [0, 2]);
 
     let mut lenient = node_with("best-effort", true);
-    let across = admit(&mut lenient, training());
+    let across = admit(&mut lenient, &training());
     assert_eq!(cpus_by_node(&lenient, &across), [4, 4]);
     let app = &across.assignment().unwrap().containers[0];
     assert_eq!(app.devices.get(GPU).unwrap().len(), 1);
@@ -254,7 +254,7 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
 #[test]
 fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
     let mut whole = ledger(machine(2, 4, 2), settings("none", &["full-pcpus-only"]));
-    let refused = admit(&mut whole, pod("odd", &[("cpu", "3")]));
+    let refused = admit(&mut whole, &pod("odd", &[("cpu", "3")]));
     assert_eq!(
         refused.refusal().unwrap().reason,
         RefusalReason::SMTAlignmentError
@@ -267,7 +267,7 @@ fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
     // CPU 0 is reserved, so its core is split: 15 CPUs are free, 14 can be handed out.
     let cpu = &refused.explanation.shortage[0];
     assert_eq!((cpu.total, cpu.free, free(cpu)), (15, 14, vec![6, 8]));
-    let even = admit(&mut whole, pod("even", &[("cpu", "4")]));
+    let even = admit(&mut whole, &pod("even", &[("cpu", "4")]));
     let cpus = even.assignment().unwrap().containers[0]
         .cpus
         .clone()
@@ -279,10 +279,10 @@ fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
         machine(2, 8, 1),
         settings("best-effort", &["distribute-cpus-across-numa"]),
     );
-    let ten = admit(&mut spread, pod("ten", &[("cpu", "10")]));
+    let ten = admit(&mut spread, &pod("ten", &[("cpu", "10")]));
     assert_eq!(cpus_by_node(&spread, &ten), [5, 5]);
     let mut packed = ledger(machine(2, 8, 1), settings("best-effort", &[]));
-    let ten = admit(&mut packed, pod("ten", &[("cpu", "10")]));
+    let ten = admit(&mut packed, &pod("ten", &[("cpu", "10")]));
     assert_eq!(cpus_by_node(&packed, &ten), [2, 8]);
 }
 
@@ -294,7 +294,7 @@ fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
             assert!(
                 admit(
                     &mut ledger,
-                    pod(&format!("resident-{at}"), &[("cpu", cpus)])
+                    &pod(&format!("resident-{at}"), &[("cpu", cpus)])
                 )
                 .is_admitted()
             );
@@ -303,7 +303,7 @@ fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
     };
     let (mut a, mut b) = (node_with(&["2", "3"]), node_with(&["5"]));
 
-    let refused = admit(&mut a, pod("four", &[("cpu", "4")]));
+    let refused = admit(&mut a, &pod("four", &[("cpu", "4")]));
     assert_eq!(
         refused.refusal().unwrap().reason,
         RefusalReason::TopologyAffinityError
@@ -318,7 +318,7 @@ fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
         })
     );
 
-    let admitted = admit(&mut b, pod("four", &[("cpu", "4")]));
+    let admitted = admit(&mut b, &pod("four", &[("cpu", "4")]));
     assert_eq!(cpus_by_node(&b, &admitted), [4, 0]);
     assert_eq!(free(fact(&admitted, "cpu")), [4, 0]);
 }
@@ -329,11 +329,11 @@ fn story_07_the_kubelet_packs_without_a_policy_and_takes_the_lowest_node_with_on
     let story = |policy: &str| {
         let mut ledger = ledger(machine(2, 7, 1), settings(policy, &[]));
         for (uid, cpus, on) in [("low", "6", [6, 0]), ("high", "5", [0, 5])] {
-            let decision = admit(&mut ledger, pod(uid, &[("cpu", cpus)]));
+            let decision = admit(&mut ledger, &pod(uid, &[("cpu", cpus)]));
             assert_eq!(cpus_by_node(&ledger, &decision), on, "{uid}");
         }
         ledger.release(&"low".into()).unwrap();
-        let two = admit(&mut ledger, pod("two", &[("cpu", "2")]));
+        let two = admit(&mut ledger, &pod("two", &[("cpu", "2")]));
         (cpus_by_node(&ledger, &two), two)
     };
     let (cpus, packed) = story("none");
