@@ -47,7 +47,9 @@ pub(crate) struct Case {
     pub(crate) reference: Reference,
     /// How long it may take.
     pub(crate) target_ns: Option<f64>,
-    prepare: Box<dyn Fn() -> Vec<Work>>,
+    /// How many variants there are; the slowest counts.
+    variants: u64,
+    prepare: Box<dyn Fn(u64) -> Work>,
 }
 
 impl Case {
@@ -57,21 +59,23 @@ impl Case {
         name: String,
         prepare: impl Fn() -> W + 'static,
     ) -> Self {
-        Self::worst_of(group, name, move || vec![Box::new(prepare()) as Work])
+        Self::worst_of(1, group, name, move |_| prepare())
     }
 
-    /// A case of several operations, of which the slowest counts.
-    pub(crate) fn worst_of(
+    /// A case of so many variants, of which the slowest counts.
+    pub(crate) fn worst_of<W: FnMut() + 'static>(
+        variants: u64,
         group: Group,
         name: String,
-        prepare: impl Fn() -> Vec<Work> + 'static,
+        prepare: impl Fn(u64) -> W + 'static,
     ) -> Self {
         Self {
             group,
             name,
             reference: Reference::None,
             target_ns: None,
-            prepare: Box::new(prepare),
+            variants,
+            prepare: Box::new(move |variant| Box::new(prepare(variant))),
         }
     }
 
@@ -95,14 +99,13 @@ impl Case {
 
     /// Nanoseconds of CPU time.
     pub(crate) fn measure(&self) -> f64 {
-        let works = (self.prepare)().into_iter();
+        let works = (0..self.variants).map(&self.prepare);
         works.map(clock::cpu_ns_of).fold(0.0, f64::max)
     }
 
-    /// Runs it `count` times.
+    /// Runs its first variant `count` times.
     pub(crate) fn run(&self, count: u64) {
-        for mut work in (self.prepare)() {
-            (0..count).for_each(|_| work());
-        }
+        let mut work = (self.prepare)(0);
+        (0..count).for_each(|_| work());
     }
 }

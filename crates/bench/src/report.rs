@@ -112,7 +112,9 @@ fn title(group: Group) -> &'static str {
         Group::Hints => "Hints of the static CPU policy for 8 CPUs, idle machine",
         Group::Picking => "Picking CPUs, 4 NUMA nodes",
         Group::Admission => "Whole admission of a pod with 4 CPUs, 1 GiB and 1 device",
-        Group::MergeInFull => "Five resources: the managers' hints and their merge; scenes at their worst",
+        Group::MergeInFull => {
+            "Five resources: the managers' hints and their merge; scenes at their worst"
+        }
         Group::Growth => "Growth",
     }
 }
@@ -155,7 +157,7 @@ const INTRODUCTION: &str = "\
 - The merge of the first table is ours with the families built in every operation; the kubelet's is given its hints
   ready-made. A whole admission includes the release of the pod before it; the kubelet's also writes its state files to
   a file system in memory, ours gives the change as a value.
-- A row of random scenes or histories shows the slowest of twelve.
+- A row of scenes or crowded nodes shows the slowest of 12 random ones, of adversarial scenes of 40.
 - **Instructions** are counted by valgrind and hardly differ between runs: compare those in CI.
 
 The machine of this page was a virtual machine with 2 CPUs, busy with other work while it measured.
@@ -169,14 +171,15 @@ pub(crate) fn markdown(rows: &[Row], counts: &Counts) -> String {
         if group != Some(row.group) {
             group = Some(row.group);
             let title = title(row.group);
-            let head = "| | CPU ns/op | kubelet CPU ns/op | ratio | target |\n|---|--:|--:|--:|---|";
+            let head =
+                "| | CPU ns/op | kubelet CPU ns/op | ratio | target |\n|---|--:|--:|--:|---|";
             writeln!(text, "\n## {title}\n\n{head}").expect("a String takes all text");
         }
         writeln!(text, "| {} |", row.cells().join(" | ")).expect("a String takes all text");
     }
     if !counts.is_empty() {
         text.push_str("\n## Instructions per operation\n\n");
-        text.push_str("A row of random scenes or histories adds up all twelve.\n\n");
+        text.push_str("A row of scenes or crowded nodes counts the first of them.\n\n");
         text.push_str("| | instructions |\n|---|--:|\n");
         for (name, count) in counts {
             writeln!(text, "| {name} | {} |", thousands(*count)).expect("a String takes all text");

@@ -70,9 +70,7 @@ impl Admission {
         }
         let amounts = [("cpu", "4"), ("memory", "1Gi"), (DEVICE, "1")];
         let [mut leaves, mut comes] = ["a", "b"].map(|uid| fixture::pod(uid, &amounts));
-        ledger
-            .admit(&leaves, &mut NoPreference)
-            .expect("a new pod");
+        ledger.admit(&leaves, &mut NoPreference).expect("a new pod");
         move || {
             black_box(ledger.release(&leaves.uid).expect("it is here"));
             let admission = ledger.admit(&comes, &mut NoPreference);

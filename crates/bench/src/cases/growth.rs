@@ -1,11 +1,11 @@
 //! How the cost grows with the machine, the number of resources and the number of pods.
 
 use super::admission::Admission;
+use super::hints;
+use super::merge_in_full::{self, SEEDS};
 use super::picking::Pick;
-use super::{hints, merge_in_full};
-use crate::case::{Case, Group, Work};
-use crate::fixture;
-use crate::scenes::{Load, machine_scene};
+use crate::case::{Case, Group};
+use crate::scenes::{Load, Random, machine_scene};
 
 const NODES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const CPUS: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
@@ -14,27 +14,15 @@ const PODS: [usize; 5] = [0, 10, 50, 100, 250];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for nodes in NODES {
-        let name = format!("managers and merge, {nodes} nodes, idle");
-        cases.push(Case::new(Group::Growth, name, move || {
-            merge_in_full::ask(fixture::rich_node(nodes))
-        }));
-    }
-    for nodes in NODES {
-        let name = format!("managers and merge, {nodes} nodes, crowded");
-        cases.push(Case::worst_of(Group::Growth, name, move || {
-            let node = fixture::crowded_node(nodes, 1);
-            vec![Box::new(merge_in_full::ask(node)) as Work]
-        }));
-    }
+    cases.extend(NODES.map(|nodes| merge_in_full::idle(Group::Growth, nodes)));
+    cases.extend(NODES.map(|nodes| merge_in_full::crowded(Group::Growth, nodes, SEEDS)));
     for nodes in [8, 64] {
         for resources in RESOURCES {
             let name = format!("crowded scenes, {nodes} nodes, {resources} resources");
-            cases.push(merge_in_full::scenes(
-                Group::Growth,
-                name,
-                move |random| machine_scene(random, nodes, resources, Load::Crowded, false),
-            ));
+            let make = move |random: &mut Random| {
+                machine_scene(random, nodes, resources, Load::Crowded, false)
+            };
+            cases.push(merge_in_full::scenes(Group::Growth, name, SEEDS, make));
         }
     }
     for cpus in CPUS {
@@ -55,15 +43,15 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     for cpus in CPUS {
-        let name = format!("admission, 8 nodes, {cpus} CPUs");
+        let name = format!("admission, {cpus} CPUs on 8 nodes");
         cases.push(admission(8, cpus, 0).case(Group::Growth, name));
     }
     for nodes in NODES {
-        let name = format!("admission, {nodes} nodes, 1024 CPUs");
+        let name = format!("admission, {nodes} nodes with 1024 CPUs");
         cases.push(admission(nodes, 1024, 0).case(Group::Growth, name));
     }
     for pods in PODS {
-        let name = format!("admission, 8 nodes, 1024 CPUs, {pods} pods there");
+        let name = format!("admission, 8 nodes with 1024 CPUs and {pods} pods");
         let case = admission(8, 1024, pods).case(Group::Growth, name);
         cases.push(case.within_us(30.0));
     }

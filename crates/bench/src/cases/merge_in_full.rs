@@ -11,7 +11,7 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryPolicy;
 use pinfold_core::merge::{Budgets, MergeRequest, merge};
 
-use crate::case::{Case, Group, Work};
+use crate::case::{Case, Group};
 use crate::fixture;
 use crate::scenes::{Load, Random, SHAPES, Scene, adversarial, machine_scene};
 
@@ -22,44 +22,28 @@ const CLOSEST_US: f64 = 2_000.0;
 /// The same at 64 nodes for inputs made to be hard.
 const ADVERSARIAL_US: f64 = 20_000.0;
 /// How many random scenes or histories are tried.
-const SEEDS: u64 = 12;
+pub(super) const SEEDS: u64 = 12;
+/// How many of those that are made to be hard.
+const ADVERSARIAL_SEEDS: u64 = 40;
+
+const LOADS: [Load; 3] = [Load::Idle, Load::Wide, Load::Crowded];
+const GROUP: Group = Group::MergeInFull;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (nodes, limit) in LIMITS_US {
-        let idle = format!("managers and merge, {nodes} nodes, idle");
-        cases.push(
-            Case::new(Group::MergeInFull, idle, move || {
-                ask(fixture::rich_node(nodes))
-            })
-            .within_us(limit),
-        );
-        let crowded = format!("managers and merge, {nodes} nodes, crowded");
-        cases.push(
-            Case::worst_of(Group::MergeInFull, crowded, move || {
-                let histories = (0..SEEDS).map(|seed| fixture::crowded_node(nodes, seed));
-                histories
-                    .map(|node| Box::new(ask(node)) as Work)
-                    .collect()
-            })
-            .within_us(limit),
-        );
-        for load in [Load::Idle, Load::Wide, Load::Crowded] {
+        cases.push(idle(GROUP, nodes).within_us(limit));
+        cases.push(crowded(GROUP, nodes, SEEDS).within_us(limit));
+        for load in LOADS {
             let name = format!("scenes, {nodes} nodes, {load:?}").to_lowercase();
-            cases.push(
-                worst_scene(name, move |random| {
-                    machine_scene(random, nodes, 5, load, false)
-                })
-                .within_us(limit),
-            );
+            let make = move |random: &mut Random| machine_scene(random, nodes, 5, load, false);
+            cases.push(scenes(GROUP, name, SEEDS, make).within_us(limit));
         }
     }
-    for load in [Load::Idle, Load::Wide, Load::Crowded] {
+    for load in LOADS {
         let name = format!("scenes, 64 nodes, {load:?}, closest").to_lowercase();
-        cases.push(
-            worst_scene(name, move |random| machine_scene(random, 64, 5, load, true))
-                .within_us(CLOSEST_US),
-        );
+        let make = move |random: &mut Random| machine_scene(random, 64, 5, load, true);
+        cases.push(scenes(GROUP, name, SEEDS, make).within_us(CLOSEST_US));
     }
     let shapes = SHAPES.into_iter().map(Some);
     for shape in [None].into_iter().chain(shapes) {
@@ -67,29 +51,36 @@ pub(super) fn cases() -> Vec<Case> {
             None => "no distances".to_owned(),
             Some(shape) => format!("distances {shape:?}").to_lowercase(),
         };
-        cases.push(
-            worst_scene(
-                format!("adversarial scenes, 64 nodes, {distances}"),
-                move |random| adversarial(random, 64, shape),
-            )
-            .within_us(ADVERSARIAL_US),
-        );
+        let name = format!("adversarial scenes, 64 nodes, {distances}");
+        let make = move |random: &mut Random| adversarial(random, 64, shape);
+        cases.push(scenes(GROUP, name, ADVERSARIAL_SEEDS, make).within_us(ADVERSARIAL_US));
     }
     cases
 }
 
-/// The worst of some random scenes, each with a copy of its families in every operation.
-fn worst_scene(name: String, make: impl Fn(&mut Random) -> Scene + 'static) -> Case {
-    scenes(Group::MergeInFull, name, make)
+/// On a node without pods.
+pub(super) fn idle(group: Group, nodes: usize) -> Case {
+    let name = format!("managers and merge, {nodes} nodes, idle");
+    Case::new(group, name, move || ask(fixture::rich_node(nodes)))
 }
 
-/// The same for another group.
+/// On nodes after random histories.
+pub(super) fn crowded(group: Group, nodes: usize, seeds: u64) -> Case {
+    let name = format!("managers and merge, {nodes} nodes, crowded");
+    Case::worst_of(seeds, group, name, move |seed| {
+        ask(fixture::crowded_node(nodes, seed))
+    })
+}
+
+/// The merge of random scenes, with a copy of the families in every operation.
 pub(super) fn scenes(
     group: Group,
     name: String,
+    seeds: u64,
     make: impl Fn(&mut Random) -> Scene + 'static,
 ) -> Case {
-    let merge_copy = |scene: Scene| {
+    Case::worst_of(seeds, group, name, move |seed| {
+        let scene = make(&mut Random(seed));
         move || {
             let providers = scene.providers.clone();
             let request = MergeRequest {
@@ -98,17 +89,11 @@ pub(super) fn scenes(
             };
             black_box(merge(&request));
         }
-    };
-    Case::worst_of(group, name, move || {
-        let scenes = (0..SEEDS).map(|seed| make(&mut Random(seed)));
-        scenes
-            .map(|scene| Box::new(merge_copy(scene)) as Work)
-            .collect()
     })
 }
 
 /// All hints of a container with five resources, and their merge.
-pub(super) fn ask(node: Ledger) -> impl FnMut() {
+fn ask(node: Ledger) -> impl FnMut() {
     let rules = node.rules().clone();
     let (settings, machine) = (rules.settings(), rules.machine());
     let cpus = StaticSettings {
@@ -148,7 +133,9 @@ pub(super) fn ask(node: Ledger) -> impl FnMut() {
         let providers = [
             devices,
             cpus.container_hints(state.cpus(), &nothing, &pod, container),
-            memory.container_hints(state.memory(), &pod, container).hints,
+            memory
+                .container_hints(state.memory(), &pod, container)
+                .hints,
         ];
         black_box(merge(&MergeRequest {
             nodes,

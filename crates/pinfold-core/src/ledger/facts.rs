@@ -1,5 +1,7 @@
 //! The facts of a request: what was asked of every resource, and what each NUMA node had of it.
 
+use smallvec::SmallVec;
+
 use super::draft::Draft;
 use crate::decision::Manager;
 use crate::demand;
@@ -132,23 +134,29 @@ impl Draft<'_> {
             };
             let mut free = pool.available(&self.state.devices, resource);
             free.extend(reusable.of(resource).into_iter().flatten().cloned());
-            let healthy = || devices.iter().filter(|(_, device)| device.healthy);
-            let nodes = pool.nodes().iter().map(|node| {
-                let near = || healthy().filter(move |(_, device)| device.nodes().contains(node));
-                NodeFacts {
-                    node,
-                    total: near().count() as u64,
-                    free: near().filter(|(id, _)| free.contains(*id)).count() as u64,
-                    grouped: false,
+            let nothing = |node| NodeFacts {
+                node,
+                total: 0,
+                free: 0,
+                grouped: false,
+            };
+            let mut nodes: SmallVec<[NodeFacts; 8]> = pool.nodes().iter().map(nothing).collect();
+            let mut elsewhere = 0;
+            for (id, device) in devices.iter().filter(|(_, device)| device.healthy) {
+                let (near, is_free) = (device.nodes() & pool.nodes(), free.contains(id));
+                let rows = nodes.iter_mut().filter(|row| near.contains(row.node));
+                for row in rows {
+                    row.total += 1;
+                    row.free += u64::from(is_free);
                 }
-            });
-            let far = healthy().filter(|(_, device)| !device.nodes().intersects(pool.nodes()));
+                elsewhere += u64::from(near.is_empty() && is_free);
+            }
             facts.push(ResourceFacts {
                 resource: resource.clone(),
                 manager: Manager::Device,
                 asked: u64::try_from(amount.value()).unwrap_or(0),
-                nodes: nodes.collect(),
-                elsewhere: far.filter(|(id, _)| free.contains(*id)).count() as u64,
+                nodes,
+                elsewhere,
                 wish: None,
             });
         }
