@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help run test e2e bench lint fuzz
+.PHONY: help run test e2e bench bench-docs lint fuzz
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,3 +17,12 @@ lint: ## formatting and lints, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+bench: ## CPU time and instructions of every decision beside the kubelet's
+	$(CARGO) run --release --quiet -p pinfold-bench
+
+bench-docs: ## the same, and write docs/benchmarks.md
+	$(CARGO) run --release --quiet -p pinfold-bench -- --write-docs
+
+fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS)
+	CARGO="$(CARGO)" fuzz/run

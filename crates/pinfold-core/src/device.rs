@@ -17,6 +17,7 @@ use crate::name::{DeviceId, ResourceName};
 
 mod affinity;
 mod allocate;
+mod ascending;
 mod hints;
 mod pool;
 mod reuse;

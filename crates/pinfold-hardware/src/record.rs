@@ -7,8 +7,8 @@
 //! sys/bus/pci/devices/0000:3b:02.0/physfn -> 0000:3b:00.0
 //! ```
 //!
-//! One line per file (`=`), link (`->`) or thing that is only there, sorted by path. In text, `\n`,
-//! `\0` and `\\` stand for a line end, a NUL byte and a backslash. Stored compressed with gzip; the plain
+//! One line per file (`=`), link (`->`) or thing that is only there, sorted by path. Everywhere, `\n`,
+//! `\r`, `\0` and `\\` stand for a line end, a carriage return, a NUL byte and a backslash. Stored compressed with gzip; the plain
 //! text is read as well, so a recording can be edited. It holds nothing but what the reader asked for:
 //! no host name, no serial number, no process list.
 
@@ -89,15 +89,15 @@ impl Recording {
         }
         let mut entries = Entries::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            let plain = |text| unescape(text).ok_or(broken(number + 1, "unknown escape"));
             let (path, entry) = if let Some((path, text)) = line.split_once(" = ") {
-                let text = unescape(text).ok_or(broken(number + 1, "unknown escape"))?;
-                (path, Entry::File(text))
+                (path, Entry::File(plain(text)?))
             } else if let Some((path, name)) = line.split_once(" -> ") {
-                (path, Entry::Link(name.to_owned()))
+                (path, Entry::Link(plain(name)?))
             } else {
                 (line, Entry::Present)
             };
-            entries.insert(path.to_owned(), entry);
+            entries.insert(plain(path)?, entry);
         }
         Ok(Self { entries })
     }
@@ -115,10 +115,10 @@ impl Recording {
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEADER}\n");
         for (path, entry) in &self.entries {
-            text.push_str(path);
+            text.push_str(&escape(path));
             let wrote = match entry {
                 Entry::File(content) => writeln!(text, " = {}", escape(content)),
-                Entry::Link(name) => writeln!(text, " -> {name}"),
+                Entry::Link(name) => writeln!(text, " -> {}", escape(name)),
                 Entry::Present => writeln!(text),
             };
             wrote.expect("a String takes all text");

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
+use super::ascending::Ascending;
 use super::width::narrowest;
-use super::{Device, DevicePool, DeviceSet, DeviceState, Reusable};
+use super::{Device, DeviceOffer, DevicePool, DeviceSet, DeviceState, Reusable};
 use crate::demand;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
@@ -81,59 +82,89 @@ fn hints(
     let Some(devices) = pool.devices(resource).filter(|_| pool.is_aligned(resource)) else {
         return ResourceHints::DontCare;
     };
-    let matching = Matching::new(pool.nodes(), devices, request);
+    let none = DeviceSet::new();
     match held {
         // A restart: the same devices again, or a request that has changed.
         Some(held) if !held.is_empty() => match i64::try_from(held.len()) == Ok(request) {
-            true => matching.family(|id| held.contains(id), &DeviceSet::new()),
+            true => {
+                let mut held = Ascending::new(held.iter());
+                let is_available = |id: &DeviceId, _: &Device| held.contains(id);
+                let matching = Matching::new(pool.nodes(), devices, request, is_available);
+                matching.family(devices, &none)
+            }
             false => ResourceHints::Cannot,
         },
         _ => {
-            let is_free = |id: &DeviceId| {
-                devices.get(id).is_some_and(|device| device.healthy)
-                    && !state.is_in_use(resource, id)
+            let mut in_use = Ascending::new(state.in_use_of(resource));
+            let is_free = |id: &DeviceId, device: &Device| device.healthy && !in_use.contains(id);
+            let matching = Matching::new(pool.nodes(), devices, request, is_free);
+            let is_taken = |id: &&DeviceId| {
+                let device = devices.get(*id).filter(|device| device.healthy);
+                device.is_none() || state.is_in_use(resource, id)
             };
-            let free = devices.keys().filter(|id| is_free(id)).count();
-            let left = reusable.iter().filter(|id| !is_free(id)).count();
-            match i64::try_from(free + left).is_ok_and(|enough| enough < request) {
+            let left = reusable.iter().filter(is_taken).count();
+            match i64::try_from(matching.available() + left).is_ok_and(|enough| enough < request) {
                 true => ResourceHints::Cannot,
-                false => matching.family(is_free, reusable),
+                false => matching.family(devices, reusable),
             }
         }
     }
 }
 
 /// The question for one resource: where do `request` of these devices lie together?
-struct Matching<'a> {
+struct Matching {
     /// The nodes that a mask may have.
     universe: NodeSet,
-    devices: &'a BTreeMap<DeviceId, Device>,
+    /// All devices, as far as they lie on these nodes.
+    devices: SmallVec<[Seat; 32]>,
     request: u64,
 }
 
-impl<'a> Matching<'a> {
-    fn new(nodes: NodeSet, devices: &'a BTreeMap<DeviceId, Device>, request: i64) -> Self {
-        let named = devices
-            .values()
-            .fold(NodeSet::EMPTY, |all, device| all | device.nodes());
+/// Where a device lies, and whether it can be had.
+struct Seat {
+    nodes: NodeSet,
+    available: bool,
+}
+
+impl Matching {
+    /// Asks `is_available` about every device once, in ascending order.
+    fn new(
+        nodes: NodeSet,
+        devices: &DeviceOffer,
+        request: i64,
+        mut is_available: impl FnMut(&DeviceId, &Device) -> bool,
+    ) -> Self {
+        let mut seats: SmallVec<[Seat; 32]> = devices
+            .iter()
+            .map(|(id, device)| Seat {
+                nodes: device.nodes(),
+                available: is_available(id, device),
+            })
+            .collect();
+        let named = seats
+            .iter()
+            .fold(NodeSet::EMPTY, |all, seat| all | seat.nodes);
         let known = named & nodes;
+        let universe = if known.is_empty() { nodes } else { known };
+        for seat in &mut seats {
+            seat.nodes = seat.nodes & universe;
+        }
         Self {
-            universe: if known.is_empty() { nodes } else { known },
-            devices,
+            universe,
+            devices: seats,
             request: u64::try_from(request).unwrap_or(0),
         }
     }
 
+    fn available(&self) -> usize {
+        self.devices.iter().filter(|seat| seat.available).count()
+    }
+
     /// The masks in which all reusable devices lie, and together with the available ones enough.
-    fn family(
-        &self,
-        is_available: impl Fn(&DeviceId) -> bool,
-        reusable: &DeviceSet,
-    ) -> ResourceHints {
-        let known = |device: &Device| device.nodes() & self.universe;
+    fn family(&self, devices: &DeviceOffer, reusable: &DeviceSet) -> ResourceHints {
         let mut must_lie_in: SmallVec<[NodeSet; 8]> = SmallVec::new();
-        for device in reusable.iter().filter_map(|id| self.devices.get(id)) {
-            match known(device) {
+        for device in reusable.iter().filter_map(|id| devices.get(id)) {
+            match device.nodes() & self.universe {
                 // Without topology information it neither restricts nor counts.
                 _ if device.numa.is_none() => {}
                 // It lies in no mask.
@@ -144,8 +175,8 @@ impl<'a> Matching<'a> {
         let need = self.request.saturating_sub(must_lie_in.len() as u64);
         let mut thresholds: SmallVec<[Threshold; 2]> = SmallVec::new();
         if need > 0 {
-            let available = self.devices.iter().filter(|(id, _)| is_available(id));
-            thresholds.push(count(need, available.map(|(_, device)| known(device))));
+            let available = self.devices.iter().filter(|seat| seat.available);
+            thresholds.push(count(need, available.map(|seat| seat.nodes)));
         }
         let mut forced = NodeSet::EMPTY;
         for nodes in must_lie_in {
@@ -174,11 +205,7 @@ impl<'a> Matching<'a> {
 
     /// How many nodes the request needs if every device is free and well.
     fn width_when_empty(&self) -> usize {
-        let all = self.devices.values();
-        let all = count(
-            self.request,
-            all.map(|device| device.nodes() & self.universe),
-        );
+        let all = count(self.request, self.devices.iter().map(|seat| seat.nodes));
         narrowest(&all, self.universe)
     }
 }

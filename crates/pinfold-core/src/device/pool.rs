@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::ascending::Ascending;
 use super::{DeviceSet, DeviceState};
 use crate::name::{DeviceId, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
@@ -106,9 +107,10 @@ impl DevicePool {
     /// The healthy devices of a resource that nobody holds. Mirrors `getAvailableDevices`.
     #[must_use]
     pub fn available(&self, state: &DeviceState, resource: &ResourceName) -> DeviceSet {
+        let mut in_use = Ascending::new(state.in_use_of(resource));
         let devices = self.resources.get(resource).into_iter().flatten();
         devices
-            .filter(|(id, device)| device.healthy && !state.is_in_use(resource, id))
+            .filter(|(id, device)| device.healthy && !in_use.contains(id))
             .map(|(id, _)| id.clone())
             .collect()
     }

@@ -15,6 +15,8 @@ pub struct DeviceState {
     pods: BTreeMap<PodUid, ByContainer>,
     /// How many containers hold each device: more than one only where an init container's device is used again.
     holders: BTreeMap<ResourceName, BTreeMap<DeviceId, u32>>,
+    /// How many containers have an entry of each resource, be it an empty one.
+    entries: BTreeMap<ResourceName, usize>,
 }
 
 /// One change of a [`DeviceState`]: the devices of one resource in one container, before and after.
@@ -94,6 +96,14 @@ impl DeviceState {
             .is_some_and(|devices| devices.contains_key(device))
     }
 
+    /// The devices of a resource that containers hold, ascending.
+    pub(super) fn in_use_of(&self, resource: &ResourceName) -> impl Iterator<Item = &DeviceId> {
+        self.holders
+            .get(resource)
+            .into_iter()
+            .flat_map(BTreeMap::keys)
+    }
+
     /// All devices in use, by resource. Resources of which none is in use are left out.
     #[must_use]
     pub fn in_use(&self) -> DevicesByResource {
@@ -105,8 +115,7 @@ impl DeviceState {
 
     /// Whether anything is recorded for a resource, be it an empty set.
     pub(super) fn holds_any(&self, resource: &ResourceName) -> bool {
-        let mut containers = self.pods.values().flat_map(BTreeMap::values);
-        containers.any(|devices| devices.contains_key(resource))
+        self.entries.contains_key(resource)
     }
 
     /// The edits that take everything from a pod.
@@ -185,17 +194,28 @@ impl DeviceState {
     }
 
     fn count(&mut self, resource: &ResourceName, devices: Option<&DeviceSet>) {
-        for device in devices.into_iter().flatten() {
+        let Some(devices) = devices else {
+            return;
+        };
+        *self.entries.entry(resource.clone()).or_default() += 1;
+        for device in devices {
             let counts = self.holders.entry(resource.clone()).or_default();
             *counts.entry(device.clone()).or_default() += 1;
         }
     }
 
     fn uncount(&mut self, resource: &ResourceName, devices: Option<&DeviceSet>) {
+        let Some(devices) = devices else {
+            return;
+        };
+        match self.entries.get_mut(resource) {
+            Some(entries) if *entries > 1 => *entries -= 1,
+            _ => drop(self.entries.remove(resource)),
+        }
         let Some(counts) = self.holders.get_mut(resource) else {
             return;
         };
-        for device in devices.into_iter().flatten() {
+        for device in devices {
             match counts.get_mut(device) {
                 Some(count) if *count > 1 => *count -= 1,
                 _ => {

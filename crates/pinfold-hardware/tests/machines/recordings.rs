@@ -82,3 +82,20 @@ fn a_small_file_that_unpacks_to_a_large_one_is_refused() {
     let error = Recording::read(&file.finish().expect("a file")).expect_err("too large");
     assert!(error.to_string().contains("beyond the limit"), "{error}");
 }
+
+#[test]
+fn names_with_line_ends_survive_a_round_trip() {
+    for line in [
+        "x\r\r\n",
+        "link -> name\r\r\n",
+        "a\\nb\n",
+        "link -> a\\nb\n",
+        "a\\\\n = \\r\n",
+    ] {
+        let text = format!("pinfold-machine 1\n{line}");
+        let recording = Recording::read(text.as_bytes()).expect("a recording");
+        let written = recording.to_text();
+        let again = Recording::read(written.as_bytes()).expect("what was just written");
+        assert_eq!(again, recording, "{line:?} became {written:?}");
+    }
+}

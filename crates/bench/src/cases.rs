@@ -1,0 +1,21 @@
+//! Everything that is measured.
+
+mod admission;
+mod growth;
+mod hints;
+mod merge;
+mod merge_in_full;
+mod picking;
+
+use crate::case::Case;
+
+/// All cases in the order of the report.
+pub(crate) fn all() -> Vec<Case> {
+    let mut cases = merge::cases();
+    cases.extend(hints::cases());
+    cases.extend(picking::cases());
+    cases.extend(admission::cases());
+    cases.extend(merge_in_full::cases());
+    cases.extend(growth::cases());
+    cases
+}

@@ -1,0 +1,148 @@
+//! The hints of all three managers for a container with five resources and their merge, on real machines; and the
+//! merge of made-up scenes, at its worst.
+
+use std::hint::black_box;
+
+use pinfold_core::cpu::{CpuOptions, Reservation, StaticCpus, StaticSettings};
+use pinfold_core::cpu_set::{CpuList, CpuSet};
+use pinfold_core::demand::PodLevel;
+use pinfold_core::device::{self, Reusable};
+use pinfold_core::ledger::Ledger;
+use pinfold_core::memory::MemoryPolicy;
+use pinfold_core::merge::{Budgets, MergeRequest, merge};
+
+use crate::case::{Case, Group};
+use crate::fixture;
+use crate::scenes::{Load, Random, SHAPES, Scene, adversarial, machine_scene};
+
+/// How long the merge of five resources may take, by number of nodes.
+const LIMITS_US: [(usize, f64); 3] = [(8, 15.0), (16, 50.0), (64, 500.0)];
+/// The same at 64 nodes if distances count.
+const CLOSEST_US: f64 = 2_000.0;
+/// The same at 64 nodes for inputs made to be hard.
+const ADVERSARIAL_US: f64 = 20_000.0;
+/// How many random scenes or histories are tried.
+pub(super) const SEEDS: u64 = 12;
+/// How many of those that are made to be hard.
+const ADVERSARIAL_SEEDS: u64 = 40;
+
+const LOADS: [Load; 3] = [Load::Idle, Load::Wide, Load::Crowded];
+const GROUP: Group = Group::MergeInFull;
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (nodes, limit) in LIMITS_US {
+        cases.push(idle(GROUP, nodes).within_us(limit));
+        cases.push(crowded(GROUP, nodes, SEEDS).within_us(limit));
+        for load in LOADS {
+            let name = format!("scenes, {nodes} nodes, {load:?}").to_lowercase();
+            let make = move |random: &mut Random| machine_scene(random, nodes, 5, load, false);
+            cases.push(scenes(GROUP, name, SEEDS, make).within_us(limit));
+        }
+    }
+    for load in LOADS {
+        let name = format!("scenes, 64 nodes, {load:?}, closest").to_lowercase();
+        let make = move |random: &mut Random| machine_scene(random, 64, 5, load, true);
+        cases.push(scenes(GROUP, name, SEEDS, make).within_us(CLOSEST_US));
+    }
+    let shapes = SHAPES.into_iter().map(Some);
+    for shape in [None].into_iter().chain(shapes) {
+        let distances = match shape {
+            None => "no distances".to_owned(),
+            Some(shape) => format!("distances {shape:?}").to_lowercase(),
+        };
+        let name = format!("adversarial scenes, 64 nodes, {distances}");
+        let make = move |random: &mut Random| adversarial(random, 64, shape);
+        cases.push(scenes(GROUP, name, ADVERSARIAL_SEEDS, make).within_us(ADVERSARIAL_US));
+    }
+    cases
+}
+
+/// On a node without pods.
+pub(super) fn idle(group: Group, nodes: usize) -> Case {
+    let name = format!("managers and merge, {nodes} nodes, idle");
+    Case::new(group, name, move || ask(fixture::rich_node(nodes)))
+}
+
+/// On nodes after random histories.
+pub(super) fn crowded(group: Group, nodes: usize, seeds: u64) -> Case {
+    let name = format!("managers and merge, {nodes} nodes, crowded");
+    Case::worst_of(seeds, group, name, move |seed| {
+        ask(fixture::crowded_node(nodes, seed))
+    })
+}
+
+/// The merge of random scenes, with a copy of the families in every operation.
+pub(super) fn scenes(
+    group: Group,
+    name: String,
+    seeds: u64,
+    make: impl Fn(&mut Random) -> Scene + 'static,
+) -> Case {
+    Case::worst_of(seeds, group, name, move |seed| {
+        let scene = make(&mut Random(seed));
+        move || {
+            let providers = scene.providers.clone();
+            let request = MergeRequest {
+                providers: &providers,
+                ..scene.request()
+            };
+            black_box(merge(&request));
+        }
+    })
+}
+
+/// All hints of a container with five resources, and their merge.
+fn ask(node: Ledger) -> impl FnMut() {
+    let rules = node.rules().clone();
+    let (settings, machine) = (rules.settings(), rules.machine());
+    let cpus = StaticSettings {
+        options: CpuOptions::default(),
+        reservation: Reservation {
+            count: 2,
+            cpus: CpuList::default(),
+        },
+        topology_policy: rules.policy().name(),
+        pod_level: PodLevel::Ignored,
+        fidelity: settings.fidelity,
+    };
+    let cpus = StaticCpus::new(rules.topology().clone(), cpus).expect("a good policy");
+    let memory = MemoryPolicy::new(
+        "Static",
+        machine,
+        &settings.node_reservation,
+        &settings.reserved_memory,
+        PodLevel::Ignored,
+        settings.fidelity,
+    );
+    let memory = memory.expect("a good policy");
+    let amounts = [
+        ("cpu", "24"),
+        ("memory", "24Gi"),
+        ("hugepages-2Mi", "1Gi"),
+        (fixture::DEVICES[0], "3"),
+        (fixture::DEVICES[1], "2"),
+    ];
+    let pod = fixture::pod("pod", &amounts);
+    let (nodes, policy, nothing) = (machine.node_ids(), rules.policy(), CpuSet::new());
+    move || {
+        let (state, container) = (node.state(), &pod.containers[0]);
+        let reusable = Reusable::before(state.devices(), &pod, &container.name);
+        let devices =
+            device::container_hints(state.pool(), state.devices(), &pod, container, &reusable);
+        let providers = [
+            devices,
+            cpus.container_hints(state.cpus(), &nothing, &pod, container),
+            memory
+                .container_hints(state.memory(), &pod, container)
+                .hints,
+        ];
+        black_box(merge(&MergeRequest {
+            nodes,
+            policy,
+            closest: None,
+            providers: &providers,
+            budgets: Budgets::default(),
+        }));
+    }
+}

@@ -1,0 +1,113 @@
+//! Measures decisions in CPU time, beside what the kubelet needed for the same.
+//!
+//! ```text
+//! pinfold-bench [WORD ...]         measure the cases whose names contain all words; without any, all,
+//!                                  and write target/bench.json and target/instructions.json
+//! pinfold-bench --write-docs       the same, and write docs/benchmarks.md
+//! pinfold-bench --list             the names of all cases
+//! pinfold-bench --once NAME N      run one case N times and measure nothing: for profilers
+//! ```
+//!
+//! The shapes and the kubelet's figures are those of `conformance/kubelet/BENCH.md`, read from there.
+
+#![allow(clippy::print_stdout, reason = "this is a program for the terminal")]
+
+mod case;
+mod cases;
+mod clock;
+mod fixture;
+mod instructions;
+mod reference;
+mod report;
+#[path = "../../pinfold-core/tests/merge_scenes/mod.rs"]
+#[allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    missing_docs,
+    reason = "shared with the tests of the merge, where these are at home"
+)]
+mod scenes;
+
+use std::process::ExitCode;
+
+use case::Case;
+use report::Row;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["--list"] => {
+            for case in cases::all() {
+                println!("{}", case.full_name());
+            }
+            Ok(())
+        }
+        ["--once", name, count] => once(name, count),
+        ["--write-docs"] => measure_all(true),
+        [] => measure_all(false),
+        [flag, ..] if flag.starts_with('-') => Err(format!("unknown option {flag}")),
+        words => {
+            measure(|case| words.iter().all(|word| case.full_name().contains(word)));
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            println!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn once(name: &str, count: &str) -> Result<(), String> {
+    let count: u64 = count
+        .parse()
+        .map_err(|_| format!("{count:?} is no number of times"))?;
+    let found = cases::all()
+        .into_iter()
+        .find(|case| case.full_name() == name);
+    let case = found.ok_or_else(|| format!("no case {name:?}; see --list"))?;
+    case.run(count);
+    Ok(())
+}
+
+fn measure(is_wanted: impl Fn(&Case) -> bool) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for case in cases::all().iter().filter(|case| is_wanted(case)) {
+        let row = Row::of(case);
+        if rows.last().is_none_or(|last| last.group != row.group) {
+            println!("\n{}", report::heading(row.group));
+        }
+        println!("{}", row.line());
+        rows.push(row);
+    }
+    rows
+}
+
+fn measure_all(write_docs: bool) -> Result<(), String> {
+    let rows = measure(|_| true);
+    println!("\n{}", report::verdict(&rows));
+
+    println!("\ninstructions per operation");
+    let counts = instructions::count(&cases::all());
+    match &counts {
+        Ok(counts) => counts
+            .iter()
+            .for_each(|(name, count)| println!("{name:<68} {count:>12}")),
+        Err(reason) => println!("not counted: {reason}"),
+    }
+    let counts = counts.unwrap_or_default();
+
+    let write = |path: &str, text: String| {
+        std::fs::write(path, text).map_err(|error| format!("{path}: {error}"))
+    };
+    write("target/bench.json", report::json(&rows))?;
+    write("target/instructions.json", instructions::json(&counts))?;
+    if write_docs {
+        write("docs/benchmarks.md", report::markdown(&rows, &counts))?;
+    }
+    Ok(())
+}

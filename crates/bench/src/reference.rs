@@ -1,0 +1,88 @@
+//! What the kubelet needed: the tables of `conformance/kubelet/BENCH.md`.
+//!
+//! Every row of a table is a shape to measure, so nothing is left out and no figure is typed by hand.
+
+/// The committed record.
+const RECORD: &str = include_str!("../../../conformance/kubelet/BENCH.md");
+
+/// What is known about the kubelet's cost of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// Nothing.
+    None,
+    /// CPU nanoseconds per operation.
+    Measured(u64),
+    /// It would have taken too long; what the record says instead.
+    Estimated(String),
+}
+
+/// A row of a table, by column.
+pub(crate) struct Shape {
+    cells: Vec<(&'static str, &'static str)>,
+}
+
+impl Shape {
+    /// The text in a column.
+    pub(crate) fn text(&self, column: &str) -> &'static str {
+        let cell = self.cells.iter().find(|(name, _)| *name == column);
+        let (_, text) = cell.unwrap_or_else(|| panic!("the record has no column {column:?}"));
+        text
+    }
+
+    /// The number in a column.
+    pub(crate) fn number(&self, column: &str) -> usize {
+        let text = self.text(column);
+        text.parse()
+            .unwrap_or_else(|_| panic!("{text:?} in column {column:?} is no number"))
+    }
+
+    /// What the kubelet needed.
+    pub(crate) fn reference(&self) -> Reference {
+        let text = self.text("CPU ns/op");
+        match text.replace(',', "").parse() {
+            Ok(figure) => Reference::Measured(figure),
+            Err(_) => Reference::Estimated(text.trim_matches('*').to_owned()),
+        }
+    }
+}
+
+/// The rows of the section that begins with `## (letter)`.
+pub(crate) fn section(letter: char) -> Vec<Shape> {
+    let heading = format!("## ({letter})");
+    let lines = RECORD
+        .lines()
+        .skip_while(|line| !line.starts_with(&heading))
+        .skip(1)
+        .take_while(|line| !line.starts_with("## "));
+    let mut rows = lines
+        .filter(|line| line.starts_with('|') && !line.starts_with("|-"))
+        .map(cells);
+    let columns = rows.next().expect("a section of the record has a table");
+    rows.map(|cells| Shape {
+        cells: columns.iter().copied().zip(cells).collect(),
+    })
+    .collect()
+}
+
+fn cells(line: &'static str) -> Vec<&'static str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_of_the_record_is_read() {
+        let sizes = ['a', 'b', 'c', 'd'].map(|letter| section(letter).len());
+        assert_eq!(sizes, [150, 9, 36, 22]);
+    }
+
+    #[test]
+    fn a_figure_is_a_number_and_an_estimate_is_not() {
+        let figures: Vec<Reference> = section('a').iter().map(Shape::reference).collect();
+        assert_eq!(figures[0], Reference::Measured(1316));
+        assert_eq!(figures[14], Reference::Estimated("estimated 7 min".into()));
+        assert!(!figures.contains(&Reference::None));
+    }
+}

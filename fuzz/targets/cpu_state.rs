@@ -1,0 +1,48 @@
+//! `cpu_manager_state`. A file that the kubelet takes is written so that it reads the same again.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use libfuzzer_sys::fuzz_target;
+use pinfold_core::demand::PodLevel;
+use pinfold_fuzz::with_right_checksum;
+use pinfold_kube::state::CpuManagerState;
+use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok((checksum, _)) = CpuManagerState::checksum(bytes) else {
+        return;
+    };
+    let file = with_right_checksum(bytes, &checksum);
+    for pod_level in [PodLevel::Ignored, PodLevel::Managed] {
+        let how = CpuRestore {
+            file: "cpu_manager_state",
+            policy: None,
+            pod_level,
+            running: &BTreeMap::new(),
+        };
+        let state = match CpuManagerState::restore(&file, &how) {
+            Ok((state, _)) => state,
+            Err(error) => {
+                let _ = error.to_string();
+                continue;
+            }
+        };
+        let own = match pod_level {
+            PodLevel::Ignored => CpuStateFormat::V2,
+            PodLevel::Managed => CpuStateFormat::V3,
+        };
+        for format in [own, CpuStateFormat::V4] {
+            let written = state.write(format);
+            let (again, read_as) = CpuManagerState::restore(written.as_bytes(), &how)
+                .unwrap_or_else(|error| panic!("{written}\n{error}"));
+            let mut expected = state.clone();
+            if format == CpuStateFormat::V2 {
+                // The format has no place for them.
+                expected.pods.clear();
+            }
+            assert_eq!((&again, read_as), (&expected, format), "{written}");
+            assert_eq!(again.write(format), written);
+        }
+    }
+});

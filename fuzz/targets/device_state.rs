@@ -1,0 +1,24 @@
+//! The device manager's checkpoint. A file that the kubelet takes is written so that it reads the same again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinfold_fuzz::with_right_checksum;
+use pinfold_kube::state::DeviceState;
+
+const FILE: &str = "kubelet_internal_checkpoint";
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(checksum) = DeviceState::checksum(bytes) else {
+        return;
+    };
+    let file = with_right_checksum(bytes, &checksum);
+    let state = match DeviceState::restore(&file, FILE) {
+        Ok(state) => state,
+        Err(error) => return drop(error.to_string()),
+    };
+    let written = state.write();
+    let again = DeviceState::restore(written.as_bytes(), FILE)
+        .unwrap_or_else(|error| panic!("{written}\n{error}"));
+    assert_eq!(again, state, "{written}");
+    assert_eq!(again.write(), written);
+});

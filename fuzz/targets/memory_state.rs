@@ -1,0 +1,38 @@
+//! `memory_manager_state`. A file that the kubelet takes is written so that it reads the same again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinfold_core::demand::PodLevel;
+use pinfold_fuzz::with_right_checksum;
+use pinfold_kube::state::MemoryManagerState;
+use pinfold_kube::state::memory::{MemoryRestore, MemoryStateFormat};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok((checksum, _)) = MemoryManagerState::checksum(bytes) else {
+        return;
+    };
+    let file = with_right_checksum(bytes, &checksum);
+    for pod_level in [PodLevel::Ignored, PodLevel::Managed] {
+        let how = MemoryRestore {
+            file: "memory_manager_state",
+            policy: None,
+            pod_level,
+        };
+        let state = match MemoryManagerState::restore(&file, &how) {
+            Ok((state, _)) => state,
+            Err(error) => {
+                let _ = error.to_string();
+                continue;
+            }
+        };
+        let format = match pod_level {
+            PodLevel::Ignored => MemoryStateFormat::V1,
+            PodLevel::Managed => MemoryStateFormat::V2,
+        };
+        let written = state.write(format);
+        let (again, read_as) = MemoryManagerState::restore(written.as_bytes(), &how)
+            .unwrap_or_else(|error| panic!("{written}\n{error}"));
+        assert_eq!((&again, read_as), (&state, format), "{written}");
+        assert_eq!(again.write(format), written);
+    }
+});

@@ -1,0 +1,30 @@
+//! Pod manifests in YAML. A pod that was read is the same after being written down, and any node has an answer to it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinfold_core::demand::{self, PodLevel};
+use pinfold_core::pod::Pod;
+use pinfold_core::qos::QosClass;
+
+fuzz_target!(|bytes: &[u8]| {
+    let pods = match pinfold_kube::pod::read("fuzz.yaml", bytes) {
+        Ok(read) => read.value,
+        Err(findings) => return drop(findings.to_string()),
+    };
+    // Replicas are alike.
+    for object in pods.iter().take(4) {
+        let pod = &object.pod;
+        let written = serde_json::to_string(pod).expect("a pod is plain data");
+        let read: Pod = serde_json::from_str(&written).expect("what was just written");
+        assert_eq!(read, *pod);
+        for level in [PodLevel::Ignored, PodLevel::Managed] {
+            let _ = demand::pod_cpus(pod, level);
+            let _ = demand::pod_memory(pod, level);
+            for container in pod.all_containers() {
+                let _ = demand::container_cpus(pod, container, level);
+                let _ = demand::container_memory(pod, container, level);
+            }
+        }
+        let _ = QosClass::of(pod);
+    }
+});
