@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::commands::ps::PsArgs;
+use crate::commands::run::{ExecArgs, RunArgs};
+
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
 #[derive(Debug, Parser)]
 #[command(name = "pinfold", version, about, max_term_width = 100)]
@@ -14,6 +17,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
+    Run(Box<RunArgs>),
+    /// Show the commands that run now, what each holds, and the picture of the machine
+    Ps(PsArgs),
+    /// The child's side of `run`
+    #[command(name = "__exec", hide = true)]
+    Exec(ExecArgs),
     /// Replay test vectors made by the real programs and compare every decision
     Conformance(ConformanceArgs),
 }

@@ -24,6 +24,9 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Ps(args) => commands::ps::run(&args),
+        Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
     }
 }
