@@ -5,9 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::emulated::Emulated;
 use crate::initrd::Initrd;
+use crate::transcript::Transcript;
 
 /// The longest a guest may run. Emulation is slow and the host may be busy; a hung guest is cut off.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -22,7 +24,7 @@ mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo '@@ begin'
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 sh /script 2>&1
 echo '@@ end'
 poweroff -f
@@ -32,26 +34,10 @@ poweroff -f
 pub(crate) struct Guest {
     /// What it is called in reports.
     pub(crate) name: &'static str,
-    /// QEMU's arguments for memory, CPUs and NUMA nodes.
-    pub(crate) hardware: Vec<String>,
+    /// The machine.
+    pub(crate) hardware: Emulated,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
-}
-
-/// What a guest said: the lines of each section that the script opened with `@@ section NAME`.
-#[derive(Debug, Default)]
-pub(crate) struct Transcript {
-    sections: Vec<(String, String)>,
-}
-
-impl Transcript {
-    /// The text of one section.
-    pub(crate) fn section(&self, name: &str) -> Result<&str, String> {
-        let found = self.sections.iter().find(|(section, _)| section == name);
-        found
-            .map(|(_, text)| text.as_str())
-            .ok_or_else(|| format!("the guest never got to section {name:?}"))
-    }
 }
 
 impl Guest {
@@ -82,20 +68,19 @@ impl Guest {
                 "-serial",
                 "stdio",
             ])
-            .args(["-machine", "q35,accel=tcg,hmat=on"])
             // Without Intel's name the kernel does not see hardware threads of one core.
             .args([
                 "-cpu",
                 "max,vendor=GenuineIntel,family=6,model=85,stepping=4",
             ])
-            .args(&self.hardware)
+            .args(self.hardware.arguments())
             .arg("-kernel")
             .arg(kernel()?)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 quiet panic=-1 tsc=unstable {}",
+                "console=ttyS0 quiet loglevel=1 panic=-1 tsc=unstable {}",
                 self.kernel_options
             ))
             .stdin(Stdio::null())
@@ -121,29 +106,15 @@ impl Guest {
 
 fn listen(lines: &mpsc::Receiver<String>) -> Result<Transcript, String> {
     let mut transcript = Transcript::default();
-    let mut begun = false;
+    let end = Instant::now() + PATIENCE;
     loop {
-        let Ok(line) = lines.recv_timeout(PATIENCE) else {
+        let left = end.saturating_duration_since(Instant::now());
+        let Ok(line) = lines.recv_timeout(left) else {
             return Err(format!("went silent; it said so far: {transcript:?}"));
         };
-        let line = line.trim_end_matches('\r');
-        match line.strip_prefix("@@ ") {
-            Some("begin") => begun = true,
-            Some("end") if begun => return Ok(transcript),
-            Some(marker) => {
-                let name = marker.strip_prefix("section ").unwrap_or(marker);
-                transcript.sections.push((name.to_owned(), String::new()));
-            }
-            None => {
-                // The kernel writes to the same console; its lines start with a time in brackets.
-                if line.starts_with('[') && line.contains("] ") {
-                    continue;
-                }
-                if let Some((_, text)) = transcript.sections.last_mut() {
-                    text.push_str(line);
-                    text.push('\n');
-                }
-            }
+        match line.trim_end_matches('\r') {
+            "@@ end" => return Ok(transcript),
+            line => transcript.line(line),
         }
     }
 }
@@ -167,14 +138,16 @@ fn pack(programs: &[(&str, &Path)], script: &str) -> Result<Vec<u8>, String> {
 }
 
 /// The newest installed kernel.
-fn kernel() -> Result<PathBuf, String> {
+pub(crate) fn kernel() -> Result<PathBuf, String> {
     let entries = fs::read_dir("/boot").map_err(|error| format!("/boot: {error}"))?;
     let mut kernels: Vec<PathBuf> = entries
         .filter_map(Result::ok)
         .map(|entry| entry.path())
         .filter(|path| {
             path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+                .map(|name| name.to_string_lossy())
+                // The kernel for clouds has no emulated NUMA nodes.
+                .is_some_and(|name| name.starts_with("vmlinuz-") && !name.contains("cloud"))
         })
         .collect();
     kernels.sort();

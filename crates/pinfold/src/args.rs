@@ -24,6 +24,8 @@ pub(crate) enum Command {
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),
+    #[command(name = "__hardware", hide = true)]
+    Hardware,
     /// Replay test vectors made by the real programs and compare every decision
     Conformance(ConformanceArgs),
 }

@@ -26,6 +26,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
+        Command::Hardware => output::print_json(&pinfold_hardware::open("this").map_err(|e| Failure::Environment(e.to_string()))?).map(|()| ExitCode::SUCCESS),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
     }
