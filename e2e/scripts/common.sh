@@ -4,11 +4,11 @@ groups() { find /sys/fs/cgroup -maxdepth 4 -type d -name 'pinfold-[0-9]*' 2>/dev
 allowed() { grep -E '^(Cpus|Mems)_allowed_list' "/proc/$1/status"; }
 # Waits until one of the files is there, for a minute at most.
 wait_for() {
-    for turn in $(seq 300); do
+    for turn in $(seq 120); do
         for file in "$@"; do
             [ -e "$file" ] && return 0
         done
-        sleep 0.2
+        sleep 0.5
     done
     echo "waited in vain for $*"
     return 1
@@ -18,6 +18,7 @@ start() {
     name=$1
     shift
     rm -f "$T/$name".*
+    mkfifo "$T/$name.go"
     (
         pinfold run "$@" -- sh "$T/probe.sh" "$name" >"$T/$name.out" 2>&1
         echo $? >"$T/$name.rc"
@@ -26,7 +27,9 @@ start() {
 }
 # stop NAMES: ends runs that were started, and waits.
 stop() {
-    for name in "$@"; do touch "$T/$name.stop"; done
+    for name in "$@"; do
+        [ -e "$T/$name.rc" ] || echo >"$T/$name.go"
+    done
     for name in "$@"; do wait_for "$T/$name.rc"; done
     rm -f "$T"/*.data
 }
@@ -50,14 +53,15 @@ look() {
     done
 }
 cat >"$T/probe.sh" <<'PROBE'
-# Notes its number, takes 16 MiB and more of memory, stays until told to go.
+# Notes its number, takes 4 MiB and more of memory, stays until told to go.
 T=${0%/*}
 echo $$ >"$T/$1.pid"
 [ -n "$DATA" ] && dd if=/dev/zero of="$T/$1.data" bs=1M count="$DATA" 2>/dev/null
 exec awk -v at="$T/$1" 'BEGIN {
     s = "0123456789abcdef"
-    for (i = 0; i < 20; i++) s = s s
-    system("touch " at ".ready")
-    while (system("test -e " at ".stop")) system("sleep 0.2")
+    for (i = 0; i < 18; i++) s = s s
+    printf "" >(at ".ready")
+    close(at ".ready")
+    getline line <(at ".go")
 }'
 PROBE

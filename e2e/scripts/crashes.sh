@@ -50,10 +50,10 @@ rc=$?
 section "terminated rc"
 echo $rc
 held
-kill -INT $parent
+kill -USR1 $parent
 wait $parent 2>/dev/null
 rc=$?
-section "interrupted rc"
+section "other signal rc"
 echo $rc
 
 pinfold run --cpus "$OWN" -- sh -c "echo \$\$ >$T/left.pid; sleep 1000 & echo \$! >$T/left.pid"

@@ -2,7 +2,7 @@
 for policy in none best-effort restricted single-numa-node; do
     start a --policy $policy --cpus 2 --memory 100Mi
     start b --policy $policy --cpus 3
-    start c --policy $policy --cpus 6 --memory 300Mi
+    start c --policy $policy --cpus 6 --memory 700Mi
     start d --policy $policy --cpus 500m
     section "$policy ps"
     pinfold ps -o json

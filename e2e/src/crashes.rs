@@ -45,7 +45,7 @@ pub(crate) fn check(
     for (event, code) in [
         ("command killed", 128 + 9),
         ("terminated", 128 + 15),
-        ("interrupted", 128 + 2),
+        ("other signal", 128 + 10),
         ("left behind", 0),
         ("damaged", 3),
         ("all again", 0),

@@ -1,7 +1,7 @@
 //! A real Linux kernel on an emulated NUMA machine: boots QEMU, runs a script, returns what it said.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -9,10 +9,15 @@ use std::time::{Duration, Instant};
 
 use crate::emulated::Emulated;
 use crate::initrd::Initrd;
+use crate::programs;
 use crate::transcript::Transcript;
 
 /// The longest a guest may run. Emulation is slow and the host may be busy; a hung guest is cut off.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What makes an emulated kernel quicker: no defence against processors that QEMU does not have, and no long
+/// waits when control groups change.
+const QUICK: &str = "mitigations=off nokaslr nowatchdog rcupdate.rcu_expedited=1";
 
 /// What the guest's first program does before the script: mount what every system has.
 const INIT: &str = "#!/bin/busybox sh
@@ -51,14 +56,16 @@ impl Guest {
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
+        let log = programs::folder().join(format!("{}.log", self.name.replace(' ', "-")));
         let outcome = pack(programs, script)
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()))
-            .and_then(|()| self.boot(&initrd));
+            .and_then(|()| File::create(&log).map_err(|error| error.to_string()))
+            .and_then(|log| self.boot(&initrd, log));
         let _ = fs::remove_dir_all(&folder);
         outcome
     }
 
-    fn boot(&self, initrd: &Path) -> Result<Transcript, String> {
+    fn boot(&self, initrd: &Path, log: File) -> Result<Transcript, String> {
         let mut child = Command::new("qemu-system-x86_64")
             .args([
                 "-nodefaults",
@@ -80,7 +87,7 @@ impl Guest {
             .arg(initrd)
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 quiet loglevel=1 panic=-1 tsc=unstable {}",
+                "console=ttyS0 quiet loglevel=1 panic=-1 tsc=unstable {QUICK} {}",
                 self.kernel_options
             ))
             .stdin(Stdio::null())
@@ -97,21 +104,22 @@ impl Guest {
                 }
             }
         });
-        let transcript = listen(&receive);
+        let transcript = listen(&receive, log);
         let _ = child.kill();
         let _ = child.wait();
-        transcript.map_err(|problem| format!("guest {}: {problem}", self.name))
+        transcript.map_err(|problem| format!("{problem}; see target/guest/*.log"))
     }
 }
 
-fn listen(lines: &mpsc::Receiver<String>) -> Result<Transcript, String> {
+/// Collects what the guest says, and notes it with the time in `log` for whoever has to find out why it went wrong.
+fn listen(lines: &mpsc::Receiver<String>, mut log: File) -> Result<Transcript, String> {
     let mut transcript = Transcript::default();
-    let end = Instant::now() + PATIENCE;
+    let start = Instant::now();
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let Ok(line) = lines.recv_timeout(left) else {
-            return Err(format!("went silent; it said so far: {transcript:?}"));
+        let Ok(line) = lines.recv_timeout(PATIENCE.saturating_sub(start.elapsed())) else {
+            return Err("it did not come to an end".to_owned());
         };
+        let _ = writeln!(log, "{:6.1} {line}", start.elapsed().as_secs_f32());
         match line.trim_end_matches('\r') {
             "@@ end" => return Ok(transcript),
             line => transcript.line(line),

@@ -30,7 +30,8 @@ pub(crate) fn run(report: &mut Report) {
     };
     four_nodes(report, &pinfold);
     eight_nodes(report, &pinfold);
-    uneven_nodes(report, &pinfold);
+    memory_tiers(report, &pinfold);
+    bare_node(report, &pinfold);
     fake_nodes(report, &pinfold);
 }
 
@@ -86,7 +87,7 @@ fn four_nodes(report: &mut Report, pinfold: &Path) {
         },
         kernel_options: "",
     };
-    let settings = "export DATA=32\nOWN=2\nALL=14\n";
+    let settings = "export DATA=4\nOWN=2\nALL=14\n";
     let scripts = [
         settings, TOPOLOGY, PLACEMENT, SHARED, CRASHES, PARTITION, AFFINITY,
     ];
@@ -143,49 +144,81 @@ fn eight_nodes(report: &mut Report, pinfold: &Path) {
     report.check("8 nodes: runs are placed on the nearest nodes", wide);
 }
 
-/// A node without memory, a node without CPUs, and firmware that tells how fast each memory is.
-fn uneven_nodes(report: &mut Report, pinfold: &Path) {
+/// Memory without CPUs beside two ordinary nodes, and firmware that tells how fast each memory is.
+fn memory_tiers(report: &mut Report, pinfold: &Path) {
+    let node = |cpus, mib, initiator| Node {
+        cpus,
+        mib,
+        initiator: Some(initiator),
+    };
+    let hardware = Emulated {
+        shape: (2, 4, 1),
+        nodes: vec![
+            node(Some((0, 4)), 384, 0),
+            node(Some((4, 4)), 256, 1),
+            node(None, 512, 1),
+        ],
+        distances: vec![(0, 1, 21), (0, 2, 28), (1, 2, 14)],
+        attributes: vec![
+            (0, 0, 10, 20480),
+            (1, 0, 30, 10240),
+            (0, 1, 30, 10240),
+            (1, 1, 10, 20480),
+            (0, 2, 60, 2048),
+            (1, 2, 40, 4096),
+        ],
+        ..Emulated::default()
+    };
+    let b = "start b --cpus 2 --memory 400Mi";
+    small_guest(report, pinfold, "memory tiers", hardware, b, "0-2");
+}
+
+/// CPUs without memory: theirs is on the other node.
+fn bare_node(report: &mut Report, pinfold: &Path) {
+    let hardware = Emulated {
+        shape: (2, 2, 1),
+        nodes: vec![
+            Node {
+                cpus: Some((0, 2)),
+                mib: 512,
+                initiator: None,
+            },
+            Node {
+                cpus: Some((2, 2)),
+                ..Node::default()
+            },
+        ],
+        distances: vec![(0, 1, 17)],
+        ..Emulated::default()
+    };
+    let b = "start b --cpus 1 --memory 100Mi";
+    small_guest(report, pinfold, "a node without memory", hardware, b, "0");
+}
+
+/// A machine that is looked at, and two runs on it: one without memory, and `b`.
+fn small_guest(
+    report: &mut Report,
+    pinfold: &Path,
+    name: &'static str,
+    hardware: Emulated,
+    b: &str,
+    nodes: &str,
+) {
     let guest = Guest {
-        name: "uneven nodes",
-        hardware: Emulated {
-            shape: (2, 4, 1),
-            nodes: vec![
-                Node {
-                    cpus: Some((0, 4)),
-                    mib: 640,
-                    initiator: Some(0),
-                },
-                Node {
-                    cpus: Some((4, 4)),
-                    mib: 0,
-                    initiator: Some(1),
-                },
-                Node {
-                    cpus: None,
-                    mib: 512,
-                    initiator: Some(1),
-                },
-            ],
-            distances: vec![(0, 1, 21), (0, 2, 28), (1, 2, 14)],
-            attributes: vec![
-                (0, 0, 10, 20480),
-                (1, 0, 30, 10240),
-                (0, 2, 60, 2048),
-                (1, 2, 40, 4096),
-            ],
-            ..Emulated::default()
-        },
+        name,
+        hardware,
         kernel_options: "",
     };
-    let script = "start a --cpus 3 --memory 64Mi\nstart b --cpus 2 --memory 600Mi\n\
-        section 'uneven ps'\npinfold ps -o json\nlook uneven a b\nstop a b\n";
-    let Some(said) = boot(report, pinfold, &guest, &[TOPOLOGY, script]) else {
+    let script = format!(
+        "start a --cpus 1\n{b}\nsection 'small ps'\npinfold ps -o json\nlook small a b\nstop a b\n"
+    );
+    let Some(said) = boot(report, pinfold, &guest, &[TOPOLOGY, &script]) else {
         return;
     };
-    topology::check(report, guest.name, &said, &guest.hardware);
-    let placed = in_place(&said, "uneven", &["a", "b"], "0,2").map(drop);
+    topology::check(report, name, &said, &guest.hardware);
+    let placed = in_place(&said, "small", &["a", "b"], nodes).map(drop);
     report.check(
-        "uneven nodes: runs are exactly where they were placed",
+        format_args!("{name}: runs are exactly where they were placed"),
         placed,
     );
 }

@@ -9,16 +9,23 @@ use crate::report::say;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// Where programs and logs of guests go.
+pub(crate) fn folder() -> PathBuf {
+    workspace().join("target/guest")
+}
+
 /// Builds a `pinfold` that needs no library of the system it runs on.
 pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .ok_or("the workspace has no folder")?;
-    let folder = workspace.join("target/guest");
+    let folder = folder();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .current_dir(workspace)
+        .current_dir(workspace())
         .args(["build", "--quiet", "-p", "pinfold", "--target", TARGET])
         .arg("--target-dir")
         .arg(&folder)

@@ -78,10 +78,17 @@ fn listed(run: &Value) -> Result<Listed, String> {
         own: place["own_cpus"]
             .as_bool()
             .ok_or("a run without own_cpus")?,
-        nodes: text(&place["nodes"]),
+        nodes: node_list(&place["nodes"]),
         held_by: text(&run["hold"]["by"]).unwrap_or_default(),
         name: command.last().and_then(text).unwrap_or_default(),
     })
+}
+
+/// Ids as the kernel would list them.
+fn node_list(ids: &Value) -> Option<String> {
+    let ids = ids.as_array()?.iter().filter_map(Value::as_u64);
+    let ids = ids.filter_map(|id| CpuId::new(u32::try_from(id).ok()?));
+    Some(ids.collect::<CpuSet>().to_string())
 }
 
 fn cpus(value: &Value) -> Result<CpuSet, String> {

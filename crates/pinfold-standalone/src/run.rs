@@ -50,8 +50,7 @@ pub fn run(
     child: &[&str],
 ) -> Result<Outcome, StandaloneError> {
     // Before anything is taken: a signal that comes from now on is passed on, not obeyed.
-    let signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
-    let signals = signals.map_err(|error| StandaloneError::System {
+    let signals = Signals::new(signals_to_pass_on()).map_err(|error| StandaloneError::System {
         action: "watch for signals".to_owned(),
         error,
     })?;
@@ -61,7 +60,11 @@ pub fn run(
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let proposal = book.propose(request, policy, words.first().map_or("", |word| base_name(word)))?;
+    let proposal = book.propose(
+        request,
+        policy,
+        words.first().map_or("", |word| base_name(word)),
+    )?;
     let Some(placement) = proposal.placement() else {
         return Ok(Outcome::Refused(Box::new(proposal.decision)));
     };
@@ -190,6 +193,22 @@ fn wait(mut child: Child, mut signals: Signals) -> Result<ExitStatus, Standalone
         .map_err(|error| system("wait for the command", error))
 }
 
+/// Whoever started us ignoring a signal (`nohup`) wants the command to ignore it too, which it then does by itself.
+fn signals_to_pass_on() -> impl Iterator<Item = i32> {
+    let ignored =
+        ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
+    let all = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+    all.into_iter()
+        .filter(move |signal| ignored & (1 << (signal - 1)) == 0)
+}
+
+/// The mask of ignored signals in `/proc/PID/status`.
+fn ignored_signals(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
 /// Passes a signal on, unless the terminal has already sent it to the command too.
 fn pass_on(signal: i32, target: Option<Pid>) {
     let Some(target) = target else { return };
@@ -211,4 +230,22 @@ fn in_foreground() -> bool {
 fn code(status: ExitStatus) -> i32 {
     let by_signal = status.signal().map(|signal| SIGNAL_EXIT + signal);
     status.code().or(by_signal).unwrap_or(SIGNAL_EXIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask_of_the_kernel() {
+        let status = "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        assert_eq!(ignored_signals(status), 1 << (SIGHUP - 1) | 1 << 12);
+        assert_eq!(ignored_signals("Name:\tx\n"), 0);
+    }
+
+    #[test]
+    fn a_command_ended_by_a_signal_has_a_shell_s_exit_code() {
+        assert_eq!(code(ExitStatus::from_raw(42 << 8)), 42);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+    }
 }
