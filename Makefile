@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help run test e2e bench lint fuzz
+.PHONY: help run test e2e e2e-numa e2e-host bench lint fuzz
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,3 +17,12 @@ lint: ## formatting and lints, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+e2e: ## every end-to-end suite, with real kernels and real processes
+	$(CARGO) run --quiet -p e2e -- host numa
+
+e2e-host: ## runs on this very machine: pinned, killed, cleaned up
+	$(CARGO) run --quiet -p e2e -- host
+
+e2e-numa: ## emulated NUMA machines with real kernels (installs QEMU when run as root)
+	$(CARGO) run --quiet -p e2e -- numa

@@ -14,7 +14,7 @@ use crate::transcript::Transcript;
 use crate::{crashes, topology};
 
 const COMMON: &str = include_str!("../scripts/common.sh");
-const TOPOLOGY: &str = "section topology\npinfold __hardware\n";
+const TOPOLOGY: &str = "section topology\npinfold topology -o json\n";
 const PLACEMENT: &str = include_str!("../scripts/placement.sh");
 const SHARED: &str = include_str!("../scripts/shared.sh");
 const CRASHES: &str = include_str!("../scripts/crashes.sh");
@@ -240,6 +240,7 @@ fn fake_nodes(report: &mut Report, pinfold: &Path) {
         return;
     };
     let halves = said.json("topology").and_then(|found| {
+        let found = &found["hardware"];
         let nodes = found["nodes"].as_array().cloned().unwrap_or_default();
         equal("nodes", nodes.len(), 4)?;
         for node in &nodes {

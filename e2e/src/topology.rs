@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 /// Compares the section `topology` with what the machine was built from.
 pub(crate) fn check(report: &mut Report, guest: &str, said: &Transcript, machine: &Emulated) {
     let found = match said.json("topology") {
-        Ok(found) => found,
+        Ok(found) => found["hardware"].clone(),
         Err(problem) => return report.check(format_args!("{guest}: topology"), Err(problem)),
     };
     let mut check = |what: &str, outcome| report.check(format_args!("{guest}: {what}"), outcome);

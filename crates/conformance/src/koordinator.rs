@@ -7,6 +7,8 @@ mod amplify;
 mod cpu_take;
 mod hints;
 mod hints_merge;
+mod node_objects;
+mod node_state;
 mod schedule;
 mod score;
 

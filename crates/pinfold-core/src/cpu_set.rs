@@ -133,8 +133,8 @@ impl CpuSet {
     /// The highest member.
     #[must_use]
     pub fn last(&self) -> Option<CpuId> {
-        let word = self.words.last()?;
-        Some(CpuId::at(self.words.len() - 1, word.ilog2() as usize))
+        let highest = self.words.last()?.checked_ilog2()?;
+        Some(CpuId::at(self.words.len() - 1, highest as usize))
     }
 
     /// The members in ascending order.

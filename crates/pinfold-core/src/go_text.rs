@@ -36,29 +36,45 @@ pub(crate) fn boolean(text: &str) -> Result<bool, GoTextError> {
     }
 }
 
-/// Go's `%q`: double quotes, with escapes for what does not print.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
+/// `text` as Go's `%q` prints it.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    between('"', text.chars())
+}
+
+/// One character as Go's `%q` prints it.
+#[must_use]
+pub fn quoted_char(character: char) -> String {
+    between('\'', std::iter::once(character))
+}
+
+fn between(quote: char, characters: impl Iterator<Item = char>) -> String {
+    let mut quoted = String::from(quote);
+    for character in characters {
+        let code = u32::from(character);
         match character {
-            '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
             '\u{7}' => quoted.push_str("\\a"),
             '\u{8}' => quoted.push_str("\\b"),
             '\u{b}' => quoted.push_str("\\v"),
             '\u{c}' => quoted.push_str("\\f"),
-            control if control.is_ascii_control() => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
-            }
-            other => quoted.push(other),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            _ if character == quote => quoted.extend(['\\', quote]),
+            _ if character.is_ascii_control() => quoted.push_str(&format!("\\x{code:02x}")),
+            _ if is_printable(character) => quoted.push(character),
+            '\0'..='\u{ffff}' => quoted.push_str(&format!("\\u{code:04x}")),
+            _ => quoted.push_str(&format!("\\U{code:08x}")),
         }
     }
-    quoted.push('"');
+    quoted.push(quote);
     quoted
+}
+
+/// Rust's own idea of a printable character, which is Unicode's, as is Go's.
+fn is_printable(character: char) -> bool {
+    matches!(character, '\'' | '"') || character.escape_debug().len() == 1
 }
 
 #[cfg(test)]
@@ -79,6 +95,23 @@ mod tests {
             error("9223372036854775808"),
             r#"strconv.Atoi: parsing "9223372036854775808": value out of range"#
         );
+    }
+
+    #[test]
+    fn quoting_is_that_of_go() {
+        for (text, expected) in [
+            ("", r#""""#),
+            ("it's \"so\"\\", r#""it's \"so\"\\""#),
+            ("\t1\n", r#""\t1\n""#),
+            ("\0\u{7f}", r#""\x00\x7f""#),
+            ("٣", r#""٣""#),
+            ("\u{a0}\u{200b}", r#""\u00a0\u200b""#),
+            ("\u{e0001}", r#""\U000e0001""#),
+        ] {
+            assert_eq!(quoted(text), expected);
+        }
+        assert_eq!(quoted_char('\''), r"'\''");
+        assert_eq!(quoted_char('"'), "'\"'");
     }
 
     #[test]

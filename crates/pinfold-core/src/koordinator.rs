@@ -1,1 +1,31 @@
 //! The Koordinator dialect: how its scheduler places pods on CPUs and NUMA nodes.
+//!
+//! ```text
+//! pod labels, annotations ─► PodDemand ─┐
+//!                                       ├─► filter ─► score ─► reserve ─► pre_bind   (plugin)
+//! node labels, report ─► Node + Ledger ─┘      │
+//!                                              ├─ hints ─► merge      one set of NUMA nodes
+//!                                              └─ allocate ─► take    amounts and CPUs on it
+//! ```
+//!
+//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node
+//! agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come
+//! in as typed values; reading them from Kubernetes objects is not done here.
+
+pub mod allocate;
+pub mod amounts;
+pub mod amplify;
+pub mod cpus;
+pub mod held;
+pub mod hints;
+pub mod ledger;
+pub mod merge;
+pub mod node;
+pub mod plugin;
+pub mod policy;
+pub mod pools;
+pub mod qos;
+pub mod reasons;
+pub mod score;
+pub mod take;
+pub mod values;

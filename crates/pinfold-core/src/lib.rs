@@ -34,6 +34,6 @@ pub mod pod;
 pub mod policy;
 pub mod qos;
 pub mod quantity;
-mod quoted;
+pub mod remedy;
 pub mod settings;
 pub mod volcano;

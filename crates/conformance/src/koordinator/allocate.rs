@@ -1,8 +1,42 @@
 //! Replays the family `allocate`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::koordinator::allocate::Allocator;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::node_state::{NodeInput, OptionsInput, numa_value};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(flatten)]
+    node: NodeInput,
+    options: OptionsInput,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    match answer(case) {
+        Ok(found) => check(&case.expect, &found),
+        Err(message) => Outcome::Failed(message),
+    }
+}
+
+fn answer(case: &Case) -> Result<Value, String> {
+    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let node = input.node.build()?;
+    let options = input.options.build()?;
+    let allocator = Allocator::new(node.view(), options.ask());
+    Ok(match allocator.allocate(options.affinity()) {
+        Ok(allocation) => json!({
+            "code": "Success",
+            "cpuset": allocation.cpus.iter().collect::<Vec<_>>(),
+            "numaNodeResources": numa_value(&allocation.numa),
+        }),
+        Err(refusal) => {
+            let mut reasons: Vec<String> =
+                refusal.reasons.iter().map(ToString::to_string).collect();
+            reasons.sort();
+            json!({ "code": refusal.code, "reasons": reasons })
+        }
+    })
 }

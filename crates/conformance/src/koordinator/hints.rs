@@ -1,8 +1,67 @@
 //! Replays the family `hints`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::allocate::Allocator;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::hints::HintLists;
+use pinfold_core::koordinator::reasons::Reason;
+use pinfold_core::koordinator::score::{ScoreKind, Scorer};
+use pinfold_core::koordinator::values::NumaPolicy;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::node_state::{NodeInput, OptionsInput, hint_value};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    #[serde(flatten)]
+    node: NodeInput,
+    options: OptionsInput,
+    policy: String,
+    numa_scorer: Option<ScorerInput>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ScorerInput {
+    #[serde(rename = "type")]
+    kind: ScoreKind,
+    weights: Amounts,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    match answer(case) {
+        Ok(found) => check(&case.expect, &found),
+        Err(message) => Outcome::Failed(message),
+    }
+}
+
+fn answer(case: &Case) -> Result<Value, String> {
+    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let node = input.node.build()?;
+    let options = input.options.build()?;
+    let allocator = Allocator::new(node.view(), options.ask());
+    if allocator.zones().is_empty() {
+        return Ok(json!({ "error": Reason::NoNumaResources.to_string() }));
+    }
+    if allocator.is_blind() {
+        return Ok(json!({ "error": Reason::InvalidTopology.to_string() }));
+    }
+    let scorer = input.numa_scorer.map(|scorer| Scorer {
+        kind: scorer.kind,
+        weights: scorer.weights,
+        fidelity: Fidelity::Exact,
+    });
+    let policy = NumaPolicy::parse(&input.policy);
+    let lists = HintLists::complete(&allocator, policy.as_ref(), scorer.as_ref());
+    let hints: Map<String, Value> = lists
+        .lists
+        .iter()
+        .map(|list| {
+            let hints = list.hints.iter().map(hint_value).collect();
+            (list.name.to_string(), hints)
+        })
+        .collect();
+    Ok(json!({ "hints": hints }))
 }

@@ -1,8 +1,90 @@
 //! Replays the family `hints_merge`.
 
-use crate::case::{Case, Outcome};
+use std::collections::BTreeMap;
+
+use pinfold_core::koordinator::ledger::Occupancy;
+use pinfold_core::koordinator::merge::{Ground, MergePolicy, Opinion, Provider, ScoredHint, merge};
+use pinfold_core::name::ResourceName;
+use pinfold_core::node_set::{NodeId, NodeSet};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::node_state::{HintInput, hint_value};
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    policy: String,
+    numa_nodes: NodeSet,
+    providers: Vec<Option<BTreeMap<ResourceName, Option<Vec<HintInput>>>>>,
+    exclusive_policy: String,
+    numa_node_status: Vec<String>,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    match answer(case) {
+        Ok(found) => check(&case.expect, &found),
+        Err(message) => Outcome::Failed(message),
+    }
+}
+
+fn answer(case: &Case) -> Result<Value, String> {
+    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let policy = match input.policy.as_str() {
+        "none" => MergePolicy::None,
+        "best-effort" => MergePolicy::BestEffort,
+        "restricted" => MergePolicy::Restricted,
+        "single-numa-node" => MergePolicy::SingleNumaNode,
+        other => return Err(format!("unknown policy {other:?}")),
+    };
+    let mut occupancy = Occupancy::default();
+    for (id, status) in (0..).zip(&input.numa_node_status) {
+        let node = NodeId::new(id).map_err(|error| error.to_string())?;
+        match status.as_str() {
+            "single" => occupancy.single.insert(node),
+            "shared" => occupancy.shared.insert(node),
+            _ => {}
+        }
+    }
+    let lists: Vec<Vec<Row<'_>>> = input
+        .providers
+        .iter()
+        .map(|provider| provider.iter().flatten().map(read_row).collect())
+        .collect();
+    let providers: Vec<Provider<'_>> = lists
+        .iter()
+        .map(|rows| {
+            rows.iter()
+                .map(|(name, list)| (*name, opinion(list)))
+                .collect()
+        })
+        .collect();
+    let ground = Ground {
+        nodes: input.numa_nodes,
+        keeps_apart: input.exclusive_policy == "Required",
+        occupancy,
+    };
+    let merged = merge(policy, &ground, &providers);
+    let mut reasons: Vec<String> = merged.reasons.iter().map(ToString::to_string).collect();
+    reasons.sort();
+    Ok(json!({
+        "hint": hint_value(&merged.hint),
+        "admit": merged.admit,
+        "reasons": reasons,
+    }))
+}
+
+/// One resource and what a provider says about it.
+type Row<'a> = (&'a ResourceName, Option<Vec<ScoredHint>>);
+
+fn read_row<'a>((name, list): (&'a ResourceName, &Option<Vec<HintInput>>)) -> Row<'a> {
+    let hints = list
+        .as_ref()
+        .map(|list| list.iter().map(ScoredHint::from).collect());
+    (name, hints)
+}
+
+fn opinion(list: &Option<Vec<ScoredHint>>) -> Opinion<'_> {
+    list.as_deref().map_or(Opinion::Any, Opinion::Hints)
 }

@@ -1,8 +1,37 @@
 //! Replays the family `score`.
 
-use crate::case::{Case, Outcome};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::score::{ScoreKind, Scorer};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::case::{Case, Outcome, check};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    strategy: ScoreKind,
+    weights: Amounts,
+    allocatable: Option<Amounts>,
+    requested: Option<Amounts>,
+    pod_requests: Option<Amounts>,
+}
 
 pub(super) fn replay(case: &Case) -> Outcome {
-    let _ = case;
-    Outcome::Failed("not replayed yet".into())
+    let input = match Input::deserialize(&case.input) {
+        Ok(input) => input,
+        Err(error) => return Outcome::Failed(error.to_string()),
+    };
+    let scorer = Scorer {
+        kind: input.strategy,
+        weights: input.weights,
+        fidelity: Fidelity::Exact,
+    };
+    let score = scorer.score(
+        &input.requested.unwrap_or_default(),
+        &input.allocatable.unwrap_or_default(),
+        &input.pod_requests.unwrap_or_default(),
+    );
+    check(&case.expect, &json!({ "score": score }))
 }

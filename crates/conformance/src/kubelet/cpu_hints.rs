@@ -1,14 +1,17 @@
 //! Replays the family `cpu_hints`: the static CPU policy's hints, and one allocation after them.
+//!
+//! Whatever the real code does, sound fidelity must keep its promise: as many CPUs as asked for, none of
+//! them anybody else's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::cpu::{
-    ContainerCpus, CpuOptions, CpuPolicyError, CpuState, OptionGates, Reservation, StaticCpus,
-    StaticSettings,
+    ContainerCpus, CpuGrant, CpuOptions, CpuPolicyError, CpuState, OptionGates, Reservation,
+    StaticCpus, StaticSettings,
 };
 use pinfold_core::cpu_set::{CpuList, CpuSet};
-use pinfold_core::demand::PodLevel;
+use pinfold_core::demand::{PodLevel, container_cpus};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
 use pinfold_core::name::ContainerName;
@@ -44,26 +47,34 @@ struct Allocate {
     affinity: Option<NodeSet>,
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    match answer(case, machines) {
-        Ok(found) => check(&case.expect, &found),
-        Err(problem) => Outcome::Failed(problem),
+impl Input {
+    fn state(&self) -> CpuState {
+        let (shared, containers) = (self.default_cpuset.clone(), self.assignments.clone());
+        CpuState::restored(shared, containers, BTreeMap::new())
     }
 }
 
-fn answer(case: &Case, machines: &Machines) -> Result<Value, String> {
+pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+    compare(case, machines).unwrap_or_else(Outcome::Failed)
+}
+
+fn compare(case: &Case, machines: &Machines) -> Result<Outcome, String> {
     let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
-    let topology = CpuTopology::of(machines.get(&input.topology)?);
-    let policy = match policy(&input, topology)? {
-        Ok(policy) => policy,
-        Err(error) => return Ok(json!({ "policy_error": error.to_string() })),
+    let topology = Arc::new(CpuTopology::of(machines.get(&input.topology)?));
+    check_promise(&input, Arc::clone(&topology))?;
+    if case.expect["hang"] == json!(true) || case.expect["allocate"]["hang"] == json!(true) {
+        return Ok(Outcome::SetAside("the real code never returns"));
+    }
+    let found = match policy(&input, topology, Fidelity::Exact)? {
+        Ok(policy) => answer(&input, &policy)?,
+        Err(error) => json!({ "policy_error": error.to_string() }),
     };
+    Ok(check(&case.expect, &found))
+}
+
+fn answer(input: &Input, policy: &StaticCpus) -> Result<Value, String> {
     let pod = pods::read(&input.pod)?;
-    let state = CpuState::restored(
-        input.default_cpuset.clone(),
-        input.assignments.clone(),
-        BTreeMap::new(),
-    );
+    let state = input.state();
     let mut container_hints = Map::new();
     for container in pod.all_containers() {
         let found = policy.container_hints(&state, &input.reusable, &pod, container);
@@ -75,13 +86,44 @@ fn answer(case: &Case, machines: &Machines) -> Result<Value, String> {
         "reserved_physical": policy.reserved_physical(),
         "container_hints": container_hints,
         "pod_hints": hints::to_json(&pod_hints),
-        "allocate": allocate(&input, &policy, state, &pod)?,
+        "allocate": allocate(input, policy, state, &pod)?,
     }))
 }
 
+fn check_promise(input: &Input, topology: Arc<CpuTopology>) -> Result<(), String> {
+    let (Ok(policy), Some(wish)) = (policy(input, topology, Fidelity::Sound)?, &input.allocate)
+    else {
+        return Ok(());
+    };
+    let (pod, state) = (pods::read(&input.pod)?, input.state());
+    let container = pod.container(&wish.container).ok_or(NO_SUCH_CONTAINER)?;
+    let held = state.container(&pod.uid, &container.name);
+    let grant = policy.allocate(&state, &input.reusable, wish.affinity, &pod, container);
+    let (
+        Ok(CpuGrant {
+            cpus: Some(cpus), ..
+        }),
+        None,
+    ) = (grant, held)
+    else {
+        return Ok(());
+    };
+    let own = &(state.shared() - policy.reserved()) | &state.containers_of(&pod.uid);
+    let asked = container_cpus(&pod, container, PodLevel::Ignored);
+    match cpus.is_subset(&own) && cpus.len() == asked {
+        true => Ok(()),
+        false => Err(format!(
+            "sound fidelity gave {cpus} of {own} to a request for {asked}"
+        )),
+    }
+}
+
+const NO_SUCH_CONTAINER: &str = "the pod has no such container";
+
 fn policy(
     input: &Input,
-    topology: CpuTopology,
+    topology: Arc<CpuTopology>,
+    fidelity: Fidelity,
 ) -> Result<Result<StaticCpus, CpuPolicyError>, String> {
     let gates = OptionGates {
         alpha: true,
@@ -100,9 +142,9 @@ fn policy(
         },
         topology_policy: &input.topology_policy,
         pod_level: PodLevel::Ignored,
-        fidelity: Fidelity::Exact,
+        fidelity,
     };
-    Ok(StaticCpus::new(Arc::new(topology), settings))
+    Ok(StaticCpus::new(topology, settings))
 }
 
 fn allocate(
@@ -118,9 +160,7 @@ fn allocate(
     else {
         return Ok(Value::Null);
     };
-    let container = pod
-        .container(container)
-        .ok_or("the pod has no such container")?;
+    let container = pod.container(container).ok_or(NO_SUCH_CONTAINER)?;
     let mut reusable = input.reusable.clone();
     let error = match policy.allocate(&state, &reusable, *affinity, pod, container) {
         Ok(grant) => {

@@ -4,7 +4,7 @@
 //! deviation of the CPUs that all nodes have left, rounded to thousandths; the first of equal choices wins.
 //! Mirrors the search inside `takeByTopologyNUMADistributed`.
 //!
-//! There are up to 3^n choices for n nodes. The search stops after a fixed number of them: exact fidelity
+//! There are up to 3^n choices for n nodes. The search stops after a fixed number of steps: exact fidelity
 //! then says that it cannot tell, sound fidelity takes the best choice so far, or else the nodes with the
 //! most CPUs ([`Search::greedy`]).
 
@@ -27,12 +27,11 @@ pub(super) struct Plan {
 /// How unlike the nodes are left: the standard deviation in thousandths of a CPU.
 type Balance = u64;
 
-/// Combinations looked at before a prediction of the original gives up: a few tenths of a second. All
-/// choices of thirteen nodes are fewer.
-const EXACT_STEPS: u64 = 1 << 22;
-/// Combinations looked at before a good choice is good enough: some milliseconds. All choices of ten
-/// nodes are fewer.
-const SOUND_STEPS: u64 = 1 << 17;
+/// Steps, one per node of every combination looked at, before a prediction of the original gives up:
+/// about half a second. All choices of thirteen nodes take fewer.
+const EXACT_STEPS: usize = 1 << 24;
+/// Steps before a good choice is good enough: some milliseconds. All choices of ten nodes take fewer.
+const SOUND_STEPS: usize = 1 << 18;
 
 /// The search for the best nodes to take from.
 pub(super) struct Search {
@@ -49,27 +48,20 @@ pub(super) struct Search {
     /// The least and the largest number of nodes to try.
     range: (usize, usize),
     fidelity: Fidelity,
-    steps_left: u64,
+    steps_left: usize,
 }
 
-/// Out of steps.
-struct Exhausted;
-
-/// What looking at one combination can end in.
+/// Why the search ended early.
 enum Stop {
+    /// Out of steps.
     Exhausted,
+    /// Where the original does not end either.
     Failed(TakeError),
 }
 
 impl From<TakeError> for Stop {
     fn from(error: TakeError) -> Self {
         Stop::Failed(error)
-    }
-}
-
-impl From<Exhausted> for Stop {
-    fn from(_: Exhausted) -> Self {
-        Stop::Exhausted
     }
 }
 
@@ -151,8 +143,10 @@ impl Search {
         self.count / width / self.group * self.group
     }
 
-    fn step(&mut self) -> Result<(), Exhausted> {
-        self.steps_left = self.steps_left.checked_sub(1).ok_or(Exhausted)?;
+    /// Pays for looking at one combination.
+    fn look_at(&mut self, chosen: &[usize]) -> Result<(), Stop> {
+        let left = self.steps_left.checked_sub(chosen.len());
+        self.steps_left = left.ok_or(Stop::Exhausted)?;
         Ok(())
     }
 
@@ -160,7 +154,7 @@ impl Search {
     fn try_width(&mut self, width: usize, best: &mut Option<Best>) -> Result<(), Stop> {
         let mut combinations = Combinations::new(self.nodes.len(), width);
         while let Some(chosen) = combinations.next() {
-            self.step()?;
+            self.look_at(chosen)?;
             if let Some(best) = best {
                 if self.fidelity.shares_combination_storage() {
                     best.nodes.overwrite(chosen);
@@ -239,7 +233,7 @@ impl Search {
         for size in (1..=givers.len()).rev() {
             let mut combinations = Combinations::new(givers.len(), size);
             while let Some(chosen) = combinations.next() {
-                self.step()?;
+                self.look_at(chosen)?;
                 if let Some((_, kept)) = &mut best
                     && self.fidelity.shares_combination_storage()
                 {

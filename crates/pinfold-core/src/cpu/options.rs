@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::go_text::{self, GoTextError};
 use crate::machine::cpus::CpuTopology;
-use crate::quoted::Quoted;
 
 const FULL_PCPUS_ONLY: &str = "full-pcpus-only";
 const DISTRIBUTE_ACROSS_NUMA: &str = "distribute-cpus-across-numa";
@@ -65,7 +65,7 @@ impl Default for OptionGates {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuOptionError {
     /// No such option.
-    #[error("unknown CPU Manager Policy option: {}", Quoted(name))]
+    #[error("unknown CPU Manager Policy option: {}", go_text::quoted(name))]
     Unknown {
         /// Its name.
         name: String,
@@ -73,7 +73,7 @@ pub enum CpuOptionError {
     /// An alpha option while the gate is off.
     #[error(
         "CPU Manager Policy Alpha-level Options not enabled, but option {} provided",
-        Quoted(name)
+        go_text::quoted(name)
     )]
     AlphaOff {
         /// Its name.
@@ -82,23 +82,19 @@ pub enum CpuOptionError {
     /// A beta option while the gate is off.
     #[error(
         "CPU Manager Policy Beta-level Options not enabled, but option {} provided",
-        Quoted(name)
+        go_text::quoted(name)
     )]
     BetaOff {
         /// Its name.
         name: String,
     },
     /// Neither true nor false.
-    #[error(
-        "bad value for option {}: strconv.ParseBool: parsing {}: invalid syntax",
-        Quoted(name),
-        Quoted(value)
-    )]
+    #[error("bad value for option {}: {source}", go_text::quoted(name))]
     BadValue {
         /// Whose value.
         name: String,
-        /// As written.
-        value: String,
+        /// What is wrong with it.
+        source: GoTextError,
     },
     /// Two options that contradict each other.
     #[error("static policy options {0} and {1} can not be used at the same time")]
@@ -140,9 +136,9 @@ impl CpuOptions {
                 }
                 _ => return Err(CpuOptionError::Unknown { name: owned() }),
             };
-            *field = boolean(value).ok_or_else(|| CpuOptionError::BadValue {
+            *field = go_text::boolean(value).map_err(|source| CpuOptionError::BadValue {
                 name: owned(),
-                value: value.clone(),
+                source,
             })?;
         }
         parsed.check_contradictions()?;
@@ -180,15 +176,6 @@ impl CpuOptions {
     }
 }
 
-/// Go's `strconv.ParseBool`.
-fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +198,7 @@ mod tests {
             assert_eq!(options.full_pcpus_only, expected, "{value}");
         }
         for value in ["", "yes", "tRue", "01", " true"] {
-            let quoted = Quoted(value);
+            let quoted = go_text::quoted(value);
             let expected = format!(
                 "bad value for option \"full-pcpus-only\": \
                  strconv.ParseBool: parsing {quoted}: invalid syntax"

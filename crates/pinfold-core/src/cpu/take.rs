@@ -14,7 +14,8 @@ pub enum CpuOrder {
 }
 
 /// Why CPUs could not be taken. The messages are the kubelet's, where it has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum TakeError {
     /// Fewer CPUs are available than asked for.
     #[error(
@@ -50,9 +51,9 @@ pub enum TakeError {
     #[error("the kubelet crashes in this allocation: the machine has fewer CPUs than cores")]
     Crashes,
     /// Predicting the original would take too many steps. Only where its defects are repeated.
-    #[error("gave up after {steps} combinations of NUMA nodes")]
+    #[error("gave up on combinations of NUMA nodes after {steps} steps")]
     TooManyCombinations {
-        /// How many were looked at.
-        steps: u64,
+        /// How many steps were made.
+        steps: usize,
     },
 }

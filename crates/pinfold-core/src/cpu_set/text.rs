@@ -5,19 +5,16 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{CpuId, CpuSet};
-use crate::quoted::Quoted;
+use crate::go_text::{self, GoTextError};
 
 /// Text that is not a CPU set. The message is the one the kubelet would print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuSetTextError {
-    /// Not a decimal number.
-    #[error("strconv.Atoi: parsing {}: invalid syntax", Quoted(.0))]
-    NotANumber(String),
-    /// A number too large even for a 64-bit integer.
-    #[error("strconv.Atoi: parsing {}: value out of range", Quoted(.0))]
-    TooLarge(String),
+    /// Not a decimal number, or one that no integer can hold.
+    #[error(transparent)]
+    Number(#[from] GoTextError),
     /// The end lies before the start.
-    #[error("invalid range {} ({start} > {end})", Quoted(text))]
+    #[error("invalid range {} ({start} > {end})", go_text::quoted(text))]
     Backwards {
         /// The range as written.
         text: String,
@@ -52,10 +49,10 @@ impl CpuList {
         for range in text.split(',') {
             let (start, end) = match range.split_once('-') {
                 None => {
-                    let only = number(range)?;
+                    let only = go_text::integer(range)?;
                     (only, only)
                 }
-                Some((start, end)) => (number(start)?, number(end)?),
+                Some((start, end)) => (go_text::integer(start)?, go_text::integer(end)?),
             };
             if start > end {
                 return Err(CpuSetTextError::Backwards {
@@ -159,16 +156,6 @@ impl CpuSet {
     pub fn parse(text: &str) -> Result<CpuSet, CpuSetTextError> {
         CpuList::parse(text)?.to_set()
     }
-}
-
-/// Go's `strconv.Atoi`: an optional sign, then decimal digits only.
-fn number(text: &str) -> Result<i64, CpuSetTextError> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(CpuSetTextError::NotANumber(text.to_owned()));
-    }
-    text.parse()
-        .map_err(|_| CpuSetTextError::TooLarge(text.to_owned()))
 }
 
 impl std::str::FromStr for CpuSet {

@@ -16,11 +16,11 @@ pub enum Question {
     /// Is there a mask that all resources prefer? Taken for "no" unless one was found: an answer is never
     /// called preferred without being it.
     Preferred,
-    /// Which nodes can a choice of parts share? Some choices were left out: the answer is reachable, but
-    /// a better one may exist.
+    /// Which nodes can a choice of parts share? Some choices were left out: the answer is reachable (or all nodes, if
+    /// none was found), but a better one may exist.
     Choices,
-    /// Which nodes can be done without? Nodes in doubt were kept: the answer is reachable and of the
-    /// right width, but a smaller mask may exist.
+    /// Which nodes can be done without? Nodes in doubt were kept: the answer is reachable and, if every resource has
+    /// one open part, of the right width, but a smaller mask may exist.
     Reach,
     /// Which nodes are closest to each other? The best set found is used: preferred flag and width are right.
     Closest,
@@ -82,15 +82,15 @@ impl Questions {
     }
 }
 
-/// How many steps each question may take. A step is one look at one state of a search, a microsecond or
-/// less on small machines and a few on the largest.
+/// How many steps each question may take. A look at one state of a search is a step, and one more for every sixteen
+/// nodes and wide groups the search is about: a microsecond or less each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// For the width of one resource.
     pub width: u32,
     /// For the search for a preferred mask.
     pub preferred: u32,
-    /// For the choices of one part per resource: how many are kept; sixteen times as many are looked at.
+    /// For the choices of one part per resource: how many are looked at; one in sixteen is kept.
     pub choices: u32,
     /// For one width class of masks that are not preferred.
     pub reach: u32,
@@ -101,11 +101,11 @@ pub struct Budgets {
 impl Default for Budgets {
     fn default() -> Self {
         Self {
-            width: 2_000,
-            preferred: 3_000,
-            choices: 1 << 14,
-            reach: 3_000,
-            closest: 1_000,
+            width: 8_000,
+            preferred: 12_000,
+            choices: 1 << 16,
+            reach: 12_000,
+            closest: 4_000,
         }
     }
 }
@@ -139,9 +139,10 @@ impl Budget {
         }
     }
 
-    /// Takes one step, if there is one left.
-    pub(super) fn step(&mut self) -> bool {
-        match self.left.checked_sub(1) {
+    /// Takes the steps of one look at a state of so many nodes and groups, if there are enough left.
+    pub(super) fn step(&mut self, size: usize) -> bool {
+        let steps = 1 + u32::try_from(size / 16).unwrap_or(u32::MAX - 1);
+        match self.left.checked_sub(steps) {
             Some(left) => self.left = left,
             None => self.ran_dry = true,
         }
@@ -161,10 +162,17 @@ mod tests {
     #[test]
     fn a_budget_runs_dry_on_the_first_step_too_many() {
         let mut budget = Budget::new(2);
-        assert!(budget.step() && budget.step());
+        assert!(budget.step(1) && budget.step(15));
         assert!(!budget.ran_dry());
-        assert!(!budget.step());
+        assert!(!budget.step(1));
         assert!(budget.ran_dry());
+    }
+
+    #[test]
+    fn a_look_at_many_nodes_costs_more() {
+        let mut budget = Budget::new(5);
+        assert!(budget.step(64));
+        assert!(!budget.step(1));
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! appear in ascending order, so a later hit with an equal sum is never better: a state is cut when its lower bound
 //! is not below the best hit of the walk, or above a solution that was known before.
 
-use super::budget::Budget;
+use super::budget::{Budget, Question, Questions};
 use super::choice::{Choice, Classes};
 use super::distances::Distances;
 use super::facts::DistanceFacts;
 use super::linkage::{Leaf, Linkage};
+use super::neighbours::Neighbours;
 use super::rank::Rank;
 use crate::node_set::NodeSet;
 
@@ -19,7 +20,7 @@ pub(super) struct Closest<'d> {
     /// No solution of the choices searched so far has a smaller sum.
     at_least: u64,
     /// Whether some choice was not searched to the end.
-    pub(super) gave_up: bool,
+    gave_up: bool,
 }
 
 impl<'d> Closest<'d> {
@@ -32,11 +33,19 @@ impl<'d> Closest<'d> {
         }
     }
 
-    /// How good an answer with this sum is.
-    pub(super) fn facts(&self, sum: u64) -> DistanceFacts {
+    /// How good an answer with this sum is, given what else was given up.
+    pub(super) fn facts(&self, sum: u64, given_up: &mut Questions) -> DistanceFacts {
+        let all_searched = given_up.is_empty();
+        if self.gave_up {
+            given_up.insert(Question::Closest);
+        }
         DistanceFacts {
             sum,
-            at_least: self.at_least.min(sum),
+            at_least: if all_searched {
+                self.at_least.min(sum)
+            } else {
+                0
+            },
         }
     }
 
@@ -46,6 +55,8 @@ impl<'d> Closest<'d> {
         let (nearest, bound) = match choice.places() {
             0 => (known, known.distance),
             1 => self.nearest_single(&mut choice, known),
+            // The preparations take as long as one step for each node.
+            _ if !self.budget.step(16 * choice.nodes().len()) => (known, 0),
             _ => self.walk(&mut choice, known),
         };
         let gave_up = self.budget.ran_dry() || choice.gave_up();
@@ -91,6 +102,8 @@ impl<'d> Closest<'d> {
             classes: Classes::new(choice, swappable),
             distances: self.distances,
             linkage,
+            neighbours: None,
+            steps: 0,
             known,
             best: None,
             budget: &mut self.budget,
@@ -130,11 +143,17 @@ impl<'d> Closest<'d> {
     }
 }
 
+/// After so many steps per node the bound by linkage is not exact, and the one by neighbours is asked too.
+const PATIENCE: usize = 2;
+
 /// The branch and bound.
 struct Walk<'w> {
     classes: Classes,
     distances: &'w Distances,
     linkage: Linkage,
+    /// Made when the first bound has not ended the walk soon.
+    neighbours: Option<Neighbours<'w>>,
+    steps: usize,
     /// Known before: not necessarily the smallest mask of its sum.
     known: Rank,
     /// The best hit of this walk: the smallest mask of its sum.
@@ -144,14 +163,14 @@ struct Walk<'w> {
 
 impl Walk<'_> {
     fn descend<C: Choice>(&mut self, choice: &mut C, at: usize, taken: NodeSet, places: usize) {
-        if !self.budget.step() {
+        if !self.budget.step(choice.nodes().len()) {
             return;
         }
-        let least = self.linkage.least();
-        if self.best.is_some_and(|best| least >= best.distance)
-            || least > self.known.distance
-            || !choice.may_finish(at, taken, places)
-        {
+        if self.is_cut(self.linkage.least()) {
+            return;
+        }
+        let least = self.neighbours_say(choice, at, taken, places);
+        if self.is_cut(least) || !choice.may_finish(at, taken, places) {
             return;
         }
         let node = match choice.nodes().get(at) {
@@ -171,5 +190,29 @@ impl Walk<'_> {
         self.linkage.settle(node, Leaf::Taken);
         self.descend(choice, at + 1, taken | NodeSet::single(node), places - 1);
         self.linkage.settle(node, Leaf::Open);
+    }
+
+    fn is_cut(&self, least: u64) -> bool {
+        self.best.is_some_and(|best| least >= best.distance) || least > self.known.distance
+    }
+
+    fn neighbours_say<C: Choice>(
+        &mut self,
+        choice: &C,
+        at: usize,
+        taken: NodeSet,
+        places: usize,
+    ) -> u64 {
+        self.steps += 1;
+        if self.steps < PATIENCE * choice.nodes().len() {
+            return 0;
+        }
+        let nodes = || choice.nodes().iter().copied().collect();
+        let distances = self.distances;
+        let neighbours = self
+            .neighbours
+            .get_or_insert_with(|| Neighbours::new(nodes(), distances));
+        let rest = choice.nodes().iter().skip(at).copied().collect();
+        neighbours.least(taken, rest, places)
     }
 }

@@ -154,6 +154,7 @@ impl WidthRange {
 pub struct DistanceFacts {
     /// The sum of distances over all ordered pairs of the answer's nodes.
     pub sum: u64,
-    /// No other candidate of the class has a smaller sum than this; equal to `sum` if the search ended.
+    /// No other candidate of the class has a smaller sum than this; equal to `sum` if the answer is exact, 0 if
+    /// more than the search for the closest nodes was given up.
     pub at_least: u64,
 }

@@ -27,6 +27,16 @@ pub(super) struct Gauge {
     weights: [u64; 64],
     groups: SmallVec<[WideGroup; 2]>,
     laminar: bool,
+    /// By node id: the groups around the node, as bits. Only if there are groups, and no more than bits.
+    around: Option<Box<[u64; 64]>>,
+}
+
+/// The groups that a set hits.
+#[derive(Clone, Copy)]
+struct Hits {
+    set: NodeSet,
+    /// As bits, if the gauge keeps groups as bits.
+    bits: u64,
 }
 
 /// A gauge, and whether its amounts had to be rounded.
@@ -37,7 +47,7 @@ pub(super) struct Made {
 
 impl Gauge {
     /// `None` if every mask of the universe meets the threshold.
-    pub(super) fn new(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
+    pub(super) fn of(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
         let need = threshold.need;
         if need == 0 {
             return None;
@@ -47,6 +57,7 @@ impl Gauge {
             weights: [0; 64],
             groups: SmallVec::new(),
             laminar: true,
+            around: None,
         };
         for node in universe {
             gauge.weights[node.index()] = threshold.weight(node);
@@ -67,6 +78,7 @@ impl Gauge {
             weights,
             groups: SmallVec::new(),
             laminar: true,
+            around: None,
         }
     }
 
@@ -80,26 +92,43 @@ impl Gauge {
                     let weight = &mut self.weights[only.index()];
                     *weight = weight.saturating_add(group.count);
                 }
-                (Some(_), Some(_)) => match self.groups.iter_mut().find(|old| old.nodes == nodes) {
-                    Some(old) => old.count = old.count.saturating_add(group.count),
-                    None => self.groups.push(WideGroup {
-                        nodes,
-                        count: group.count,
-                    }),
-                },
+                (Some(_), Some(_)) => self.groups.push(WideGroup { nodes, ..*group }),
             }
         }
+        if self.groups.is_empty() {
+            return;
+        }
+        self.groups.sort_unstable();
+        self.groups.dedup_by(|next, kept| {
+            let same = next.nodes == kept.nodes;
+            if same {
+                kept.count = kept.count.saturating_add(next.count);
+            }
+            same
+        });
         for group in &mut self.groups {
             group.count = group.count.min(self.need);
         }
-        let disjoint_or_nested = |a: NodeSet, b: NodeSet| {
-            let both = a & b;
-            both.is_empty() || both == a || both == b
-        };
-        self.laminar = self.groups.iter().enumerate().all(|(index, a)| {
-            let later = &self.groups[index + 1..];
-            later.iter().all(|b| disjoint_or_nested(a.nodes, b.nodes))
-        });
+        self.laminar = self.groups.len() < 64 && self.are_laminar();
+        if self.groups.len() <= 64 {
+            let mut around = Box::new([0; 64]);
+            for (bit, group) in self.groups.iter().enumerate() {
+                for node in group.nodes {
+                    around[node.index()] |= 1 << bit;
+                }
+            }
+            self.around = Some(around);
+        }
+    }
+
+    /// Whether any two groups are disjoint or nested. At most 63 groups of several nodes can be.
+    fn are_laminar(&self) -> bool {
+        self.groups.iter().enumerate().all(|(index, a)| {
+            self.groups[index + 1..].iter().all(|b| {
+                let both = a.nodes & b.nodes;
+                both.is_empty() || both == a.nodes || both == b.nodes
+            })
+        })
     }
 
     /// Scales amounts down if their sum is beyond any real machine's.
@@ -114,12 +143,21 @@ impl Gauge {
         if shift == 0 {
             return false;
         }
-        self.weights.iter_mut().for_each(|weight| *weight >>= shift);
+        let old = self.need;
+        let new = (old >> shift) + u64::from(old.trailing_zeros() < shift);
+        // What was enough alone still is.
+        let scale = |amount: &mut u64| {
+            *amount = if *amount == old {
+                new
+            } else {
+                *amount >> shift
+            }
+        };
+        self.weights.iter_mut().for_each(scale);
         self.groups
             .iter_mut()
-            .for_each(|group| group.count >>= shift);
-        let up = u64::from(self.need.trailing_zeros() < shift);
-        self.need = ((self.need >> shift) + up).min(self.value(NodeSet::FULL));
+            .for_each(|group| scale(&mut group.count));
+        self.need = new.min(self.value(NodeSet::FULL));
         true
     }
 
@@ -155,11 +193,45 @@ impl Gauge {
     /// What the nodes of `set` add up to.
     pub(super) fn value(&self, set: NodeSet) -> u64 {
         let nodes: u64 = set.iter().map(|node| self.weight(node)).sum();
-        let hit = self
-            .groups
-            .iter()
-            .filter(|group| group.nodes.intersects(set));
-        hit.fold(nodes, |sum, group| sum + group.count)
+        if self.groups.is_empty() {
+            return nodes;
+        }
+        match &self.around {
+            Some(_) => nodes + self.worth(self.hits(set).bits),
+            None => {
+                let hit = self
+                    .groups
+                    .iter()
+                    .filter(|group| group.nodes.intersects(set));
+                hit.fold(nodes, |sum, group| sum + group.count)
+            }
+        }
+    }
+
+    fn hits(&self, set: NodeSet) -> Hits {
+        let around = self.around.as_deref();
+        let bits = around.map_or(0, |around| {
+            set.iter().fold(0, |bits, node| bits | around[node.index()])
+        });
+        Hits { set, bits }
+    }
+
+    fn hit(&self, hits: &mut Hits, node: NodeId) {
+        hits.set.insert(node);
+        if let Some(around) = &self.around {
+            hits.bits |= around[node.index()];
+        }
+    }
+
+    /// The sum of some groups.
+    fn worth(&self, mut groups: u64) -> u64 {
+        let mut sum = 0;
+        while groups != 0 {
+            let bit = groups.trailing_zeros() as usize;
+            sum += self.groups[bit].count;
+            groups &= groups - 1;
+        }
+        sum
     }
 
     pub(super) fn is_met(&self, set: NodeSet) -> bool {
@@ -168,21 +240,49 @@ impl Gauge {
 
     /// What `node` adds to a set that does not contain it.
     pub(super) fn gain(&self, set: NodeSet, node: NodeId) -> u64 {
-        let new = self
-            .groups
-            .iter()
-            .filter(|group| group.nodes.contains(node) && !group.nodes.intersects(set));
-        new.fold(self.weight(node), |sum, group| sum + group.count)
+        match self.groups.is_empty() {
+            true => self.weight(node),
+            false => self.gain_beyond(&self.hits(set), node),
+        }
+    }
+
+    fn gain_beyond(&self, hits: &Hits, node: NodeId) -> u64 {
+        let weight = self.weight(node);
+        match &self.around {
+            Some(around) => weight + self.worth(around[node.index()] & !hits.bits),
+            None => {
+                let new = self.groups.iter().filter(|group| {
+                    group.nodes.contains(node) && !group.nodes.intersects(hits.set)
+                });
+                new.fold(weight, |sum, group| sum + group.count)
+            }
+        }
     }
 
     /// What a set that contains `node` loses without it.
     pub(super) fn loss(&self, set: NodeSet, node: NodeId) -> u64 {
+        let mut loss = self.weight(node);
         let alone = NodeSet::single(node);
-        let lost = self
-            .groups
-            .iter()
-            .filter(|group| group.nodes & set == alone);
-        lost.fold(self.weight(node), |sum, group| sum + group.count)
+        match &self.around {
+            Some(around) => {
+                let mut groups = around[node.index()];
+                while groups != 0 {
+                    let group = &self.groups[groups.trailing_zeros() as usize];
+                    if group.nodes & set == alone {
+                        loss += group.count;
+                    }
+                    groups &= groups - 1;
+                }
+            }
+            None => {
+                let lost = self
+                    .groups
+                    .iter()
+                    .filter(|group| group.nodes & set == alone);
+                loss += lost.map(|group| group.count).sum::<u64>();
+            }
+        }
+        loss
     }
 
     /// The largest value of `set` and `places` more nodes out of `open`, as far as the need; an upper bound of it if
@@ -199,16 +299,16 @@ impl Gauge {
                     .map(|&(gain, _)| gain)
                     .sum::<u64>();
         }
-        let (mut set, mut open) = (set, open);
+        let (mut hits, mut open) = (self.hits(set), open);
         for _ in 0..places {
             if value >= self.need {
                 break;
             }
-            let Some(node) = self.best_gain(set, open) else {
+            let Some((gain, node)) = self.best_gain(&hits, open) else {
                 break;
             };
-            value += self.gain(set, node);
-            set.insert(node);
+            value += gain;
+            self.hit(&mut hits, node);
             open.remove(node);
         }
         value
@@ -220,12 +320,7 @@ impl Gauge {
         let mut value = self.value(set);
         let mut added = NodeSet::EMPTY;
         if self.laminar && self.has_groups() {
-            while value < self.need {
-                let node = self.best_gain(set | added, open - added)?;
-                value += self.gain(set | added, node);
-                added.insert(node);
-            }
-            return Some(added);
+            return self.greedily(set, open);
         }
         if value >= self.need {
             return Some(added);
@@ -242,18 +337,32 @@ impl Gauge {
         None
     }
 
-    /// The node of `open` that adds most to `set`; `None` if none adds anything.
-    pub(super) fn best_gain(&self, set: NodeSet, open: NodeSet) -> Option<NodeId> {
-        let gains = open.iter().map(|node| (self.gain(set, node), node));
-        let best = gains.max_by_key(|&(gain, _)| gain);
-        best.filter(|&(gain, _)| gain > 0).map(|(_, node)| node)
+    /// Nodes of `open` that together with `set` meet the need, taken by largest gain. `None` if all are not enough.
+    pub(super) fn greedily(&self, set: NodeSet, open: NodeSet) -> Option<NodeSet> {
+        let mut value = self.value(set);
+        let mut hits = self.hits(set);
+        let mut added = NodeSet::EMPTY;
+        while value < self.need {
+            let (gain, node) = self.best_gain(&hits, open - added)?;
+            value += gain;
+            self.hit(&mut hits, node);
+            added.insert(node);
+        }
+        Some(added)
     }
 
-    fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
-        let nodes = open.iter();
-        match self.has_groups() {
-            true => nodes.map(|node| (self.gain(set, node), node)).collect(),
-            false => nodes.map(|node| (self.weight(node), node)).collect(),
-        }
+    /// The node that adds most, and how much; `None` if none adds anything.
+    fn best_gain(&self, hits: &Hits, open: NodeSet) -> Option<(u64, NodeId)> {
+        let gains = open.iter().map(|node| (self.gain_beyond(hits, node), node));
+        let best = gains.max_by_key(|&(gain, _)| gain);
+        best.filter(|&(gain, _)| gain > 0)
+    }
+
+    /// What each node of `open` adds to `set`.
+    pub(super) fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
+        let hits = self.hits(set);
+        open.iter()
+            .map(|node| (self.gain_beyond(&hits, node), node))
+            .collect()
     }
 }

@@ -9,6 +9,9 @@
 //!
 //! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
 
+#[cfg(test)]
+mod tests;
+
 use smallvec::SmallVec;
 
 use super::budget::Budget;
@@ -22,10 +25,13 @@ pub(super) struct Bins<'s> {
     /// W: the nodes that all parts share.
     pub(super) within: NodeSet,
     bins: SmallVec<[Bin<'s>; 8]>,
+    groups: usize,
     /// Nodes that some bin gives away at no cost: they never matter.
     free: NodeSet,
     /// Nodes that no bin can give away.
     stuck: NodeSet,
+    /// Before anything is dropped.
+    empty: Load,
     /// Masks of single bins with few nodes: all of W outside one of them can be dropped.
     pub(super) known: SmallVec<[NodeSet; 8]>,
 }
@@ -68,19 +74,27 @@ impl<'s> Bins<'s> {
         let mut all = Self {
             within,
             bins: SmallVec::new(),
+            groups: 0,
             free: NodeSet::EMPTY,
             stuck: within,
+            empty: Load {
+                dropped: SmallVec::new(),
+                surplus: SmallVec::new(),
+            },
             known: SmallVec::new(),
         };
         let mut first = 0;
         for &id in parts {
             let part = scene.part(id);
             let gauges = scene.gauges(part);
+            let whole = part.universe;
+            let surplus: SmallVec<[u64; 2]> = gauges
+                .iter()
+                .map(|gauge| gauge.value(whole).saturating_sub(gauge.need))
+                .collect();
             let fits = |node: &NodeId| {
-                let whole = part.universe;
-                gauges
-                    .iter()
-                    .all(|gauge| gauge.value(whole) - gauge.loss(whole, *node) >= gauge.need)
+                let mut costs = gauges.iter().zip(&surplus);
+                costs.all(|(gauge, &room)| gauge.loss(whole, *node) <= room)
             };
             let gives: NodeSet = (within - part.forced).iter().filter(fits).collect();
             if gives.is_empty() {
@@ -103,6 +117,12 @@ impl<'s> Bins<'s> {
                     .collect(),
             });
             first += gauges.len();
+            all.groups += gauges
+                .iter()
+                .map(|gauge| gauge.groups().len())
+                .sum::<usize>();
+            all.empty.dropped.push(NodeSet::EMPTY);
+            all.empty.surplus.extend(surplus);
         }
         all
     }
@@ -143,10 +163,11 @@ impl<'s> Bins<'s> {
         }
         let mut packing = Packing {
             bins: &self.bins,
+            groups: self.groups,
             failed: Vec::new(),
             budget,
         };
-        let dropped = packing.solve(&Load::none(&self.bins), task)?;
+        let dropped = packing.solve(&self.empty, task)?;
         Some(dropped | at_no_cost)
     }
 }
@@ -161,18 +182,6 @@ fn heaviest_first(gauge: &Gauge, nodes: NodeSet) -> SmallVec<[NodeId; 64]> {
 }
 
 impl Load {
-    fn none(bins: &[Bin<'_>]) -> Self {
-        let gauges = bins
-            .iter()
-            .flat_map(|bin| bin.gauges.iter().map(move |gauge| (bin, gauge)));
-        Self {
-            dropped: SmallVec::from_elem(NodeSet::EMPTY, bins.len()),
-            surplus: gauges
-                .map(|(bin, gauge)| gauge.value(bin.universe) - gauge.need)
-                .collect(),
-        }
-    }
-
     fn surplus<'l>(&'l self, bin: &Bin<'_>) -> &'l [u64] {
         &self.surplus[bin.first..][..bin.gauges.len()]
     }
@@ -218,12 +227,8 @@ impl Bin<'_> {
         let mut out = task.must | task.optional & self.gives;
         for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
             if gauge.has_groups() {
-                let mut kept = self.universe - dropped - out;
-                while !gauge.is_met(kept) {
-                    let back = gauge.best_gain(kept, out - task.must)?;
-                    kept.insert(back);
-                    out.remove(back);
-                }
+                let kept = self.universe - dropped - out;
+                out = out - gauge.greedily(kept, out - task.must)?;
             } else {
                 let total: u64 = out.iter().map(|node| gauge.weight(node)).sum();
                 let mut excess = total.saturating_sub(room);
@@ -297,6 +302,8 @@ impl Bin<'_> {
 /// One question, being answered.
 struct Packing<'p, 's> {
     bins: &'p [Bin<'s>],
+    /// How many groups there are: they cost time.
+    groups: usize,
     failed: Vec<(Task, Load)>,
     budget: &'p mut Budget,
 }
@@ -306,7 +313,10 @@ type Shares = SmallVec<[(f64, NodeId); 64]>;
 
 impl Packing<'_, '_> {
     fn solve(&mut self, load: &Load, task: Task) -> Option<NodeSet> {
-        if !self.budget.step() {
+        if !self
+            .budget
+            .step(task.must.len() + task.optional.len() + self.groups)
+        {
             return None;
         }
         if task.must.is_empty() && task.count == 0 {

@@ -21,7 +21,7 @@ pub(crate) struct PsArgs {
     output: Format,
 }
 
-/// What `-o json` writes.
+/// What programs get.
 #[derive(Serialize)]
 struct Listing<'a> {
     runs: &'a [Run],
@@ -37,16 +37,13 @@ pub(crate) fn run(args: &PsArgs) -> Result<ExitCode, Failure> {
         book.settle(&hardware).map_err(environment)?;
     }
     let occupancy = book.occupancy().map_err(environment)?;
-    match args.output {
-        Format::Json => output::print_json(&Listing {
-            runs: book.runs(),
-            occupancy: &occupancy,
-        })?,
-        Format::Text => {
-            let machine = book.machine().map(AsRef::as_ref);
-            output::print(&text(book.runs(), machine, &occupancy))?;
-        }
-    }
+    let listing = Listing {
+        runs: book.runs(),
+        occupancy: &occupancy,
+    };
+    output::print_as(args.output, &listing, || {
+        text(book.runs(), book.machine().map(AsRef::as_ref), &occupancy)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

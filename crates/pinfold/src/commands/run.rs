@@ -1,26 +1,26 @@
 //! `pinfold run`: a command on CPUs and memory of its own, without Kubernetes.
 
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pinfold_core::decision::{Decision, Manager};
+use pinfold_core::decision::Decision;
 use pinfold_core::device::NoPreference;
-use pinfold_core::explanation::ResourceFacts;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::Machine;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 use pinfold_hardware::Hardware;
+use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
-use pinfold_render::{Colour, amount, grid};
+use pinfold_render::{explain, grid};
 use pinfold_standalone::place::{self, Policy};
 use pinfold_standalone::{Book, Outcome, Placement, Request, StandaloneError, book};
 
+use crate::args::{policies, scopes};
 use crate::exit::{Failure, REFUSED};
-use crate::output;
+use crate::output::{self, WIDTH};
 
 /// The hidden command that becomes the run's command.
 const CHILD: [&str; 1] = ["__exec"];
@@ -47,11 +47,11 @@ pub(crate) struct RunArgs {
     /// Hugepages of 1 GiB to book, such as 4Gi
     #[arg(long = "hugepages-1Gi", value_name = "QUANTITY")]
     hugepages_1gi: Option<Quantity>,
-    /// How strictly CPUs and memory must share NUMA nodes: none, best-effort, restricted or single-numa-node
-    #[arg(long, value_name = "POLICY", default_value = "best-effort")]
+    /// How strictly CPUs and memory must share NUMA nodes
+    #[arg(long, value_parser = policies(), default_value = "best-effort")]
     policy: TopologyPolicy,
-    /// What is aligned as one: container or pod
-    #[arg(long, value_name = "SCOPE", default_value = "container")]
+    /// What is aligned as one
+    #[arg(long, value_parser = scopes(), default_value = "container")]
     scope: TopologyScope,
     /// Keep every other process of the machine off the CPUs, not only other runs (needs cgroup v2)
     #[arg(long, requires = "cpus")]
@@ -140,7 +140,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         pinfold_standalone::run(&folder, &hardware, &request, policy, &args.command, &CHILD);
     match outcome.map_err(environment)? {
         Outcome::Refused(decision) => {
-            output::print(&refusal(&decision))?;
+            // Standard output belongs to the command.
+            output::remark(explain::refusal(&decision, None).trim_end());
             Ok(ExitCode::from(REFUSED))
         }
         Outcome::Ended { code, left } => {
@@ -203,7 +204,7 @@ fn answer(
     placement: Option<Placement>,
 ) -> Result<ExitCode, Failure> {
     let Some(placement) = placement else {
-        output::print(&refusal(decision))?;
+        output::print(&explain::refusal(decision, None))?;
         return Ok(ExitCode::from(REFUSED));
     };
     let picture = picture(ledger.rules().machine(), &ledger.occupancy());
@@ -230,55 +231,8 @@ pub(super) fn describe(placement: &Placement) -> String {
 
 /// The machine and who sits where.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
-    const WIDTH: usize = 100;
-    grid::draw(
-        &Plan::new(machine, occupancy),
-        occupancy,
-        WIDTH,
-        Colour::Plain,
-    )
-}
-
-/// What was refused, and what there was of everything it asked for.
-fn refusal(decision: &Decision) -> String {
-    let reason = decision
-        .refusal()
-        .map_or("refused", |refusal| refusal.reason.name());
-    let explanation = &decision.explanation;
-    let mut text = format!(
-        "refused under the policy {}: {reason}\n",
-        explanation.policy
-    );
-    let last = explanation.alignments.last();
-    let failed = last.filter(|alignment| !alignment.admitted);
-    let facts = match &explanation.shortage[..] {
-        [] => failed.map_or(&[][..], |alignment| &alignment.resources),
-        shortage => shortage,
-    };
-    for fact in facts {
-        let _ = writeln!(text, "  {}", shortage(fact));
-    }
-    text
-}
-
-/// `memory: 3 GiB asked, 2 GiB free: NUMA node 0 has 1 GiB, NUMA node 1 has 1 GiB`.
-fn shortage(fact: &ResourceFacts) -> String {
-    let amount = |number: u64| match fact.manager {
-        Manager::Memory => amount::bytes(number),
-        Manager::Cpu | Manager::Device => number.to_string(),
-    };
-    let nodes: Vec<String> = fact
-        .nodes
-        .iter()
-        .map(|node| format!("NUMA node {} has {}", node.node, amount(node.free)))
-        .collect();
-    format!(
-        "{}: {} asked, {} free: {}",
-        fact.resource,
-        amount(fact.asked),
-        amount(fact.free()),
-        nodes.join(", ")
-    )
+    let plan = Plan::new(machine, occupancy);
+    grid::draw(&plan, occupancy, Legend::Holdings, WIDTH, output::colour())
 }
 
 #[expect(

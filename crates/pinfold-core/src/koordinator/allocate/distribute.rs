@@ -1,0 +1,174 @@
+//! Spreading a pod's requests over the NUMA nodes of a hint.
+//!
+//! Mirrors `tryBestToDistributeEvenly`: each NUMA node in turn gets an equal part of what is still missing, or
+//! all it has if that is less. CPU of a pod that binds CPUs is split in whole CPUs, in whole cores where those are
+//! required. The last node gets what rounding left over.
+//!
+//! The original means to start with the node that has the least, but its comparison takes positions in the list for
+//! NUMA ids and never follows its own swaps; exact mode repeats that (an insertion sort, as Go sorts
+//! up to twelve elements).
+
+use smallvec::SmallVec;
+
+use super::{Allocator, MILLI, NodeAmounts};
+use crate::koordinator::amounts::{Amounts, CPU};
+use crate::koordinator::reasons::{Code, Reason, Refusal};
+use crate::name::ResourceName;
+use crate::node_set::{NodeId, NodeSet};
+
+/// One requested resource and what each NUMA node has left of it, by NUMA id.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    name: &'a ResourceName,
+    asked: i64,
+    /// Whether any NUMA node knows the resource; the others are not NUMA's business.
+    reported: bool,
+    free: [i64; 64],
+}
+
+impl Row<'_> {
+    pub(super) fn is_cpu(&self) -> bool {
+        self.name.as_str() == CPU
+    }
+}
+
+/// The part of one resource that one NUMA node gives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) row: usize,
+    pub(super) node: NodeId,
+    pub(super) amount: i64,
+}
+
+pub(super) type Shares = SmallVec<[Share; 16]>;
+
+/// One row per requested resource.
+pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
+    let ask = allocator.ask;
+    let requests: &'a Amounts = if ask.bind {
+        ask.plain_requests
+    } else {
+        ask.requests
+    };
+    let row = |(name, asked): (&'a ResourceName, i64)| {
+        let mut row = Row {
+            name,
+            asked,
+            reported: false,
+            free: [0; 64],
+        };
+        for NodeAmounts { node, amounts } in &allocator.free {
+            row.reported |= amounts.contains(name.as_str());
+            row.free[node.index()] = amounts.get(name.as_str());
+        }
+        row
+    };
+    requests.iter().map(row).collect()
+}
+
+impl Allocator<'_> {
+    /// Fills `shares`; tells whether nothing is missing.
+    pub(super) fn distribute(&self, nodes: NodeSet, shares: &mut Shares) -> bool {
+        let short = |row: &Row<'_>| {
+            let free = nodes.iter().map(|node| row.free[node.index()]);
+            row.reported && free.fold(0, i64::saturating_add) < row.asked
+        };
+        !self.rows.iter().any(short)
+            && (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
+    }
+
+    /// The resources that the NUMA nodes do not hold enough of.
+    pub(super) fn shortage(&self, nodes: NodeSet) -> Refusal {
+        let mut ignored = Shares::new();
+        let missing =
+            (0..self.rows.len()).filter(|&row| self.spread(row, nodes, &mut ignored) != 0);
+        let reasons = missing.map(|row| Reason::InsufficientNuma(self.rows[row].name.clone()));
+        Refusal {
+            code: Code::Unschedulable,
+            reasons: reasons.collect(),
+        }
+    }
+
+    /// Spreads one resource; returns what is missing.
+    fn spread(&self, at: usize, nodes: NodeSet, shares: &mut Shares) -> i64 {
+        let row = &self.rows[at];
+        if !row.reported {
+            return 0;
+        }
+        let mut missing = row.asked;
+        let order = self.order(row, nodes);
+        for (done, &node) in order.iter().enumerate() {
+            let part = self.part(row, missing, order.len() - done);
+            let amount = part.min(row.free[node.index()]);
+            if amount != 0 {
+                shares.push(Share {
+                    row: at,
+                    node,
+                    amount,
+                });
+                missing = missing.saturating_sub(amount);
+            }
+        }
+        missing
+    }
+
+    /// The NUMA nodes in the order they are asked.
+    fn order(&self, row: &Row<'_>, nodes: NodeSet) -> SmallVec<[NodeId; 8]> {
+        let mut order: SmallVec<[NodeId; 8]> = nodes.iter().collect();
+        if !self.fidelity.sorts_numa_nodes_by_position() {
+            order.sort_by_key(|node| row.free[node.index()]);
+            return order;
+        }
+        for end in 1..order.len() {
+            for at in (1..=end).rev() {
+                if row.free[at] >= row.free[at - 1] {
+                    break;
+                }
+                order.swap(at, at - 1);
+            }
+        }
+        order
+    }
+
+    /// An equal part of `missing` for the next of `nodes` NUMA nodes.
+    fn part(&self, row: &Row<'_>, missing: i64, nodes: usize) -> i64 {
+        let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).max(1);
+        if !row.is_cpu() || !self.ask.bind {
+            return missing / nodes;
+        }
+        let cpus = round_up(missing);
+        let unit = match (self.needs_whole_cores(), self.view.topology) {
+            (true, Some(topology)) => i64::try_from(topology.cpus_per_core()).unwrap_or(1).max(1),
+            _ => 1,
+        };
+        (cpus / unit / nodes * unit).saturating_mul(MILLI)
+    }
+
+    /// The shares as amounts per NUMA node.
+    pub(super) fn amounts_of(&self, shares: &Shares) -> Vec<NodeAmounts> {
+        let mut nodes: Vec<NodeAmounts> = Vec::new();
+        for share in shares {
+            let at = match nodes.binary_search_by_key(&share.node, |part| part.node) {
+                Ok(at) => at,
+                Err(at) => {
+                    let part = NodeAmounts {
+                        node: share.node,
+                        amounts: Amounts::new(),
+                    };
+                    nodes.insert(at, part);
+                    at
+                }
+            };
+            nodes[at]
+                .amounts
+                .set(self.rows[share.row].name, share.amount);
+        }
+        nodes
+    }
+}
+
+/// Thousandths as whole CPUs, away from zero.
+fn round_up(milli: i64) -> i64 {
+    let whole = milli / MILLI;
+    whole + (milli % MILLI).signum()
+}

@@ -1,0 +1,188 @@
+//! Tests of the allocator.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::koordinator::cpus::CpuRow;
+use crate::koordinator::cpus::tests::machine;
+
+fn zone(id: i64, cpu: i64, memory: i64) -> NodeAmounts {
+    NodeAmounts {
+        node: NodeId::new(id).expect("small"),
+        amounts: Amounts::from([("cpu", cpu), ("memory", memory)]),
+    }
+}
+
+struct Bench {
+    topology: Topology,
+    reserved: CpuSet,
+    zones: Vec<NodeAmounts>,
+    ledger: Ledger,
+    requests: Amounts,
+    none: CpuSet,
+}
+
+impl Bench {
+    fn new(
+        topology: Topology,
+        zones: Vec<NodeAmounts>,
+        fidelity: Fidelity,
+        requests: Amounts,
+    ) -> Self {
+        Self {
+            topology,
+            reserved: CpuSet::new(),
+            zones,
+            ledger: Ledger::new(fidelity),
+            requests,
+            none: CpuSet::new(),
+        }
+    }
+
+    fn hold(&mut self, pod: &str, cpus: &str) {
+        let allocation = Allocation {
+            cpus: CpuSet::parse(cpus).expect("a CPU list"),
+            ..Allocation::default()
+        };
+        self.ledger.update(pod.into(), allocation, &self.topology);
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            topology: Some(&self.topology),
+            reserved: &self.reserved,
+            max_refs: 1,
+            zones: &self.zones,
+            cpu_ratio: 1.0,
+            strategy: NumaStrategy::LeastAllocated,
+            ledger: &self.ledger,
+        }
+    }
+
+    fn ask(&self, bind: bool, binding: Option<Binding>, required: bool) -> Ask<'_> {
+        let cpu = self.requests.get(CPU);
+        Ask {
+            cpus: usize::try_from(cpu / MILLI).expect("not negative"),
+            bind,
+            requests: &self.requests,
+            plain_requests: &self.requests,
+            binding,
+            required,
+            exclusive: Exclusive::Nothing,
+            preferred: &self.none,
+            preemptible: &self.none,
+            reusable: &[],
+            offered: &[],
+        }
+    }
+}
+
+fn both() -> Option<NodeSet> {
+    Some(NodeSet::from_bits(0b11))
+}
+
+#[test]
+fn free_cpus_bound_what_a_numa_node_can_give_in_sound_mode() {
+    // A pod without NUMA resources holds all CPUs of node 0 but one.
+    for (fidelity, fits) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
+        let zones = vec![zone(0, 8000, 100), zone(1, 8000, 100)];
+        let requests = Amounts::from([("cpu", 6000)]);
+        let mut bench = Bench::new(machine(2, 1, 4, 2), zones, fidelity, requests);
+        bench.hold("other", "0-6");
+        let ask = bench.ask(true, Some(Binding::SpreadByPcpus), false);
+        let allocation = Allocator::new(bench.view(), ask).allocate(both());
+        assert_eq!(allocation.is_ok(), fits, "{fidelity:?} {allocation:?}");
+    }
+}
+
+#[test]
+fn amounts_are_spread_evenly_and_the_last_numa_node_gets_the_rest() {
+    let zones = vec![zone(0, 8000, 10), zone(1, 8000, 100)];
+    let requests = Amounts::from([("cpu", 3001), ("memory", 51)]);
+    let bench = Bench::new(machine(2, 1, 4, 2), zones, Fidelity::Sound, requests);
+    let allocator = Allocator::new(bench.view(), bench.ask(false, None, false));
+    let allocation = allocator.allocate(both()).expect("it fits");
+    assert_eq!(allocation.numa, [zone(0, 1500, 10), zone(1, 1501, 41)]);
+}
+
+#[test]
+fn a_shortage_names_every_resource_that_is_short() {
+    let zones = vec![zone(0, 1000, 10), zone(1, 1000, 10)];
+    let requests = Amounts::from([("cpu", 3000), ("memory", 51), ("example.com/elsewhere", 7)]);
+    let bench = Bench::new(machine(2, 1, 4, 2), zones, Fidelity::Exact, requests);
+    let allocator = Allocator::new(bench.view(), bench.ask(false, None, false));
+    let refusal = allocator.allocate(both()).expect_err("too much");
+    assert_eq!(
+        refusal.to_string(),
+        "Insufficient NUMA cpu, Insufficient NUMA memory"
+    );
+}
+
+#[test]
+fn required_whole_cores_must_be_free_as_a_whole() {
+    let requests = Amounts::from([("cpu", 4000)]);
+    let mut bench = Bench::new(
+        machine(1, 1, 4, 2),
+        vec![zone(0, 8000, 0)],
+        Fidelity::Sound,
+        requests,
+    );
+    bench.hold("other", "2,4,6");
+    let refusal = |required| {
+        let ask = bench.ask(true, Some(Binding::FullPcpus), required);
+        Allocator::new(bench.view(), ask)
+            .allocate(None)
+            .err()
+            .map(|refusal| refusal.to_string())
+    };
+    assert_eq!(refusal(false), None);
+    assert_eq!(
+        refusal(true).as_deref(),
+        Some("not enough cpus available to satisfy request")
+    );
+}
+
+prop_compose! {
+    fn any_machine()(rows in proptest::collection::vec((0_i64..3, 0_i64..4, 0_i64..3, 1_u32..3), 1..10), tidy: bool) -> Topology {
+        let mut cpus = Vec::new();
+        for (socket, node, core, threads) in rows {
+            for _ in 0..threads {
+                let cpu = CpuId::new(u32::try_from(cpus.len()).expect("small")).expect("small");
+                // Tidy: each NUMA node in one socket, core numbers of their own.
+                let (socket, core) = if tidy { (node / 2, node * 8 + core) } else { (socket, core) };
+                cpus.push(CpuRow { cpu, core, node, socket });
+            }
+        }
+        Topology::from_report(cpus, Fidelity::Exact)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Counting tells the same as allocating.
+    #[test]
+    fn what_fits_can_be_allocated_and_the_reverse(
+        topology in any_machine(),
+        zones in proptest::collection::btree_map(0_i64..4, (0_i64..9, 0_i64..3, 0_i64..40), 1..5),
+        held in proptest::collection::btree_set(0_u32..20, 0..8),
+        (cpu, fraction, memory) in (0_i64..9, prop_oneof![4 => Just(0), 1 => Just(500)], 0_i64..80),
+        (bind, binding, required) in (any::<bool>(), prop_oneof![Just(None), Just(Some(Binding::FullPcpus)), Just(Some(Binding::SpreadByPcpus))], any::<bool>()),
+        mask in 1_u64..16,
+        fidelity in prop_oneof![Just(Fidelity::Exact), Just(Fidelity::Sound)],
+    ) {
+        let zones = zones.into_iter().map(|(id, (cpu, half, memory))| zone(id, cpu * 1000 + half * 500, memory)).collect();
+        let requests = Amounts::from([("cpu", cpu * 1000 + fraction), ("memory", memory)]);
+        let mut bench = Bench::new(topology, zones, fidelity, requests);
+        let cpus: CpuSet = held.into_iter().filter_map(CpuId::new).collect();
+        bench.hold("other", &cpus.to_string());
+        let allocator = Allocator::new(bench.view(), bench.ask(bind, binding, required));
+        let nodes = NodeSet::from_bits(mask);
+        let allocation = allocator.allocate(Some(nodes));
+        prop_assert_eq!(allocator.fits(nodes), allocation.is_ok());
+        if let (Ok(allocation), Fidelity::Sound, true) = (&allocation, fidelity, bind && fraction == 0) {
+            prop_assert!(allocation.cpus.is_disjoint(&cpus));
+            prop_assert_eq!(allocation.cpus.len() as i64, cpu);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! [`Ledger`]: which pod holds which CPUs and NUMA resources on one node.
+//!
+//! Mirrors `NodeAllocation`. Exact mode keeps three habits of the original that matter to later
+//! decisions: a NUMA node that ever carried a NUMA allocation keeps its (empty) record, a shared CPU keeps the
+//! exclusive mode last written to it, and a CPU the machine does not have counts for core 0 of NUMA
+//! node 0. In sound mode releasing a pod restores exactly what was before it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
+use super::amplify::amplify;
+use super::cpus::Topology;
+use super::held::{HeldCpus, HeldPlace};
+use super::values::Exclusive;
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::fidelity::Fidelity;
+use crate::name::PodUid;
+use crate::node_set::{NodeId, NodeSet};
+
+/// What one pod holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Its CPUs; none if it is not bound.
+    pub cpus: CpuSet,
+    /// What it keeps for itself.
+    pub exclusive: Exclusive,
+    /// Its NUMA resources, ascending by NUMA node.
+    pub numa: Vec<NodeAmounts>,
+}
+
+/// Who holds what on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    fidelity: Fidelity,
+    pods: BTreeMap<PodUid, Entry>,
+    held: HeldCpus,
+    records: BTreeMap<NodeId, Record>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    allocation: Allocation,
+    /// The NUMA nodes of its CPUs.
+    nodes: NodeSet,
+}
+
+/// The NUMA-level sums of one NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Record {
+    amounts: Amounts,
+    /// The part of its CPU that belongs to pods with CPUs of their own.
+    bound_cpu: i64,
+}
+
+/// Which NUMA nodes carry pods with CPUs on one node only, and which pods across several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Nodes with a pod that has all its CPUs there.
+    pub single: NodeSet,
+    /// Nodes with a pod that also has CPUs elsewhere.
+    pub shared: NodeSet,
+}
+
+impl Ledger {
+    /// An empty node.
+    #[must_use]
+    pub fn new(fidelity: Fidelity) -> Self {
+        Self {
+            fidelity,
+            ..Self::default()
+        }
+    }
+
+    /// Which of two answers this ledger gives.
+    #[must_use]
+    pub fn fidelity(&self) -> Fidelity {
+        self.fidelity
+    }
+
+    /// What `pod` holds.
+    #[must_use]
+    pub fn allocation(&self, pod: &PodUid) -> Option<&Allocation> {
+        self.pods.get(pod).map(|entry| &entry.allocation)
+    }
+
+    /// All pods and what they hold.
+    pub fn pods(&self) -> impl Iterator<Item = (&PodUid, &Allocation)> {
+        self.pods
+            .iter()
+            .map(|(pod, entry)| (pod, &entry.allocation))
+    }
+
+    /// The held CPUs.
+    #[must_use]
+    pub fn held(&self) -> &HeldCpus {
+        &self.held
+    }
+
+    /// How full of bound CPUs the node is, in thousandths.
+    #[must_use]
+    pub fn bound_milli(&self) -> i64 {
+        i64::try_from(self.held.cpus().len()).unwrap_or(0) * MILLI
+    }
+
+    /// Records what `pod` holds instead of anything it held before.
+    pub fn update(&mut self, pod: PodUid, allocation: Allocation, topology: &Topology) {
+        self.release(&pod);
+        let mut nodes = NodeSet::EMPTY;
+        for cpu in &allocation.cpus {
+            let before = self.held.get(cpu).copied();
+            // A CPU that was held before counts where it counted then.
+            let place = match before {
+                Some(held) => held.place,
+                None => self.place(cpu, topology),
+            };
+            let wish = match before {
+                Some(held) if !self.fidelity.remembers_released_pods() => {
+                    held.exclusive.max(allocation.exclusive)
+                }
+                _ => allocation.exclusive,
+            };
+            self.held.take(cpu, place, wish);
+            if let Some(node) = place.and_then(|place| NodeId::new(place.node).ok()) {
+                nodes.insert(node);
+            }
+        }
+        for part in &allocation.numa {
+            self.records
+                .entry(part.node)
+                .or_default()
+                .add(part, &allocation);
+        }
+        self.pods.insert(pod, Entry { allocation, nodes });
+    }
+
+    /// Forgets what `pod` holds; returns it.
+    pub fn release(&mut self, pod: &PodUid) -> Option<Allocation> {
+        let Entry { allocation, .. } = self.pods.remove(pod)?;
+        for cpu in &allocation.cpus {
+            self.held.give_back(cpu);
+        }
+        if self.fidelity.remembers_released_pods() {
+            for part in &allocation.numa {
+                if let Some(record) = self.records.get_mut(&part.node) {
+                    record.amounts = record.amounts.minus(&part.amounts);
+                }
+            }
+        } else {
+            self.restore(&allocation);
+        }
+        Some(allocation)
+    }
+
+    /// Recomputes everything `gone` touched from the pods that stay.
+    fn restore(&mut self, gone: &Allocation) {
+        for part in &gone.numa {
+            self.records.remove(&part.node);
+        }
+        for Entry { allocation, .. } in self.pods.values() {
+            for part in &allocation.numa {
+                if gone.numa.iter().any(|left| left.node == part.node) {
+                    self.records
+                        .entry(part.node)
+                        .or_default()
+                        .add(part, allocation);
+                }
+            }
+        }
+        let shared = &gone.cpus & self.held.cpus();
+        for cpu in &shared {
+            // A shared CPU carries the strictest wish of those who hold it.
+            let holders = self
+                .pods
+                .values()
+                .filter(|entry| entry.allocation.cpus.contains(cpu));
+            let wish = holders.map(|entry| entry.allocation.exclusive).max();
+            self.held.set_exclusive(cpu, wish.unwrap_or_default());
+        }
+    }
+
+    fn place(&self, cpu: CpuId, topology: &Topology) -> Option<HeldPlace> {
+        match topology.ids(cpu) {
+            Some((core, node)) => Some(HeldPlace { core, node }),
+            None if self.fidelity.puts_unknown_cpus_on_node_0() => {
+                Some(HeldPlace { core: 0, node: 0 })
+            }
+            None => None,
+        }
+    }
+
+    /// Which NUMA nodes carry which kind of pods. Pods without CPUs of their own do not count.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        let mut occupancy = Occupancy::default();
+        for Entry { nodes, .. } in self.pods.values() {
+            match nodes.len() {
+                0 => {}
+                1 => occupancy.single = occupancy.single | *nodes,
+                _ => occupancy.shared = occupancy.shared | *nodes,
+            }
+        }
+        occupancy
+    }
+
+    /// What is allocated on one NUMA node, in amplified terms; nothing if the node has no record.
+    #[must_use]
+    pub fn allocated(&self, node: NodeId, cpu_ratio: f64) -> Option<Amounts> {
+        let record = self.records.get(&node);
+        if self.fidelity.remembers_released_pods() {
+            let mut amounts = record?.amounts.clone();
+            if cpu_ratio > 1.0 {
+                let bound = self.bound_milli_on(node);
+                let more = amplify(bound, cpu_ratio).saturating_sub(bound);
+                amounts.set_cpu(amounts.get(CPU).saturating_add(more));
+            }
+            return Some(amounts);
+        }
+        let bound = amplify(self.bound_milli_on(node), cpu_ratio);
+        if record.is_none() && bound == 0 {
+            return None;
+        }
+        let mut amounts = record
+            .map(|record| record.amounts.clone())
+            .unwrap_or_default();
+        let bound_record = record.map_or(0, |record| record.bound_cpu);
+        let unbound = amounts.get(CPU).saturating_sub(bound_record);
+        if amounts.contains(CPU) || bound > 0 {
+            amounts.set_cpu(unbound.saturating_add(bound));
+        }
+        Some(amounts)
+    }
+
+    fn bound_milli_on(&self, node: NodeId) -> i64 {
+        i64::try_from(self.held.on_node(node)).unwrap_or(0) * MILLI
+    }
+}
+
+impl Record {
+    fn add(&mut self, part: &NodeAmounts, allocation: &Allocation) {
+        self.amounts.add(&part.amounts);
+        if !allocation.cpus.is_empty() {
+            self.bound_cpu = self.bound_cpu.saturating_add(part.amounts.get(CPU));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The best combination when none is preferred.
+
+use std::collections::BTreeMap;
+
+use super::{Ground, ScoredHint, replaces};
+use crate::node_set::NodeSet;
+
+/// The most hints looked at in one merge.
+pub const MOST_STEPS: usize = 1 << 21;
+
+/// The nodes common to the hints chosen so far.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Common {
+    mask: NodeSet,
+    /// The scores of the chosen hints that name exactly these nodes. A hint that names more never
+    /// comes to name exactly the common nodes: they only get fewer.
+    score: i64,
+    /// Whether some chosen hint names nodes at all.
+    named: bool,
+    /// Whether some chosen hint is unsatisfied, or names more than the common nodes.
+    unsatisfied: bool,
+}
+
+impl Common {
+    fn with(self, hint: &ScoredHint) -> Self {
+        let Some(mask) = hint.mask else {
+            return Common {
+                unsatisfied: self.unsatisfied || hint.unsatisfied,
+                ..self
+            };
+        };
+        let common = self.mask & mask;
+        let shrunk = common != self.mask;
+        let kept = if shrunk { 0 } else { self.score };
+        let exact = common == mask;
+        Common {
+            mask: common,
+            score: if exact {
+                kept.saturating_add(hint.score)
+            } else {
+                kept
+            },
+            named: true,
+            unsatisfied: self.unsatisfied || hint.unsatisfied || !exact || shrunk && self.named,
+        }
+    }
+}
+
+type Best = (NodeSet, i64, bool);
+
+struct Walk<'a> {
+    lists: &'a [&'a [ScoredHint]],
+    /// The width of the narrowest combination.
+    width: usize,
+    /// What the lists from each place on can add to a score.
+    tails: Vec<i64>,
+    seen: BTreeMap<(usize, Common, Best), Best>,
+    steps: usize,
+}
+
+/// The combination that the original ends with, if it differs from "all nodes" and the budget lasts.
+pub(super) fn best(ground: &Ground, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
+    let mut steps = MOST_STEPS;
+    let width = narrowest(ground.nodes, lists, &mut steps)?;
+    let mut tails = vec![0_i64; lists.len() + 1];
+    for (at, list) in lists.iter().enumerate().rev() {
+        let most = list.iter().map(|hint| hint.score).max().unwrap_or(0);
+        tails[at] = tails[at + 1].saturating_add(most.max(0));
+    }
+    let mut walk = Walk {
+        lists,
+        width,
+        tails,
+        seen: BTreeMap::new(),
+        steps,
+    };
+    let start = Common {
+        mask: ground.nodes,
+        score: 0,
+        named: false,
+        unsatisfied: false,
+    };
+    let (mask, score, unsatisfied) = walk.from(0, start, (ground.nodes, 0, false))?;
+    Some(ScoredHint {
+        mask: Some(mask),
+        preferred: false,
+        unsatisfied,
+        score,
+    })
+}
+
+/// The width of the narrowest non-empty combination.
+fn narrowest(nodes: NodeSet, lists: &[&[ScoredHint]], steps: &mut usize) -> Option<usize> {
+    let mut reached = vec![nodes];
+    for list in lists {
+        let mut masks: Vec<NodeSet> = list
+            .iter()
+            .map(|hint| hint.mask.unwrap_or(NodeSet::FULL))
+            .collect();
+        masks.sort_unstable();
+        masks.dedup();
+        *steps = steps.checked_sub(reached.len().saturating_mul(masks.len()))?;
+        let mut next: Vec<NodeSet> = reached
+            .iter()
+            .flat_map(|&common| masks.iter().map(move |&mask| common & mask))
+            .filter(|common| !common.is_empty())
+            .collect();
+        next.sort_unstable();
+        next.dedup();
+        reached = next;
+    }
+    reached.iter().map(|mask| mask.len()).min()
+}
+
+impl Walk<'_> {
+    /// What becomes of `best` when all combinations of the lists from `at` on are tried. `None` if the
+    /// budget is used up.
+    fn from(&mut self, at: usize, common: Common, best: Best) -> Option<Best> {
+        if common.mask.len() < self.width || self.cannot_replace(at, common, best) {
+            return Some(best);
+        }
+        let Some(list) = self.lists.get(at) else {
+            return Some(candidate(common, best));
+        };
+        let key = (at, common, best);
+        if let Some(&known) = self.seen.get(&key) {
+            return Some(known);
+        }
+        self.steps = self.steps.checked_sub(list.len())?;
+        let mut now = best;
+        for hint in *list {
+            now = self.from(at + 1, common.with(hint), now)?;
+        }
+        self.seen.insert(key, now);
+        Some(now)
+    }
+
+    /// Whether no combination of these nodes or fewer could replace `best`: the lowest of its nodes make no
+    /// smaller number, and all scores together are no higher.
+    fn cannot_replace(&self, at: usize, common: Common, best: Best) -> bool {
+        let lowest: NodeSet = common.mask.iter().take(self.width).collect();
+        let most = common.score.max(0).saturating_add(self.tails[at]);
+        best.0.len() == self.width && lowest >= best.0 && most <= best.1
+    }
+}
+
+fn candidate(common: Common, best: Best) -> Best {
+    let hint = |(mask, score, unsatisfied): Best| ScoredHint {
+        mask: Some(mask),
+        preferred: false,
+        unsatisfied,
+        score,
+    };
+    let new = (common.mask, common.score, common.unsatisfied);
+    match replaces(&hint(new), &hint(best)) {
+        true => new,
+        false => best,
+    }
+}

@@ -1,0 +1,246 @@
+//! [`Node`]: one cluster node as the plugin sees it: what it says about itself, and who is on it.
+
+use std::borrow::Cow;
+
+use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
+use super::amplify::Ratios;
+use super::cpus::Topology;
+use super::ledger::{Allocation, Ledger};
+use super::qos::KubeletPinning;
+use super::reasons::Reason;
+use super::values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
+use crate::cpu_set::CpuSet;
+use crate::name::PodUid;
+use crate::node_set::{NodeId, NodeSet};
+
+/// A cluster node.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Label `cpu-bind-policy`.
+    pub bind_policy: Option<NodeBindPolicy>,
+    /// Label `numa-allocate-strategy`.
+    pub strategy: Option<AllocateStrategy>,
+    /// Label `numa-topology-policy`.
+    pub numa_policy: Option<NumaPolicy>,
+    /// Annotation `resource-amplification-ratio`, or why it cannot be read.
+    pub ratios: RatioAnnotation,
+    /// What its agent reports (NodeResourceTopology), if there is one.
+    pub report: Option<Report>,
+    /// What the node offers as a whole.
+    pub allocatable: Amounts,
+    /// What its pods request together.
+    pub requested: Amounts,
+    /// Who holds what.
+    pub ledger: Ledger,
+}
+
+/// The amplification annotation of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RatioAnnotation {
+    /// There is none.
+    #[default]
+    Absent,
+    /// Its ratios.
+    Ratios(Ratios),
+    /// It cannot be read; the parser's words.
+    Unreadable(String),
+}
+
+/// The kubelet's CPU manager, as far as it matters here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KubeletCpus {
+    /// Whether it pins CPUs.
+    pub pinning: KubeletPinning,
+    /// Option `full-pcpus-only`.
+    pub full_pcpus_only: bool,
+    /// Option `distribute-cpus-across-numa`.
+    pub distribute_across_numa: bool,
+}
+
+/// What a node's agent reports.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The CPUs.
+    pub topology: Topology,
+    /// CPUs that are never handed out.
+    reserved: CpuSet,
+    /// Those of them that nobody shares either.
+    set_aside: CpuSet,
+    /// What each NUMA node offers, reserved CPUs taken off. Ascending by id.
+    zones: Vec<NodeAmounts>,
+    /// `topologyPolicies`.
+    pub topology_policies: Vec<String>,
+    /// The kubelet's CPU manager.
+    pub kubelet: KubeletCpus,
+    /// The ratios that the zones are amplified with already, if the report says so.
+    pub ratios: Option<Ratios>,
+    /// How many pods may share one CPU.
+    pub max_refs: u32,
+}
+
+impl Report {
+    /// A report on these CPUs and NUMA nodes. `kubelet_reserved` are the kubelet's own, `set_aside` those of pods
+    /// it pins, of the node's reservation and of exclusive system pods. Mirrors `NewTopologyOptions`.
+    #[must_use]
+    pub fn new(
+        topology: Topology,
+        kubelet_reserved: &CpuSet,
+        set_aside: CpuSet,
+        mut zones: Vec<NodeAmounts>,
+    ) -> Self {
+        let reserved = kubelet_reserved | &set_aside;
+        zones.sort_by_key(|zone| zone.node);
+        for NodeAmounts { node, amounts } in &mut zones {
+            let milli = amounts.get(CPU);
+            let cpus = topology.cpus_of_node(*node);
+            let lost = cpus.map_or(0, |cpus| cpus.common_len(&reserved));
+            if milli != 0 {
+                let lost = i64::try_from(lost).unwrap_or(0) * MILLI;
+                amounts.set_cpu(milli.saturating_sub(lost));
+            }
+        }
+        Self {
+            topology,
+            reserved,
+            set_aside,
+            zones,
+            max_refs: 1,
+            ..Self::default()
+        }
+    }
+
+    /// What each NUMA node offers, before amplification by the node's annotation.
+    #[must_use]
+    pub fn zones(&self) -> &[NodeAmounts] {
+        &self.zones
+    }
+
+    /// The NUMA nodes that offer anything.
+    #[must_use]
+    pub fn zone_ids(&self) -> NodeSet {
+        self.zones.iter().map(|zone| zone.node).collect()
+    }
+
+    /// CPUs that are never handed out.
+    #[must_use]
+    pub fn reserved(&self) -> &CpuSet {
+        &self.reserved
+    }
+
+    /// CPUs that nobody shares: of pods the kubelet pins, of the node's reservation, of exclusive system pods.
+    #[must_use]
+    pub fn set_aside(&self) -> &CpuSet {
+        &self.set_aside
+    }
+}
+
+/// The NUMA id in a zone's name: `node-1` is 1. Mirrors `extractNUMANodeResources`, which takes whatever
+/// follows the only `node-`.
+#[must_use]
+pub fn zone_id(name: &str) -> Option<NodeId> {
+    let mut parts = name.split("node-");
+    let (_, id) = (parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    NodeId::new(id.parse().ok()?).ok()
+}
+
+impl Node {
+    /// The CPU topology, if it is one to bind to.
+    #[must_use]
+    pub fn valid_topology(&self) -> Option<&Topology> {
+        let report = self.report.as_ref()?;
+        report.topology.is_valid().then_some(&report.topology)
+    }
+
+    /// The zones, amplified, and the ratios they are amplified with. Mirrors `amplifyNUMANodeResources`.
+    ///
+    /// # Errors
+    /// If the annotation is needed and cannot be read.
+    pub fn amplified_zones(&self) -> Result<(Cow<'_, [NodeAmounts]>, Cow<'_, Ratios>), Reason> {
+        let zones = self.report.as_ref().map_or(&[][..], |report| &report.zones);
+        if let Some(ratios) = self
+            .report
+            .as_ref()
+            .and_then(|report| report.ratios.as_ref())
+        {
+            return Ok((Cow::Borrowed(zones), Cow::Borrowed(ratios)));
+        }
+        match &self.ratios {
+            RatioAnnotation::Unreadable(why) => Err(Reason::UnreadableRatio(why.clone())),
+            RatioAnnotation::Absent => Ok((Cow::Borrowed(zones), Cow::Owned(Ratios::default()))),
+            RatioAnnotation::Ratios(ratios) => {
+                let amplified = zones.iter().map(|zone| NodeAmounts {
+                    node: zone.node,
+                    amounts: ratios.amplify(&zone.amounts),
+                });
+                Ok((Cow::Owned(amplified.collect()), Cow::Borrowed(ratios)))
+            }
+        }
+    }
+
+    /// Records that `pod` is on the node now. The original forgets what the pod holds if the node's CPU
+    /// topology is not valid.
+    pub fn assume(&mut self, pod: PodUid, requests: &Amounts, allocation: Option<Allocation>) {
+        self.requested.add(requests);
+        let Some(allocation) = allocation else {
+            return;
+        };
+        let forgets = self.ledger.fidelity().forgets_without_topology();
+        let nowhere = Topology::default();
+        let topology = match &self.report {
+            Some(report) if report.topology.is_valid() => &report.topology,
+            _ if forgets => return,
+            _ => &nowhere,
+        };
+        self.ledger.update(pod, allocation, topology);
+    }
+
+    /// Records that `pod` is gone.
+    pub fn forget(&mut self, pod: &PodUid, requests: &Amounts) {
+        for (name, amount) in requests.iter() {
+            let left = self.requested.get(name.as_str()).saturating_sub(amount);
+            self.requested.set(name, left);
+        }
+        self.ledger.release(pod);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::koordinator::cpus::tests::machine;
+
+    #[test]
+    fn a_zone_is_named_by_what_follows_node() {
+        let table = [
+            ("node-3", Some(3)),
+            ("rack-node-1", Some(1)),
+            ("node-", None),
+            ("node-1-node-2", None),
+            ("3", None),
+            ("node-64", None),
+        ];
+        for (name, id) in table {
+            assert_eq!(zone_id(name).map(NodeId::get), id, "{name}");
+        }
+    }
+
+    #[test]
+    fn reserved_cpus_are_taken_off_the_numa_node_they_are_on() {
+        let zone = |id, milli| NodeAmounts {
+            node: NodeId::new(id).expect("small"),
+            amounts: Amounts::from([("cpu", milli)]),
+        };
+        let reserved = CpuSet::parse("0-2").expect("a list");
+        let zones = vec![zone(0, 4000), zone(1, 4000), zone(2, 0)];
+        let report = Report::new(machine(2, 1, 2, 2), &reserved, CpuSet::new(), zones);
+        let left: Vec<i64> = report
+            .zones()
+            .iter()
+            .map(|zone| zone.amounts.get(CPU))
+            .collect();
+        assert_eq!(left, [1000, 4000, 0]);
+    }
+}

@@ -1,0 +1,477 @@
+//! The plugin: the stages a pod passes on its way to a node, as pure functions.
+//!
+//! Mirrors `NodeNUMAResource`: [`pre_filter`] looks at the pod alone, [`filter`] tells whether a node could take it and on
+//! which NUMA nodes, [`score`] how well, [`reserve`] what it gets, [`pre_bind`] what is written on the pod. The caller keeps
+//! the [`Node`]: [`Node::assume`] after a reservation, [`Node::forget`] to undo it.
+//!
+//! Reservations, preemption and devices are not part of it.
+
+use super::allocate::{Allocator, Ask, View};
+use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
+use super::amplify::{Ratios, amplify};
+use super::ledger::Allocation;
+use super::merge::ScoredHint;
+use super::node::{Node, RatioAnnotation};
+use super::policy::{Terms, node_binding};
+use super::qos::{KoordinatorQos, Priority, may_bind_cpus};
+use super::reasons::{Code, Reason, Refusal};
+use super::score::{ScoreKind, Scorer};
+use super::values::{
+    BindPolicy, Binding, Exclusive, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec,
+    NumaStrategy, ResourceSpec,
+};
+use crate::cpu_set::CpuSet;
+use crate::fidelity::Fidelity;
+
+mod admit;
+mod constrained;
+
+/// The plugin's configuration (`NodeNUMAResourceArgs`), and two defaults that only sound mode has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Args {
+    /// How the CPUs of pods that do not say are chosen; nothing: such pods are not bound.
+    pub default_bind: Option<BindPolicy>,
+    /// What scores high on a node, and the weights of both scores.
+    pub scoring: ScoreKind,
+    /// What scores high on a NUMA node.
+    pub numa_scoring: ScoreKind,
+    /// The resources that count. The original configures weights for NUMA nodes too, and uses these.
+    pub weights: Amounts,
+    /// What pods that say `Default` keep for themselves (sound mode only).
+    pub default_exclusive: Option<ExclusivePolicy>,
+    /// How pods are aligned where neither pod nor node says (sound mode only).
+    pub default_numa_policy: Option<NumaPolicy>,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            default_bind: Some(BindPolicy::FullPcpus),
+            scoring: ScoreKind::LeastAllocated,
+            numa_scoring: ScoreKind::LeastAllocated,
+            weights: Amounts::from([("cpu", 1), ("memory", 1)]),
+            default_exclusive: None,
+            default_numa_policy: None,
+        }
+    }
+}
+
+impl Args {
+    /// Which NUMA node is taken first where the node does not say.
+    #[must_use]
+    pub fn strategy(&self) -> NumaStrategy {
+        match self.numa_scoring {
+            ScoreKind::MostAllocated => NumaStrategy::MostAllocated,
+            ScoreKind::LeastAllocated => NumaStrategy::LeastAllocated,
+        }
+    }
+
+    fn scorer(&self, kind: ScoreKind, fidelity: Fidelity) -> Scorer {
+        Scorer {
+            kind,
+            weights: self.weights.clone(),
+            fidelity,
+        }
+    }
+}
+
+/// What the plugin has to know about a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodDemand {
+    /// Its effective requests.
+    pub requests: Amounts,
+    /// Its effective limits.
+    pub limits: Amounts,
+    /// Label `qosClass`, if it names a class.
+    pub qos: Option<KoordinatorQos>,
+    /// What its label or number says about its priority.
+    pub priority: Option<Priority>,
+    /// Annotation `resource-spec`.
+    pub spec: ResourceSpec,
+    /// Annotation `numa-topology-spec`.
+    pub numa: NumaSpec,
+}
+
+/// What [`pre_filter`] found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodState {
+    pub(super) requests: Amounts,
+    pub(super) cpus: usize,
+    /// May have CPUs of its own.
+    pub(super) eligible: bool,
+    /// Wants CPUs of its own.
+    pub(super) bind: bool,
+    pub(super) required: Option<Binding>,
+    pub(super) preferred: Option<Binding>,
+    pub(super) exclusive: Exclusive,
+    pub(super) numa_policy: Option<NumaPolicy>,
+    pub(super) numa_exclusive: Option<NumaExclusive>,
+    /// The CPU limit for which a NUMA node's shared pool must suffice (`ConstrainedBurst`, sound mode).
+    pub(super) burst_milli: Option<i64>,
+}
+
+impl PodState {
+    /// The CPU it asks for, in thousandths.
+    #[must_use]
+    pub fn cpu_milli(&self) -> i64 {
+        self.requests.get(CPU)
+    }
+}
+
+/// Looks at the pod alone. `None`: it asks for nothing, the plugin has no say.
+///
+/// # Errors
+/// If it asks for CPUs of its own in fractions, or in words that mean nothing (sound mode).
+pub fn pre_filter(
+    pod: &PodDemand,
+    args: &Args,
+    fidelity: Fidelity,
+) -> Result<Option<PodState>, Refusal> {
+    if pod.requests.is_zero() {
+        return Ok(None);
+    }
+    if !fidelity.ignores_unknown_words() {
+        check_words(pod)?;
+    }
+    let milli = pod.requests.get(CPU);
+    let mut state = PodState {
+        requests: pod.requests.clone(),
+        cpus: usize::try_from(milli / MILLI).unwrap_or(0),
+        eligible: may_bind_cpus(pod.qos, pod.priority),
+        bind: false,
+        required: None,
+        preferred: None,
+        exclusive: Exclusive::Nothing,
+        numa_policy: pod.numa.policy.clone(),
+        numa_exclusive: pod.numa.exclusive.clone(),
+        burst_milli: None,
+    };
+    let or_default = |policy: &Option<BindPolicy>| match policy {
+        Some(BindPolicy::Default) => args.default_bind.clone(),
+        Some(BindPolicy::ConstrainedBurst)
+            if state.eligible && !fidelity.ignores_constrained_burst() =>
+        {
+            args.default_bind.clone()
+        }
+        policy => policy.clone(),
+    };
+    let required = or_default(&pod.spec.required_bind);
+    let preferred = or_default(&pod.spec.preferred_bind).or_else(|| args.default_bind.clone());
+    let effective = required.clone().or(preferred);
+    if !state.eligible {
+        if effective == Some(BindPolicy::ConstrainedBurst) && !fidelity.ignores_constrained_burst()
+        {
+            state.burst_milli = constrained::burst(pod);
+        }
+        return Ok(Some(state));
+    }
+    let Some(binding) = effective.as_ref().and_then(BindPolicy::binding) else {
+        return Ok(Some(state));
+    };
+    if milli % MILLI != 0 {
+        return Err(Refusal::here(Reason::FractionalCpus));
+    }
+    if milli > 0 {
+        state.bind = true;
+        state.required = required.as_ref().and_then(BindPolicy::binding);
+        state.preferred = Some(binding);
+        let default =
+            (args.default_exclusive.as_ref()).filter(|_| !fidelity.ignores_unknown_words());
+        state.exclusive = ExclusivePolicy::level(match &pod.spec.preferred_exclusive {
+            None => default,
+            Some(ExclusivePolicy::Other(word)) if word == "Default" => default,
+            policy => policy.as_ref(),
+        });
+    }
+    Ok(Some(state))
+}
+
+fn check_words(pod: &PodDemand) -> Result<(), Refusal> {
+    let unknown = |word| Refusal::here(Reason::UnknownWord(word));
+    for policy in [&pod.spec.required_bind, &pod.spec.preferred_bind]
+        .into_iter()
+        .flatten()
+    {
+        policy.known().map_err(unknown)?;
+    }
+    match &pod.spec.preferred_exclusive {
+        Some(ExclusivePolicy::Other(word)) if word == "Default" => {}
+        Some(policy) => _ = policy.known().map_err(unknown)?,
+        None => {}
+    }
+    if let Some(policy) = &pod.numa.policy {
+        policy.known().map_err(unknown)?;
+    }
+    match &pod.numa.exclusive {
+        Some(mode) => mode.known().map(|_| ()).map_err(unknown),
+        None => Ok(()),
+    }
+}
+
+/// Tells whether the node could take the pod. Returns the NUMA placement that the later stages are to use, if one
+/// was decided.
+///
+/// # Errors
+/// With the reasons why not.
+pub fn filter(pod: &PodState, node: &Node, args: &Args) -> Result<Option<ScoredHint>, Refusal> {
+    let fidelity = node.ledger.fidelity();
+    let terms = Terms::of(pod, node, args)?;
+    check_amplified_cpu(pod, node, terms.bind)?;
+    if terms.bind {
+        check_binding(pod, node, &terms)?;
+        if terms.numa_policy.is_none() && (terms.required || !fidelity.decides_in_reserve()) {
+            Attempt::new(pod, node, &terms)
+                .map_err(Refusal::here)?
+                .run(|allocator| allocator.allocate(None))?;
+            return Ok(None);
+        }
+    }
+    match &terms.numa_policy {
+        Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => Ok(None),
+        Some(policy) => admit::admit(pod, node, args, &terms, policy).map(Some),
+        None => {
+            constrained::filter(pod, node)?;
+            Ok(None)
+        }
+    }
+}
+
+/// Mirrors `filterAmplifiedCPUs`: bound CPUs use up their multiple of the node's amplified CPU.
+fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Refusal> {
+    let mut asked = pod.cpu_milli();
+    if asked == 0 {
+        return Ok(());
+    }
+    let ratio = match &node.ratios {
+        RatioAnnotation::Absent => return Ok(()),
+        RatioAnnotation::Unreadable(_) => return Err(Refusal::here(Reason::InvalidRatio)),
+        RatioAnnotation::Ratios(ratios) => ratios.cpu(),
+    };
+    // A NaN is not above 1 either.
+    if ratio.is_nan() || ratio <= 1.0 {
+        return Ok(());
+    }
+    if bind {
+        asked = amplify(asked, ratio);
+    }
+    if node.report.is_some() && node.valid_topology().is_none() {
+        return Err(Refusal::here(Reason::InvalidTopology));
+    }
+    let bound = node.ledger.bound_milli();
+    let mut requested = node.requested.get(CPU);
+    if requested >= bound && bound > 0 {
+        requested = (requested - bound).saturating_add(amplify(bound, ratio));
+    }
+    match asked > node.allocatable.get(CPU).saturating_sub(requested) {
+        true => Err(Refusal::now(Reason::InsufficientAmplifiedCpu)),
+        false => Ok(()),
+    }
+}
+
+fn check_binding(pod: &PodState, node: &Node, terms: &Terms) -> Result<(), Refusal> {
+    let fidelity = node.ledger.fidelity();
+    let topology = node
+        .valid_topology()
+        .ok_or_else(|| Refusal::here(Reason::InvalidTopology))?;
+    let wish = match fidelity.minds_only_required_policies() {
+        true => pod.required,
+        false => pod.required.or(pod
+            .preferred
+            .filter(|binding| *binding == Binding::SpreadByPcpus)),
+    };
+    let single_threads = !fidelity.ignores_single_threads() && topology.has_single_threads();
+    if let (Some(wish), Some(demanded)) = (wish, node_binding(node))
+        && wish != demanded
+        && !single_threads
+    {
+        return Err(Refusal::here(Reason::BindPolicyConflict));
+    }
+    let whole_cores = terms.required && terms.binding == Some(Binding::FullPcpus);
+    let per_core = topology.cpus_per_core();
+    match whole_cores && pod.cpus.checked_rem(per_core) != Some(0) {
+        true => Err(Refusal::here(Reason::NotWholeCores)),
+        false => Ok(()),
+    }
+}
+
+/// How well the node suits the pod, 0 to 100.
+#[must_use]
+pub fn score(pod: &PodState, node: &Node, args: &Args, placement: Option<&ScoredHint>) -> i64 {
+    let fidelity = node.ledger.fidelity();
+    let Ok(terms) = Terms::of(pod, node, args) else {
+        return 0;
+    };
+    if terms.bind && node.valid_topology().is_none() {
+        return 0;
+    }
+    let Ok(attempt) = Attempt::new(pod, node, &terms) else {
+        return 0;
+    };
+    let scorer = args.scorer(args.scoring, fidelity);
+    if terms.numa_policy.is_none() {
+        return match attempt.node_requested() {
+            Some(used) => scorer.score(&used, &node.allocatable, &attempt.requests),
+            None => 0,
+        };
+    }
+    let nodes = placement.and_then(|hint| hint.mask);
+    let Ok(allocation) = attempt.run(|allocator| allocator.allocate(nodes)) else {
+        return 0;
+    };
+    let (used, total) = attempt.used_and_total(&allocation);
+    scorer.score(&used, &total, &attempt.requests)
+}
+
+/// What the pod gets, or nothing if it binds no CPUs and is not aligned.
+///
+/// # Errors
+/// With the reasons why it does not fit after all.
+pub fn reserve(
+    pod: &PodState,
+    node: &Node,
+    args: &Args,
+    placement: Option<&ScoredHint>,
+) -> Result<Option<Allocation>, Refusal> {
+    let terms = Terms::of(pod, node, args)?;
+    let mut nodes = placement.and_then(|hint| hint.mask);
+    if let (None, Some(policy @ NumaPolicy::BestEffort)) = (placement, &terms.numa_policy) {
+        nodes = admit::admit(pod, node, args, &terms, policy)?.mask;
+    }
+    if !terms.bind && terms.numa_policy.is_none() {
+        return constrained::filter(pod, node);
+    }
+    if terms.bind && node.valid_topology().is_none() {
+        return Err(Refusal::with(Code::Error, Reason::InvalidTopology));
+    }
+    let attempt = Attempt::new(pod, node, &terms).map_err(|why| Refusal::with(Code::Error, why))?;
+    attempt.run(|allocator| allocator.allocate(nodes)).map(Some)
+}
+
+/// The pod's `resource-spec` completed with the policy that was used, if it has to be written.
+/// Mirrors `appendResourceSpecIfMissed`.
+#[must_use]
+pub fn pre_bind(
+    pod: &PodState,
+    node: &Node,
+    args: &Args,
+    spec: &ResourceSpec,
+) -> Option<ResourceSpec> {
+    let terms = Terms::of(pod, node, args).ok().filter(|terms| terms.bind)?;
+    let used = terms.binding.map(BindPolicy::from);
+    let mut complete = spec.clone();
+    let unsaid = |policy: &Option<BindPolicy>| matches!(policy, None | Some(BindPolicy::Default));
+    if terms.required && unsaid(&spec.required_bind) {
+        complete.required_bind.clone_from(&used);
+    }
+    if spec.preferred_bind == Some(BindPolicy::Default) {
+        complete.preferred_bind.clone_from(&used);
+    }
+    if complete.required_bind.is_none() && complete.preferred_bind.is_none() {
+        complete.preferred_bind = used;
+    }
+    (complete != *spec).then_some(complete)
+}
+
+/// One look at one node for one pod. Mirrors `getResourceOptions`.
+struct Attempt<'a> {
+    pod: &'a PodState,
+    node: &'a Node,
+    terms: &'a Terms,
+    zones: std::borrow::Cow<'a, [NodeAmounts]>,
+    ratios: std::borrow::Cow<'a, Ratios>,
+    /// Amplified if the pod binds CPUs.
+    requests: std::borrow::Cow<'a, Amounts>,
+    none: CpuSet,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(pod: &'a PodState, node: &'a Node, terms: &'a Terms) -> Result<Self, Reason> {
+        let (zones, ratios) = node.amplified_zones()?;
+        let mut requests = std::borrow::Cow::Borrowed(&pod.requests);
+        if terms.bind && ratios.cpu() > 1.0 && pod.cpu_milli() != 0 {
+            requests
+                .to_mut()
+                .set_cpu(amplify(pod.cpu_milli(), ratios.cpu()));
+        }
+        Ok(Self {
+            pod,
+            node,
+            terms,
+            zones,
+            ratios,
+            requests,
+            none: CpuSet::new(),
+        })
+    }
+
+    fn run<T>(&self, act: impl FnOnce(&Allocator<'_>) -> T) -> T {
+        let report = self.node.report.as_ref();
+        let view = View {
+            topology: report.map(|report| &report.topology),
+            reserved: report.map_or(&self.none, |report| report.reserved()),
+            max_refs: report.map_or(1, |report| report.max_refs),
+            // Without a NUMA policy nobody asks what NUMA nodes have.
+            zones: if self.terms.numa_policy.is_some() {
+                &self.zones
+            } else {
+                &[]
+            },
+            cpu_ratio: self.ratios.cpu(),
+            strategy: self.terms.strategy,
+            ledger: &self.node.ledger,
+        };
+        let ask = Ask {
+            cpus: self.pod.cpus,
+            bind: self.terms.bind,
+            requests: &self.requests,
+            plain_requests: &self.pod.requests,
+            binding: self.terms.binding,
+            required: self.terms.required,
+            exclusive: self.terms.exclusive,
+            preferred: &self.none,
+            preemptible: &self.none,
+            reusable: &[],
+            offered: &[],
+        };
+        act(&Allocator::new(view, ask))
+    }
+
+    /// What the node's pods use, bound CPUs amplified. Mirrors `scoreWithAmplifiedCPUs`.
+    fn node_requested(&self) -> Option<Amounts> {
+        let mut used = self.node.requested.clone();
+        if self.pod.cpu_milli() == 0 || self.ratios.cpu().is_nan() || self.ratios.cpu() <= 1.0 {
+            return Some(used);
+        }
+        if self.node.report.is_some() && self.node.valid_topology().is_none() {
+            return None;
+        }
+        let bound = self.node.ledger.bound_milli();
+        let more = amplify(bound, self.ratios.cpu()).saturating_sub(bound);
+        used.set_cpu(used.get(CPU).saturating_add(more));
+        Some(used)
+    }
+
+    /// What is used and what there is where the pod would go. Mirrors `calculateAllocatableAndRequested`.
+    fn used_and_total(&self, allocation: &Allocation) -> (Amounts, Amounts) {
+        let (mut used, mut total) = (Amounts::new(), Amounts::new());
+        for part in &allocation.numa {
+            if let Some(allocated) = self.node.ledger.allocated(part.node, self.ratios.cpu()) {
+                used.add(&allocated.minus(&Amounts::new()));
+            }
+            if let Some(zone) = self.zones.iter().find(|zone| zone.node == part.node) {
+                total.add(&zone.amounts);
+            }
+        }
+        if allocation.numa.is_empty() {
+            used = self.node.requested.clone();
+            total = self.node.allocatable.clone();
+        }
+        if !allocation.cpus.is_empty() {
+            used.set_cpu(amplify(self.node.ledger.bound_milli(), self.ratios.cpu()));
+        }
+        (used, total)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Deciding the NUMA nodes of a pod. Mirrors `FilterByNUMANode` and the topology manager's `Admit`.
+
+use super::{Args, Attempt, Node, PodState};
+use crate::koordinator::allocate::Allocator;
+use crate::koordinator::hints::HintLists;
+use crate::koordinator::merge::{
+    Ground, MergePolicy, Opinion, Provider, ScoredHint, merge, merge_preferred, reasons_against,
+};
+use crate::koordinator::policy::Terms;
+use crate::koordinator::reasons::{Code, Reason, Refusal};
+use crate::koordinator::score::Scorer;
+use crate::koordinator::values::NumaPolicy;
+
+/// The NUMA nodes the pod is to have under `policy`.
+pub(super) fn admit(
+    pod: &PodState,
+    node: &Node,
+    args: &Args,
+    terms: &Terms,
+    policy: &NumaPolicy,
+) -> Result<ScoredHint, Refusal> {
+    let zones = node
+        .report
+        .as_ref()
+        .map_or(&[][..], |report| report.zones());
+    if zones.is_empty() {
+        return Err(Refusal::here(Reason::MissingNumaResources));
+    }
+    let attempt = Attempt::new(pod, node, terms).map_err(Refusal::now)?;
+    let scorer = args.scorer(args.numa_scoring, node.ledger.fidelity());
+    attempt.run(|allocator| {
+        if allocator.is_blind() {
+            return Err(Refusal::now(Reason::NoHints));
+        }
+        let hint = choose(allocator, node, terms, policy, &scorer)?;
+        match allocator.allocate(hint.mask) {
+            Ok(_) => Ok(hint),
+            Err(_)
+                if *policy == NumaPolicy::BestEffort
+                    && !node.ledger.fidelity().decides_in_reserve() =>
+            {
+                unaligned(allocator)
+            }
+            Err(refusal) => Err(refusal),
+        }
+    })
+}
+
+/// Best effort means: if not aligned, then anywhere.
+fn unaligned(allocator: &Allocator<'_>) -> Result<ScoredHint, Refusal> {
+    let all = ScoredHint {
+        mask: Some(allocator.zones().iter().map(|zone| zone.node).collect()),
+        ..ScoredHint::default()
+    };
+    if allocator.allocate(all.mask).is_ok() {
+        return Ok(all);
+    }
+    allocator.allocate(None).map(|_| ScoredHint::default())
+}
+
+fn choose(
+    allocator: &Allocator<'_>,
+    node: &Node,
+    terms: &Terms,
+    policy: &NumaPolicy,
+    scorer: &Scorer,
+) -> Result<ScoredHint, Refusal> {
+    let merge_policy = match policy {
+        NumaPolicy::BestEffort => MergePolicy::BestEffort,
+        NumaPolicy::Restricted => MergePolicy::Restricted,
+        NumaPolicy::SingleNumaNode => MergePolicy::SingleNumaNode,
+        NumaPolicy::Other(_) => {
+            // The original crashes here.
+            let unknown = policy.known().map(|_| ()).map_err(Reason::UnknownWord);
+            let why = unknown.err().unwrap_or(Reason::NoHints);
+            return Err(Refusal::with(Code::Error, why));
+        }
+    };
+    let mut lists = HintLists::new(allocator, Some(policy), Some(scorer));
+    let ground = Ground {
+        nodes: lists.nodes(),
+        keeps_apart: terms.keeps_apart,
+        occupancy: node.ledger.occupancy(),
+    };
+    // A preferred placement beats everything that wider sets could add.
+    let ready = |lists: &HintLists<'_, '_>| lists.lists.iter().all(|list| !list.hints.is_empty());
+    let mut more = true;
+    while more {
+        if ready(&lists)
+            && let Some(hint) = merge_preferred(merge_policy, &ground, &[provider(&lists)])
+        {
+            return Ok(hint);
+        }
+        more = lists.widen();
+    }
+    let providers = [provider(&lists)];
+    match merge_policy {
+        MergePolicy::None | MergePolicy::BestEffort => {
+            Ok(merge(merge_policy, &ground, &providers).hint)
+        }
+        MergePolicy::Restricted | MergePolicy::SingleNumaNode => Err(Refusal {
+            code: Code::Unschedulable,
+            reasons: reasons_against(merge_policy, &providers),
+        }),
+    }
+}
+
+fn provider<'a>(lists: &'a HintLists<'_, '_>) -> Provider<'a> {
+    let rows = lists.lists.iter();
+    rows.map(|list| (&list.name, Opinion::Hints(&list.hints)))
+        .collect()
+}

@@ -1,0 +1,114 @@
+//! Taking CPUs: which free CPUs a pod gets.
+//!
+//! Mirrors `takePreferredCPUs`, `takeCPUs` and `cpuAccumulator`. In short:
+//!
+//! 1. `FullPCPUs` (and any machine with one CPU per core): whole free cores of one NUMA node, else of
+//!    one socket, else of whole sockets from the emptiest on, then core by core from the fullest.
+//! 2. `SpreadByPCPUs`: the CPUs of one NUMA node, else of one socket, first one CPU per core and away
+//!    from the CPUs of exclusive pods, then any.
+//! 3. What is still missing: CPU by CPU, near to what was taken already.
+//!
+//! Where several NUMA nodes or sockets would do, `MostAllocated` takes the fullest, anything else the emptiest.
+//! Everything is counted on bit sets and small tables; time is O(CPUs · log CPUs).
+//!
+//! Sound mode differs by the switches of [`Fidelity`]: it never takes more than asked for, measures each
+//! core by its own CPUs, spreads over all cores before it uses siblings, splits evenly when asked to,
+//! and falls back from exclusive NUMA nodes to exclusive cores.
+
+use smallvec::SmallVec;
+
+use super::cpus::Topology;
+use super::held::HeldCpus;
+use super::values::{Binding, Exclusive, NumaStrategy};
+use crate::cpu_set::CpuSet;
+use crate::fidelity::Fidelity;
+
+mod accumulator;
+mod evenly;
+mod lines;
+
+use accumulator::Accumulator;
+
+/// What to take, and from what.
+#[derive(Clone, Copy, Debug)]
+pub struct Take<'a> {
+    /// The machine.
+    pub topology: &'a Topology,
+    /// How many pods may share one CPU.
+    pub max_refs: u32,
+    /// The CPUs that may be taken.
+    pub available: &'a CpuSet,
+    /// Those of them to use first.
+    pub preferred: &'a CpuSet,
+    /// The CPUs that pods hold.
+    pub held: &'a HeldCpus,
+    /// How many CPUs.
+    pub needed: usize,
+    /// How they are chosen.
+    pub binding: Binding,
+    /// What the pod would like to keep for itself.
+    pub exclusive: Exclusive,
+    /// Which NUMA node is taken first.
+    pub strategy: NumaStrategy,
+    /// Which of two answers to give.
+    pub fidelity: Fidelity,
+}
+
+/// Why CPUs could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TakeError {
+    /// Fewer CPUs are available than needed.
+    #[error("not enough cpus available to satisfy request")]
+    NotEnough,
+    /// The original's last line of defence.
+    #[error("failed to allocate cpus")]
+    Failed,
+}
+
+impl Take<'_> {
+    /// Takes the CPUs, preferred ones first.
+    ///
+    /// # Errors
+    /// If fewer are available than needed.
+    pub fn run(&self) -> Result<CpuSet, TakeError> {
+        let preferred = self.available & self.preferred;
+        if preferred.is_empty() {
+            return self.plain(self.available, self.needed);
+        }
+        let mut taken = self.plain(&preferred, self.needed.min(preferred.len()))?;
+        let missing = self.needed.saturating_sub(taken.len());
+        if missing > 0 {
+            taken |= &self.plain(&(self.available - &preferred), missing)?;
+        }
+        Ok(taken)
+    }
+
+    fn plain(&self, available: &CpuSet, needed: usize) -> Result<CpuSet, TakeError> {
+        if needed == 0 {
+            return Ok(CpuSet::new());
+        }
+        let allocatable = self.topology.all() & available;
+        if needed > allocatable.len() {
+            return Err(TakeError::NotEnough);
+        }
+        let evenly = self.strategy == NumaStrategy::DistributeEvenly
+            && !self.fidelity.ignores_distribute_evenly();
+        match evenly {
+            true => evenly::take(self, &allocatable, needed),
+            false => Accumulator::new(self, allocatable, needed).run(),
+        }
+    }
+
+    /// The CPUs to stay away from, one set per attempt, the strictest first and nothing last.
+    fn attempts(&self) -> SmallVec<[Exclusive; 3]> {
+        match self.exclusive {
+            Exclusive::NumaNode if !self.fidelity.drops_numa_exclusivity() => {
+                SmallVec::from_slice(&[Exclusive::NumaNode, Exclusive::Core, Exclusive::Nothing])
+            }
+            level => SmallVec::from_slice(&[level, Exclusive::Nothing]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Tests of taking CPUs: the worked examples, one per sound rule, and what always holds.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::cpu_set::CpuId;
+use crate::koordinator::cpus::tests::machine;
+use crate::koordinator::cpus::{CpuRow, Totals};
+use crate::koordinator::held::{HeldCpu, HeldPlace};
+
+fn cpus(text: &str) -> CpuSet {
+    CpuSet::parse(text).expect("a CPU list")
+}
+
+/// Everything of `topology` but what is asked for can be changed on the result.
+fn ask<'a>(
+    topology: &'a Topology,
+    held: &'a HeldCpus,
+    available: &'a CpuSet,
+    needed: usize,
+) -> Take<'a> {
+    static NOTHING: std::sync::LazyLock<CpuSet> = std::sync::LazyLock::new(CpuSet::new);
+    Take {
+        topology,
+        max_refs: 1,
+        available,
+        preferred: &NOTHING,
+        held,
+        needed,
+        binding: Binding::FullPcpus,
+        exclusive: Exclusive::Nothing,
+        strategy: NumaStrategy::LeastAllocated,
+        fidelity: Fidelity::Sound,
+    }
+}
+
+fn hold(topology: &Topology, text: &str, exclusive: Exclusive) -> HeldCpus {
+    let mut held = HeldCpus::new();
+    for cpu in &cpus(text) {
+        let (core, node) = topology.ids(cpu).expect("a CPU of the machine");
+        let place = Some(HeldPlace { core, node });
+        held.insert(
+            cpu,
+            HeldCpu {
+                place,
+                refs: 1,
+                exclusive,
+            },
+        );
+    }
+    held
+}
+
+fn per_node(topology: &Topology, taken: &CpuSet) -> Vec<usize> {
+    topology
+        .nodes
+        .iter()
+        .map(|node| node.cpus.common_len(taken))
+        .collect()
+}
+
+#[test]
+fn spreading_uses_every_core_before_a_sibling() {
+    let topology = machine(2, 1, 4, 2);
+    let held = HeldCpus::new();
+    let mut take = ask(&topology, &held, topology.all(), 8);
+    take.binding = Binding::SpreadByPcpus;
+    assert_eq!(take.run(), Ok(cpus("0,2,4,6,8,10,12,14")));
+    take.fidelity = Fidelity::Exact;
+    assert_eq!(
+        take.run(),
+        Ok(cpus("0-7")),
+        "the original fills one NUMA node"
+    );
+}
+
+#[test]
+fn whole_cores_are_a_wish_that_single_cpus_fulfil_where_needed() {
+    let topology = machine(1, 1, 4, 2);
+    let held = HeldCpus::new();
+    let available = cpus("0-1,2,4,6");
+    for fidelity in [Fidelity::Exact, Fidelity::Sound] {
+        let take = Take {
+            fidelity,
+            ..ask(&topology, &held, &available, 4)
+        };
+        assert_eq!(take.run(), Ok(cpus("0-2,4")));
+    }
+}
+
+#[test]
+fn distribute_evenly_splits_evenly_and_keeps_cores_whole() {
+    let topology = machine(2, 1, 4, 2);
+    let held = HeldCpus::new();
+    let mut take = ask(&topology, &held, topology.all(), 10);
+    take.strategy = NumaStrategy::DistributeEvenly;
+    let whole = take.run().expect("enough CPUs");
+    assert_eq!(per_node(&topology, &whole), [6, 4]);
+    take.binding = Binding::SpreadByPcpus;
+    let spread = take.run().expect("enough CPUs");
+    assert_eq!(per_node(&topology, &spread), [5, 5]);
+    take.fidelity = Fidelity::Exact;
+    let exact = take.run().expect("enough CPUs");
+    take.strategy = NumaStrategy::LeastAllocated;
+    assert_eq!(
+        take.run(),
+        Ok(exact),
+        "the original takes it for LeastAllocated"
+    );
+}
+
+#[test]
+fn distribute_evenly_takes_more_elsewhere_when_a_numa_node_runs_out() {
+    let topology = machine(2, 1, 4, 2);
+    let held = HeldCpus::new();
+    let available = cpus("0,8-15");
+    let mut take = ask(&topology, &held, &available, 6);
+    take.strategy = NumaStrategy::DistributeEvenly;
+    take.binding = Binding::SpreadByPcpus;
+    let taken = take.run().expect("enough CPUs");
+    assert_eq!(per_node(&topology, &taken), [1, 5]);
+}
+
+#[test]
+fn without_a_numa_node_of_its_own_an_exclusive_pod_keeps_to_cores_of_its_own() {
+    let topology = machine(2, 1, 4, 2);
+    let held = hold(&topology, "0,8", Exclusive::NumaNode);
+    let available = topology.all() - held.cpus();
+    let mut take = ask(&topology, &held, &available, 2);
+    take.binding = Binding::SpreadByPcpus;
+    take.exclusive = Exclusive::NumaNode;
+    let taken = take.run().expect("enough CPUs");
+    assert!(taken.is_disjoint(&cpus("0-1,8-9")), "{taken} shares a core");
+    take.fidelity = Fidelity::Exact;
+    let exact = take.run().expect("enough CPUs");
+    assert!(
+        exact.contains(CpuId::new(1).expect("small")),
+        "the original gives up: {exact}"
+    );
+}
+
+#[test]
+fn exclusive_replicas_share_no_core_and_a_plain_pod_may_take_the_siblings() {
+    let topology = machine(1, 1, 4, 2);
+    let held = hold(&topology, "0,2", Exclusive::Core);
+    let available = topology.all() - held.cpus();
+    let mut take = ask(&topology, &held, &available, 2);
+    take.binding = Binding::SpreadByPcpus;
+    take.exclusive = Exclusive::Core;
+    assert_eq!(take.run(), Ok(cpus("4,6")));
+    take.exclusive = Exclusive::Nothing;
+    assert_eq!(take.run(), Ok(cpus("1,3")));
+}
+
+#[test]
+fn the_strategy_chooses_the_fullest_or_the_emptiest_numa_node() {
+    let topology = machine(2, 1, 4, 2);
+    let held = HeldCpus::new();
+    let available = cpus("0-1,8-13");
+    let mut take = ask(&topology, &held, &available, 2);
+    take.strategy = NumaStrategy::MostAllocated;
+    assert_eq!(take.run(), Ok(cpus("0-1")));
+    take.strategy = NumaStrategy::LeastAllocated;
+    assert_eq!(take.run(), Ok(cpus("8-9")));
+}
+
+/// Sockets of 1, 3 and 3 cores: what a socket has on average is not what it has.
+fn uneven() -> Topology {
+    let sizes = [(0, 1), (1, 3), (2, 3)];
+    let mut rows = Vec::new();
+    for (socket, cores) in sizes {
+        for _ in 0..cores * 2 {
+            let at = u32::try_from(rows.len()).expect("small");
+            let core = i64::from(at / 2);
+            let cpu = CpuId::new(at).expect("small");
+            rows.push(CpuRow {
+                cpu,
+                core,
+                node: socket,
+                socket,
+            });
+        }
+    }
+    let totals = Totals {
+        cpus: 14,
+        cores: 7,
+        nodes: 3,
+        sockets: 3,
+    };
+    Topology::new(rows, totals)
+}
+
+#[test]
+fn never_more_cpus_than_asked_for() {
+    let topology = uneven();
+    let held = HeldCpus::new();
+    let mut take = ask(&topology, &held, topology.all(), 5);
+    assert_eq!(take.run().map(|taken| taken.len()), Ok(5));
+    take.fidelity = Fidelity::Exact;
+    assert_eq!(
+        take.run().map(|taken| taken.len()),
+        Ok(6),
+        "the original takes a core too many"
+    );
+}
+
+#[test]
+fn a_core_with_an_offline_cpu_is_whole_when_the_rest_is_free() {
+    let rows = [(0, 0), (1, 0), (2, 1), (4, 2), (5, 2)].map(|(cpu, core)| CpuRow {
+        cpu: CpuId::new(cpu).expect("small"),
+        core,
+        node: 0,
+        socket: 0,
+    });
+    let topology = Topology::from_report(rows, Fidelity::Sound);
+    let held = HeldCpus::new();
+    let take = ask(&topology, &held, topology.all(), 4);
+    assert_eq!(take.run(), Ok(cpus("0-1,4-5")));
+}
+
+prop_compose! {
+    fn any_machine()(
+        rows in proptest::collection::vec((0_i64..3, 0_i64..3, 0_i64..4, 1_usize..4), 1..12),
+        fidelity in prop_oneof![Just(Fidelity::Exact), Just(Fidelity::Sound)],
+    ) -> Topology {
+        let mut cpus = Vec::new();
+        for (socket, node, core, threads) in rows {
+            for _ in 0..threads {
+                let cpu = CpuId::new(u32::try_from(cpus.len()).expect("small")).expect("small");
+                cpus.push(CpuRow { cpu, core, node: socket * 3 + node, socket });
+            }
+        }
+        Topology::from_report(cpus, fidelity)
+    }
+}
+
+proptest! {
+    /// Whatever the machine: as many CPUs as asked for, all of them available, or a plain "not enough".
+    #[test]
+    fn sound_mode_takes_exactly_what_is_asked_for(
+        topology in any_machine(),
+        picks in proptest::collection::vec(0_u8..6, 36),
+        needed in 0_usize..40,
+        (binding, exclusive, strategy) in (
+            prop_oneof![Just(Binding::FullPcpus), Just(Binding::SpreadByPcpus)],
+            prop_oneof![Just(Exclusive::Nothing), Just(Exclusive::Core), Just(Exclusive::NumaNode)],
+            prop_oneof![Just(NumaStrategy::MostAllocated), Just(NumaStrategy::LeastAllocated), Just(NumaStrategy::DistributeEvenly)],
+        ),
+    ) {
+        let mut held = HeldCpus::new();
+        let mut preferred = CpuSet::new();
+        for (cpu, pick) in topology.all().iter().zip(picks) {
+            let exclusive = [Exclusive::Nothing, Exclusive::Core, Exclusive::NumaNode].get(usize::from(pick));
+            let place = topology.ids(cpu).map(|(core, node)| HeldPlace { core, node });
+            match exclusive {
+                Some(&exclusive) => held.insert(cpu, HeldCpu { place, refs: 1, exclusive }),
+                None if pick == 3 => _ = preferred.insert(cpu),
+                None => {}
+            }
+        }
+        let available = topology.all() - held.cpus();
+        let take = Take { binding, exclusive, strategy, preferred: &preferred, ..ask(&topology, &held, &available, needed) };
+        match take.run() {
+            Ok(taken) => {
+                prop_assert_eq!(taken.len(), needed);
+                prop_assert!(taken.is_subset(&available));
+            }
+            Err(error) => {
+                prop_assert_eq!(error, TakeError::NotEnough);
+                prop_assert!(available.len() < needed);
+            }
+        }
+        // The original may take too many, but never what is not available.
+        let exact = Take { fidelity: Fidelity::Exact, ..take }.run();
+        prop_assert_eq!(exact.is_ok(), available.len() >= needed);
+        prop_assert!(exact.unwrap_or_default().is_subset(&available));
+    }
+
+    /// One CPU of every core before a second of any.
+    #[test]
+    fn spreading_is_even_over_cores(needed in 1_usize..=16, taken_before in proptest::collection::btree_set(0_u32..16, 0..8)) {
+        let topology = machine(2, 2, 2, 2);
+        let held = HeldCpus::new();
+        let gone: CpuSet = taken_before.into_iter().filter_map(CpuId::new).collect();
+        let available = topology.all() - &gone;
+        let take = Take { binding: Binding::SpreadByPcpus, ..ask(&topology, &held, &available, needed) };
+        let Ok(taken) = take.run() else { return Ok(()) };
+        let doubled = topology.cores.iter().any(|core| core.cpus.iter().filter(|cpu| taken.contains(**cpu)).count() > 1);
+        let untouched = topology.cores.iter().any(|core| {
+            core.cpus.iter().any(|cpu| available.contains(*cpu)) && !core.cpus.iter().any(|cpu| taken.contains(*cpu))
+        });
+        prop_assert!(!(doubled && untouched), "{} of {}", taken, available);
+    }
+}
