@@ -7,6 +7,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 
+use crate::commands::ps::PsArgs;
+use crate::commands::run::{ExecArgs, RunArgs};
+
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
 #[derive(Debug, Parser)]
 #[command(
@@ -34,6 +37,13 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// See the main job at once: a machine, some pods, one refusal explained, and the picture
     Demo,
+    /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
+    Run(Box<RunArgs>),
+    /// Show the commands that run now, what each holds, and the picture of the machine
+    Ps(PsArgs),
+    /// The child's side of `run`
+    #[command(name = "__exec", hide = true)]
+    Exec(ExecArgs),
     /// Replay test vectors made by the real programs and compare every decision
     Conformance(ConformanceArgs),
     /// Print the completions of a shell
@@ -124,12 +134,12 @@ pub(crate) struct NodeArgs {
     pub(crate) exact: bool,
 }
 
-fn policies() -> impl TypedValueParser<Value = TopologyPolicy> {
+pub(crate) fn policies() -> impl TypedValueParser<Value = TopologyPolicy> {
     PossibleValuesParser::new(TopologyPolicy::ALL.map(TopologyPolicy::name))
         .try_map(|name| name.parse::<TopologyPolicy>())
 }
 
-fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
+pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
     let names = [TopologyScope::Container, TopologyScope::Pod].map(TopologyScope::name);
     PossibleValuesParser::new(names).try_map(|name| name.parse::<TopologyScope>())
 }

@@ -6,5 +6,7 @@ pub(crate) mod conformance;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod man;
+pub(crate) mod ps;
+pub(crate) mod run;
 pub(crate) mod simulate;
 pub(crate) mod topology;
