@@ -53,13 +53,13 @@ look() {
     done
 }
 cat >"$T/probe.sh" <<'PROBE'
-# Notes its number, takes 4 MiB and more of memory, stays until told to go.
+# Notes its number, takes 1 MiB and more of memory, stays until told to go.
 T=${0%/*}
 echo $$ >"$T/$1.pid"
 [ -n "$DATA" ] && dd if=/dev/zero of="$T/$1.data" bs=1M count="$DATA" 2>/dev/null
 exec awk -v at="$T/$1" 'BEGIN {
     s = "0123456789abcdef"
-    for (i = 0; i < 18; i++) s = s s
+    for (i = 0; i < 16; i++) s = s s
     printf "" >(at ".ready")
     close(at ".ready")
     getline line <(at ".go")

@@ -58,7 +58,7 @@ impl Emulated {
         };
         let mut words = vec![
             "-machine".to_owned(),
-            format!("q35,accel=tcg,hmat={hmat}"),
+            format!("q35,accel=tcg,hpet=off,hmat={hmat}"),
             "-m".to_owned(),
             format!("{memory}M"),
             "-smp".to_owned(),

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What makes an emulated kernel quicker: no defence against processors that QEMU does not have, and no long
 /// waits when control groups change.
-const QUICK: &str = "mitigations=off nokaslr nowatchdog rcupdate.rcu_expedited=1";
+const QUICK: &str = "mitigations=off nokaslr nowatchdog rcupdate.rcu_expedited=1 tsc=reliable";
 
 /// What the guest's first program does before the script: mount what every system has.
 const INIT: &str = "#!/bin/busybox sh
@@ -87,7 +87,7 @@ impl Guest {
             .arg(initrd)
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 quiet loglevel=1 panic=-1 tsc=unstable {QUICK} {}",
+                "console=ttyS0 quiet loglevel=1 panic=-1 {QUICK} {}",
                 self.kernel_options
             ))
             .stdin(Stdio::null())

@@ -10,8 +10,8 @@ use crate::transcript::Transcript;
 
 const MIB: u64 = 1 << 20;
 
-/// What every run takes at least: a string of 4 MiB, beside what it writes.
-pub(crate) const LEAST: u64 = 4 * MIB;
+/// What every run takes at least: a string of 1 MiB, beside what it writes.
+pub(crate) const LEAST: u64 = MIB;
 
 /// Every run of `section` is where `pinfold ps` says, with its memory.
 pub(crate) fn in_place(

@@ -29,7 +29,9 @@ pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
         .args(["build", "--quiet", "-p", "pinfold", "--target", TARGET])
         .arg("--target-dir")
         .arg(&folder)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static");
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        // Emulated processors are slow enough.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     succeed(&mut build)?;
     let built = folder.join(TARGET).join("debug/pinfold");
     let bytes = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
