@@ -1,7 +1,7 @@
 //! The merge: one placement out of what all resources said, without the product of all combinations.
 //!
 //! The kubelet's topology manager tries every combination of one hint per resource, ANDs the masks and
-//! keeps the best: a product of lists of up to 2^n masks each. "Best" is a total order ([`rank`]), so the answer
+//! keeps the best: a product of lists of up to 2^n masks each. "Best" is a total order (`merge/rank.rs`), so the answer
 //! follows from two sets alone: the masks that all resources prefer, and the masks reachable as an AND.
 //!
 //! ```text
