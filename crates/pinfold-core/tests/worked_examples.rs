@@ -327,7 +327,7 @@ fn a_machine_of_sixty_four_nodes_is_served_without_an_option() {
     assert_eq!(cpus_of(&mut ledger, "narrow", "2"), Ok(cpus("2-3")));
     assert_eq!(cpus_of(&mut ledger, "wide", "100"), Ok(cpus("4-103")));
     assert_eq!(
-        cpus_of(&mut ledger, "more", "25"),
+        cpus_of(&mut ledger, "more", "26"),
         Err(RefusalReason::TopologyAffinityError)
     );
 }
