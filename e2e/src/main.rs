@@ -1,6 +1,34 @@
-//! End-to-end tests of Pinfold with real kernels and real programs.
+//! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
+mod crashes;
+mod emulated;
 mod guest;
+mod host;
 mod initrd;
+mod numa;
+mod placement;
+mod programs;
+mod report;
+mod runs;
+mod topology;
+mod transcript;
 
-fn main() {}
+use std::process::ExitCode;
+
+use report::Report;
+
+fn main() -> ExitCode {
+    let suites: Vec<String> = std::env::args().skip(1).collect();
+    let mut report = Report::default();
+    for suite in &suites {
+        match suite.as_str() {
+            "host" => host::run(&mut report),
+            "numa" => numa::run(&mut report),
+            other => report.check(
+                other,
+                Err("no such suite; there are host and numa".to_owned()),
+            ),
+        }
+    }
+    report.finish()
+}

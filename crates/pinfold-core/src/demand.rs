@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::name::ResourceName;
 use crate::pod::{Container, Pod, ResourceList};
 use crate::qos::{QosClass, is_guaranteed_alone};
@@ -35,7 +37,7 @@ impl PodLevel {
 pub type MemoryDemand = BTreeMap<ResourceName, u64>;
 
 /// A memory quantity that is not a whole number of bytes. The message is the kubelet's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("[memorymanager] failed to represent quantity as int64")]
 pub struct NotWholeBytes;
 

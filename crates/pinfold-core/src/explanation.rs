@@ -3,11 +3,14 @@
 use serde::Serialize;
 use smallvec::SmallVec;
 
+use crate::cpu::CpuError;
 use crate::decision::Manager;
+use crate::device::DeviceError;
 use crate::hint::Hint;
+use crate::memory::MemoryError;
 use crate::merge::{MergeFacts, Wish};
 use crate::name::{ContainerName, ResourceName};
-use crate::node_set::NodeId;
+use crate::node_set::{NodeId, NodeSet};
 use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
@@ -23,6 +26,20 @@ pub struct Explanation {
     pub alignments: Vec<Alignment>,
     /// What there was of everything a manager could not hand out after the managers had agreed.
     pub shortage: Vec<ResourceFacts>,
+    /// What the manager said that could not serve; `None` if the managers could not agree, each for itself able.
+    pub cause: Option<Cause>,
+}
+
+/// What a manager said when it could not serve, as a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The device manager.
+    Device(DeviceError),
+    /// The CPU manager.
+    Cpu(CpuError),
+    /// The memory manager.
+    Memory(MemoryError),
 }
 
 /// One attempt to find NUMA nodes that suit all resources.
@@ -49,22 +66,27 @@ pub struct ResourceFacts {
     pub manager: Manager,
     /// How much was asked for: CPUs, bytes or devices.
     pub asked: u64,
-    /// What every NUMA node has of it.
+    /// What pods could get of it on an empty machine, everything counted once.
+    pub total: u64,
+    /// What could be handed out now, everything counted once.
+    pub free: u64,
+    /// What every NUMA node has of it. A device near several nodes is on each of them.
     pub nodes: SmallVec<[NodeFacts; 8]>,
-    /// How much of it lies near no NUMA node: devices without topology.
-    pub elsewhere: u64,
+    /// What lies near no NUMA node: devices without topology.
+    pub elsewhere: Elsewhere,
     /// What it wanted of the merge; `None` where there was none.
     pub wish: Option<Wish>,
+    /// Its position in [`MergeFacts::resources`]; `None` where there was no merge.
+    pub place: Option<usize>,
 }
 
-impl ResourceFacts {
-    /// What is free in all.
-    #[must_use]
-    pub fn free(&self) -> u64 {
-        self.nodes
-            .iter()
-            .fold(self.elsewhere, |sum, node| sum.saturating_add(node.free))
-    }
+/// One resource away from all NUMA nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Elsewhere {
+    /// What pods could get there on an empty machine.
+    pub total: u64,
+    /// What could be handed out now.
+    pub free: u64,
 }
 
 /// One resource on one NUMA node.
@@ -74,8 +96,20 @@ pub struct NodeFacts {
     pub node: NodeId,
     /// What pods could get there on an empty machine.
     pub total: u64,
-    /// What nobody holds.
+    /// What could be handed out now: with `full-pcpus-only` no threads of split cores.
     pub free: u64,
-    /// Whether it can only be used together with other nodes now, because memory of a running pod spans them.
-    pub grouped: bool,
+    /// How memory of running pods binds the node.
+    pub bound: Bound,
+}
+
+/// Whether memory of running pods says how a node can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// It can be used alone or together with others.
+    Free,
+    /// Memory of its own is in use: it can only be used alone.
+    Alone,
+    /// It can only be used together with exactly these nodes, itself included.
+    Group(NodeSet),
 }

@@ -8,8 +8,9 @@
 //!                                              └─ allocate ─► take    amounts and CPUs on it
 //! ```
 //!
-//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come in as typed values; reading
-//! them from Kubernetes objects is not done here.
+//! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node
+//! agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come
+//! in as typed values; reading them from Kubernetes objects is not done here.
 
 pub mod allocate;
 pub mod amounts;

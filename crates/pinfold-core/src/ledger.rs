@@ -20,6 +20,7 @@ use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::pod::Pod;
 
 mod admit;
+mod amend;
 mod audit;
 mod change;
 mod draft;

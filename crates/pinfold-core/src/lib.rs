@@ -34,5 +34,6 @@ pub mod pod;
 pub mod policy;
 pub mod qos;
 pub mod quantity;
+pub mod remedy;
 pub mod settings;
 pub mod volcano;

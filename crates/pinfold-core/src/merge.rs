@@ -1,9 +1,20 @@
 //! The merge: one placement out of what all resources said, without the product of all combinations.
 //!
 //! The kubelet's topology manager tries every combination of one hint per resource, ANDs the masks and
-//! keeps the best. That is a product of lists of up to 2^n masks each. The best is the first of a
-//! total [order](rank), so the answer follows from two sets alone: the masks that all resources prefer, and the masks
-//! that are reachable as an AND.
+//! keeps the best: a product of lists of up to 2^n masks each. "Best" is a total order (`merge/rank.rs`), so the answer
+//! follows from two sets alone: the masks that all resources prefer, and the masks reachable as an AND.
+//!
+//! ```text
+//! what the managers said      resources
+//! policy single-numa-node     single_node
+//! hints as lists              lists ── reachable (fold, superset transform)
+//! hints as families           families
+//!   a mask that all prefer      preferred ── cover (search, surrogate)
+//!   the best width              width ── cover
+//!   masks reachable as an AND   combos ── reach ── packing
+//!   the closest of them         closest ── linkage, neighbours
+//! what it costs, and why      budget, facts
+//! ```
 
 mod budget;
 mod choice;
@@ -30,6 +41,7 @@ mod width;
 pub use budget::{Budgets, Question, Questions};
 pub use distances::Distances;
 pub use facts::{DistanceFacts, MergeFacts, NoPreferred, ResourceFacts, Rule, WidthRange, Wish};
+pub use width::narrowest_width;
 
 use self::resources::Resource;
 use crate::hint::{Hint, ProviderHints, ResourceHints};

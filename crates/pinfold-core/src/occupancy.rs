@@ -11,6 +11,9 @@ use crate::node_set::{NodeId, NodeSet};
 pub struct Occupancy {
     /// Who holds something, in the order they came.
     pub holders: Vec<Holder>,
+    /// How many pods live here without anything of their own.
+    #[serde(default)]
+    pub without: usize,
     /// CPUs that nobody holds for itself alone; reserved ones are among them unless reserved strictly.
     pub shared: CpuSet,
     /// CPUs kept for the system.

@@ -7,11 +7,15 @@
 //! The default run is short. `PINFOLD_MERGE_CASES=50` runs fifty times as many cases, `PINFOLD_MERGE_SEED=7` other
 //! ones. A failure prints the seed of its scene.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests on small numbers"
+)]
+
 mod merge_scenes;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use merge_scenes::{Random, Recipe, SHAPES, Scene, adversarial, scene};
+use merge_scenes::{Random, Recipe, SHAPES, Scene, adversarial, check, scene};
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::merge::{
     Budgets, Distances, Merged, Question, WidthRange, Wish, merge, merge_by_families,
@@ -19,23 +23,6 @@ use pinfold_core::merge::{
 };
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
-
-fn number(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Checks `cases` scenes, each from its own seed, which is printed when the check fails.
-fn check(cases: u64, make: impl Fn(&mut Random) -> Scene, check: impl Fn(&Scene)) {
-    let first = number("PINFOLD_MERGE_SEED", 1) << 32;
-    for seed in (first..).take((cases * number("PINFOLD_MERGE_CASES", 1)) as usize) {
-        let scene = make(&mut Random(seed));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&scene))) {
-            eprintln!("seed {seed:#x}: {scene:?}");
-            resume_unwind(panic);
-        }
-    }
-}
 
 /// The hints of each resource as the kubelet would see them.
 fn written_out(scene: &Scene) -> Vec<Vec<Hint>> {
@@ -183,14 +170,15 @@ fn assert_lists_equal_families(scene: &Scene) {
     assert_same(&merge(&request), &lists);
 }
 
-const ROUND_UP_TO: usize = 300_000;
+/// Larger products are not tried.
+const LARGEST_PRODUCT: usize = 300_000;
 
 fn assert_product_equals_lists_equals_families(scene: &Scene) {
     let lists = written_out(scene);
     let combinations = lists
         .iter()
         .fold(1, |product: usize, list| product.saturating_mul(list.len()));
-    if combinations <= ROUND_UP_TO {
+    if combinations <= LARGEST_PRODUCT {
         let by_lists = merge_by_lists(&scene.request()).expect("few nodes");
         assert_eq!(by_lists.hint, by_product(scene, &lists));
         if scene.policy == TopologyPolicy::Restricted && !by_lists.hint.preferred {
@@ -204,25 +192,35 @@ fn assert_product_equals_lists_equals_families(scene: &Scene) {
 fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
     let given_up = found.facts.given_up;
     let mask = found.hint.mask.expect("there is always a mask");
+    let gave_up = |questions: &[Question]| questions.iter().any(|&q| given_up.contains(q));
+    let widths = (mask.len(), exact.hint.mask.unwrap().len());
     // Never a false "preferred".
     if found.hint.preferred {
         assert!(exact.hint.preferred);
         assert!(is_preferred(scene, mask));
-        if !given_up.contains(Question::UnknownNodes) {
-            assert_eq!(mask.len(), exact.hint.mask.unwrap().len());
-        }
+        assert!(widths.0 >= widths.1);
     } else if exact.hint.preferred {
-        assert!(
-            given_up.contains(Question::Preferred) || given_up.contains(Question::UnknownNodes)
-        );
+        assert!(gave_up(&[Question::Preferred, Question::UnknownNodes]));
     }
-    if found.hint.preferred == exact.hint.preferred
-        && !given_up.contains(Question::Width)
-        && !given_up.contains(Question::Choices)
-        && !given_up.contains(Question::UnknownNodes)
-    {
+    let one_part_each = scene
+        .providers
+        .iter()
+        .flat_map(|provider| &provider.rows)
+        .all(|(_, hints)| match hints {
+            ResourceHints::Family(family) => family.components.len() == 1,
+            ResourceHints::List(_) => false,
+            ResourceHints::DontCare | ResourceHints::Cannot => true,
+        });
+    let width_in_doubt = match found.hint.preferred {
+        true => gave_up(&[Question::Preferred, Question::UnknownNodes]),
+        false => {
+            gave_up(&[Question::Width, Question::Choices])
+                || gave_up(&[Question::Reach]) && !one_part_each
+        }
+    };
+    if found.hint.preferred == exact.hint.preferred && !width_in_doubt {
         assert_eq!(found.facts.decided_by, exact.facts.decided_by);
-        assert_eq!(mask.len(), exact.hint.mask.unwrap().len());
+        assert_eq!(widths.0, widths.1);
         if let (Some(found), Some(exact)) = (found.facts.distance, exact.facts.distance) {
             assert!(found.at_least <= exact.sum && exact.sum <= found.sum);
         }
@@ -271,7 +269,7 @@ fn on_few_nodes_the_product_the_lists_and_the_families_agree() {
         recipe((1, 6), 4, true),
     ] {
         check(
-            4_000,
+            10_000,
             |random| scene(random, recipe),
             assert_product_equals_lists_equals_families,
         );
@@ -288,12 +286,12 @@ fn on_up_to_14_nodes_the_lists_and_the_families_agree() {
         lists: true,
     };
     check(
-        1_500,
+        4_000,
         |random| scene(random, recipe((7, 10), false)),
         assert_lists_equal_families,
     );
     check(
-        300,
+        800,
         |random| scene(random, recipe((7, 12), true)),
         assert_lists_equal_families,
     );
@@ -313,8 +311,8 @@ fn on_adversarial_scenes_the_lists_and_the_families_agree() {
             adversarial(random, count, shape)
         }
     };
-    check(1_000, make(3, 8), assert_lists_equal_families);
-    check(40, make(9, 13), assert_lists_equal_families);
+    check(4_000, make(3, 8), assert_lists_equal_families);
+    check(100, make(9, 13), assert_lists_equal_families);
 }
 
 #[test]
@@ -343,11 +341,11 @@ fn starved_budgets_keep_every_promise() {
             largest: 30,
             lists: true,
         };
-        check(1_000, |random| scene(random, recipe), check_with);
+        check(4_000, |random| scene(random, recipe), check_with);
         let hard = |random: &mut Random| {
             let shape = random.chance(50).then(|| SHAPES[random.below(5) as usize]);
             adversarial(random, 3 + random.clone().below(6) as usize, shape)
         };
-        check(300, hard, check_with);
+        check(1_000, hard, check_with);
     }
 }

@@ -13,6 +13,7 @@
 //!
 //! Files are only read, every size and count from outside has a limit, and no input panics.
 
+pub mod doubts;
 mod error;
 pub mod hardware;
 mod hwloc_xml;

@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::cpu_set::CpuList;
 use pinfold_core::demand::PodLevel;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_set::NodeId;
+use pinfold_core::memory::MemoryReservation;
 use pinfold_core::pod::ResourceList;
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::TopologyScope;
 
 use crate::finding::{Findings, Problem, Read, Report};
 use crate::go::parse;
@@ -23,11 +25,10 @@ use crate::suggest;
 
 mod names;
 mod options;
-mod reservation;
 mod reserved;
+mod settings;
 
-pub use names::{CpuPolicy, MemoryPolicy, TopologyPolicy, TopologyScope};
-pub use reservation::{ReservationError, ReservedMemory};
+pub use names::{CpuPolicy, MemoryPolicy};
 pub use reserved::EvictionThreshold;
 
 /// What a kubelet is configured to do with CPUs, memory and their alignment.
@@ -50,7 +51,7 @@ pub struct KubeletSettings {
     /// `reservedMemory`, in order.
     pub reserved_memory: Vec<MemoryReservation>,
     /// `reservedSystemCPUs`; empty if none are named.
-    pub reserved_system_cpus: CpuSet,
+    pub reserved_system_cpus: CpuList,
     /// `kubeReserved`.
     pub kube_reserved: ResourceList,
     /// `systemReserved`.
@@ -59,15 +60,6 @@ pub struct KubeletSettings {
     pub eviction_memory: Option<EvictionThreshold>,
     /// `featureGates` as written, unknown ones too.
     pub feature_gates: BTreeMap<String, bool>,
-}
-
-/// Memory of one NUMA node that is kept for the system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryReservation {
-    /// The node.
-    pub node: NodeId,
-    /// Memory and hugepages.
-    pub limits: ResourceList,
 }
 
 impl Default for KubeletSettings {
@@ -81,7 +73,7 @@ impl Default for KubeletSettings {
             cpu_reconcile_period: DEFAULT_RECONCILE_PERIOD,
             memory_policy: MemoryPolicy::default(),
             reserved_memory: Vec::new(),
-            reserved_system_cpus: CpuSet::new(),
+            reserved_system_cpus: CpuList::default(),
             kube_reserved: ResourceList::new(),
             system_reserved: ResourceList::new(),
             eviction_memory: Some(EvictionThreshold::default()),
@@ -282,12 +274,12 @@ impl Reader<'_> {
         }
     }
 
-    fn reserved_system_cpus(&self, report: &mut Report) -> CpuSet {
+    fn reserved_system_cpus(&self, report: &mut Report) -> CpuList {
         let Some(place) = self.object.get("reservedSystemCPUs") else {
-            return CpuSet::new();
+            return CpuList::default();
         };
         let Some(text) = place.text("a CPU list such as \"0-1,8\"", report) else {
-            return CpuSet::new();
+            return CpuList::default();
         };
         let is_named = |key: &str| self.object.get(key).is_some_and(|place| !place.is_text(""));
         if !text.is_empty() && (is_named("systemReservedCgroup") || is_named("kubeReservedCgroup"))
@@ -297,12 +289,12 @@ impl Reader<'_> {
                          (--kube-reserved-cgroup)";
             place.refused(words, report);
         }
-        CpuSet::parse(text).unwrap_or_else(|error| {
+        CpuList::parse(text).unwrap_or_else(|error| {
             let words = format!(
                 "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}"
             );
             place.refused(words, report);
-            CpuSet::new()
+            CpuList::default()
         })
     }
 

@@ -21,11 +21,13 @@ mod checksum;
 pub mod cpu;
 pub mod device;
 pub mod memory;
+mod saved;
 
 pub use checksum::Checksum;
 pub use cpu::CpuManagerState;
 pub use device::DeviceState;
 pub use memory::MemoryManagerState;
+pub use saved::StateFiles;
 
 /// No state file is larger: one entry takes about 100 bytes, a node runs some hundred pods.
 pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;

@@ -8,36 +8,81 @@
 
 use std::fmt::Write;
 
-use pinfold_core::occupancy::{DeviceSeat, Occupancy};
+use pinfold_core::node_set::{NodeId, NodeSet};
+use pinfold_core::occupancy::{DeviceSeat, Holder, Occupancy};
 
 use crate::Colour;
 use crate::amount;
 use crate::palette;
-use crate::plan::{Plan, PlannedCpu, PlannedNode, Seat};
+use crate::plan::{Plan, PlannedCache, PlannedCpu, PlannedNode, Seat};
+use crate::text::{Word, count, fill};
 
 /// Cores between two gaps, so that the eye can count.
 const GROUP: usize = 4;
+/// Where cores and devices begin.
+const MARGIN: usize = 9;
+
+/// How much is said below the picture about who is who.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Legend {
+    /// The signs and the names.
+    Names,
+    /// What each one holds, too.
+    Holdings,
+}
 
 /// Draws every node, then who is who. Lines stay within `width` columns as far as names allow.
 #[must_use]
-pub fn draw(plan: &Plan, occupancy: &Occupancy, width: usize, colour: Colour) -> String {
+pub fn draw(
+    plan: &Plan,
+    occupancy: &Occupancy,
+    legend: Legend,
+    width: usize,
+    colour: Colour,
+) -> String {
+    let caches = plan.nodes.iter().flat_map(|node| &node.caches);
+    let ids = caches.filter_map(|cache| cache.id);
+    let style = Style {
+        width,
+        colour,
+        bare: plan.bare,
+        digits: ids.map(|id| id.to_string().len()).max().unwrap_or(0),
+    };
     let mut text = String::new();
-    for node in &plan.nodes {
-        draw_node(&mut text, node, width, colour);
+    let mut nodes = plan.nodes.as_slice();
+    while let Some((node, rest)) = nodes.split_first() {
+        let empty = nodes.iter().take_while(|node| node.is_empty()).count();
+        if empty > 1 {
+            let ids: NodeSet = nodes[..empty].iter().map(|node| node.id).collect();
+            let _ = writeln!(text, "NUMA nodes {ids}  no CPUs  no memory");
+            nodes = &nodes[empty..];
+        } else {
+            draw_node(&mut text, node, style);
+            nodes = rest;
+        }
     }
     if !plan.far_devices.is_empty() {
-        let names: Vec<String> = plan
-            .far_devices
-            .iter()
-            .map(|device| device.id.clone())
-            .collect();
-        let _ = writeln!(text, "near no NUMA node: {}", names.join(" "));
+        text.push_str("near no NUMA node\n");
+        let devices: Vec<&DeviceSeat> = plan.far_devices.iter().collect();
+        draw_devices(&mut text, &devices, style);
     }
-    draw_legend(&mut text, plan, occupancy, colour);
+    draw_signs(&mut text, plan, occupancy, width);
+    draw_holders(&mut text, occupancy, legend, width, colour);
     text
 }
 
-fn draw_node(text: &mut String, node: &PlannedNode, width: usize, colour: Colour) {
+/// How one picture is drawn.
+#[derive(Clone, Copy)]
+struct Style {
+    width: usize,
+    colour: Colour,
+    /// See [`Plan::bare`].
+    bare: bool,
+    /// Of the longest id of a cache.
+    digits: usize,
+}
+
+fn draw_node(text: &mut String, node: &PlannedNode, style: Style) {
     let mut facts = vec![format!("NUMA node {}", node.id)];
     match node.sockets.as_slice() {
         [] => {}
@@ -49,29 +94,34 @@ fn draw_node(text: &mut String, node: &PlannedNode, width: usize, colour: Colour
     }
     match node.cpus().count() {
         0 => facts.push("no CPUs".into()),
+        all if style.bare => facts.push(count(all, "CPU", "CPUs")),
         all => facts.push(format!("{} of {all} CPUs free", node.free_cpus())),
     }
     for row in node.memory.iter().filter(|row| row.total > 0) {
-        facts.push(format!(
-            "{} {}",
-            row.resource,
-            amount::free_of(row.free, row.total)
-        ));
+        let amount = match style.bare {
+            true => amount::bytes(row.total),
+            false => amount::free_of(row.free, row.allocatable),
+        };
+        facts.push(format!("{} {amount}", row.resource));
+    }
+    if node.memory.iter().all(|row| row.total == 0) {
+        facts.push("no memory".into());
     }
     let facts: Vec<Word> = facts.into_iter().map(Word::plain).collect();
-    wrap(text, &facts, "", "  ", width);
-    for cache in &node.caches {
-        let label = cache
-            .id
-            .map_or_else(|| "cores".to_owned(), |id| format!("L3 {id}"));
-        draw_cores(text, &label, &cache.cores, width, colour);
+    fill(text, &facts, 0, 2, 2, style.width);
+    draw_caches(text, &node.caches, style);
+    for devices in node.devices_by_resource().values() {
+        draw_devices(text, devices, style);
     }
-    let devices: Vec<Word> = node
-        .devices
+}
+
+fn draw_devices(text: &mut String, devices: &[&DeviceSeat], style: Style) {
+    let words: Vec<Word> = devices
         .iter()
-        .map(|device| device_word(device, colour))
+        .map(|device| device_word(device, style.colour))
         .collect();
-    wrap(text, &devices, "  ", " ", width);
+    text.push_str("  ");
+    fill(text, &words, 2, MARGIN, 2, style.width);
 }
 
 fn device_word(device: &DeviceSeat, colour: Colour) -> Word {
@@ -80,36 +130,67 @@ fn device_word(device: &DeviceSeat, colour: Colour) -> Word {
         (true, None) => ('·', None),
         (true, Some(holder)) => (palette::sign(holder), Some(holder)),
     };
-    let mut word = Word::plain(format!("{}=", device.id));
+    let mut word = Word::plain(format!("{} ", device.id));
     word.text
         .push_str(&paint(&state.to_string(), holder, colour));
     word.columns += 1;
     word
 }
 
-/// One line per cache, more when it does not fit.
-fn draw_cores(
-    text: &mut String,
-    label: &str,
-    cores: &[Vec<PlannedCpu>],
-    width: usize,
-    colour: Colour,
-) {
-    const MARGIN: usize = 9;
-    let room = width.saturating_sub(MARGIN).max(GROUP + 1);
-    let per_line = (room / (GROUP + 1) * GROUP).max(GROUP);
-    for (line, cores) in cores.chunks(per_line).enumerate() {
-        let label = if line == 0 { label } else { "" };
-        let _ = write!(text, "  {label:<6} ");
-        for (index, core) in cores.iter().enumerate() {
-            if index > 0 && index % GROUP == 0 {
-                text.push(' ');
-            }
-            let (glyph, holder) = glyph(core);
-            text.push_str(&paint(&glyph.to_string(), holder, colour));
-        }
-        text.push('\n');
+/// Small caches stand beside each other; a large one, or cores without one, take as many lines as they need.
+fn draw_caches(text: &mut String, caches: &[PlannedCache], style: Style) {
+    let Style {
+        width,
+        colour,
+        digits,
+        ..
+    } = style;
+    let label = |cache: &PlannedCache| match cache.id {
+        Some(id) => format!("L3 {id:<digits$}"),
+        None => "cores".to_owned(),
+    };
+    let small = |cache: &PlannedCache| cache.id.is_some() && cache.cores.len() <= 4 * GROUP;
+    if caches.len() > 1 && caches.iter().all(small) {
+        let words: Vec<Word> = caches
+            .iter()
+            .map(|cache| {
+                let label = label(cache);
+                let gaps = cache.cores.len().saturating_sub(1) / GROUP;
+                Word {
+                    columns: label.chars().count() + 1 + cache.cores.len() + gaps,
+                    text: format!("{label} {}", cores(&cache.cores, colour)),
+                }
+            })
+            .collect();
+        text.push_str("  ");
+        fill(text, &words, 2, 2, 3, width);
+        return;
     }
+    let room = width.saturating_sub(MARGIN - 1).max(GROUP + 1);
+    let per_line = (room / (GROUP + 1) * GROUP).max(GROUP);
+    for cache in caches {
+        for (line, row) in cache.cores.chunks(per_line).enumerate() {
+            let label = if line == 0 {
+                label(cache)
+            } else {
+                String::new()
+            };
+            let _ = writeln!(text, "  {label:<6} {}", cores(row, colour));
+        }
+    }
+}
+
+/// One sign per core, in groups.
+fn cores(cores: &[Vec<PlannedCpu>], colour: Colour) -> String {
+    let mut text = String::new();
+    for (index, core) in cores.iter().enumerate() {
+        if index > 0 && index % GROUP == 0 {
+            text.push(' ');
+        }
+        let (glyph, holder) = glyph(core);
+        text.push_str(&paint(&glyph.to_string(), holder, colour));
+    }
+    text
 }
 
 /// The sign of one core, and the holder that gives it its colour.
@@ -120,6 +201,7 @@ fn glyph(core: &[PlannedCpu]) -> (char, Option<usize>) {
     };
     let mut holders: Vec<usize> = core.iter().filter_map(held).collect();
     let threads_held = holders.len();
+    holders.sort_unstable();
     holders.dedup();
     match holders.as_slice() {
         [] if core.iter().all(|cpu| cpu.seat == Seat::Reserved) => ('#', None),
@@ -131,92 +213,92 @@ fn glyph(core: &[PlannedCpu]) -> (char, Option<usize>) {
     }
 }
 
-fn draw_legend(text: &mut String, plan: &Plan, occupancy: &Occupancy, colour: Colour) {
-    let used: Vec<char> = plan
-        .nodes
-        .iter()
-        .flat_map(|node| {
-            node.caches
-                .iter()
-                .flat_map(|cache| cache.cores.iter().map(|core| glyph(core).0))
-        })
-        .collect();
-    let mut signs = Vec::new();
-    for (sign, meaning) in [
-        ('·', "free"),
-        ('#', "reserved"),
-        ('+', "one thread reserved, one free"),
-        ('*', "threads of several pods"),
-    ] {
-        if used.contains(&sign) {
-            signs.push(format!("{sign} {meaning}"));
-        }
-    }
-    if used.iter().any(char::is_ascii_lowercase) {
-        signs.push("a..z only some threads of the core".into());
-    }
-    if !signs.is_empty() {
-        let _ = writeln!(text, "\n{}", signs.join("   "));
-    }
-    for (index, holder) in occupancy.holders.iter().enumerate() {
+fn draw_holders(
+    text: &mut String,
+    occupancy: &Occupancy,
+    legend: Legend,
+    width: usize,
+    colour: Colour,
+) {
+    let mut names = Vec::new();
+    for (index, holder) in occupancy.holders.iter().enumerate().take(palette::SIGNS) {
         let sign = paint(&palette::sign(index).to_string(), Some(index), colour);
-        let _ = write!(text, "{sign} {}", holder.name);
-        if !holder.cpus.is_empty() {
-            let _ = write!(text, "  CPUs {}", holder.cpus);
-        }
-        for held in &holder.memory {
-            let _ = write!(
-                text,
-                "  {} {} on {}",
-                held.resource,
-                amount::bytes(held.bytes),
-                held.nodes
-            );
+        if legend == Legend::Names {
+            names.push(Word {
+                text: format!("{sign} {}", holder.name),
+                columns: 2 + holder.name.chars().count(),
+            });
+            continue;
         }
         let devices = occupancy
             .devices
             .iter()
             .filter(|device| device.holder == Some(index));
         let devices: Vec<&str> = devices.map(|device| device.id.as_str()).collect();
-        if !devices.is_empty() {
-            let _ = write!(text, "  {}", devices.join(" "));
+        let _ = write!(text, "{sign} ");
+        fill(text, &holdings(holder, &devices), 2, 4, 2, width);
+    }
+    if !names.is_empty() {
+        fill(text, &names, 0, 0, 3, width);
+    }
+    if let Some(unsigned @ 1..) = occupancy.holders.len().checked_sub(palette::SIGNS) {
+        let more = count(unsigned, "more pod", "more pods");
+        let _ = writeln!(text, "{} {more}", palette::sign(palette::SIGNS));
+    }
+    if occupancy.without > 0 {
+        let pods = count(occupancy.without, "pod", "pods");
+        let _ = writeln!(text, "  {pods} in the shared pool");
+    }
+}
+
+/// What the signs in the picture mean, as far as they occur.
+fn draw_signs(text: &mut String, plan: &Plan, occupancy: &Occupancy, width: usize) {
+    let caches = plan.nodes.iter().flat_map(|node| &node.caches);
+    let used: Vec<char> = caches
+        .flat_map(|cache| cache.cores.iter().map(|core| glyph(core).0))
+        .collect();
+    let mut signs = Vec::new();
+    for (sign, meaning) in [
+        ('·', "free"),
+        ('#', "reserved"),
+        ('+', "partly reserved"),
+        ('*', "threads of several pods"),
+    ] {
+        if used.contains(&sign) {
+            signs.push(Word::plain(format!("{sign} {meaning}")));
         }
+    }
+    if used.iter().any(char::is_ascii_lowercase) {
+        signs.push(Word::plain("a-z some threads of the core"));
+    }
+    if occupancy.devices.iter().any(|device| !device.healthy) {
+        signs.push(Word::plain("! unhealthy"));
+    }
+    if !plan.bare && !signs.is_empty() {
         text.push('\n');
+        fill(text, &signs, 0, 0, 3, width);
     }
 }
 
-/// Something that stays on one line, and how many columns it takes: colours take none.
-struct Word {
-    text: String,
-    columns: usize,
+fn holdings(holder: &Holder, devices: &[&str]) -> Vec<Word> {
+    let mut words = vec![Word::plain(&*holder.name)];
+    if !holder.cpus.is_empty() {
+        words.push(Word::plain(format!("CPUs {}", holder.cpus)));
+    }
+    for held in &holder.memory {
+        let bytes = amount::bytes(held.bytes);
+        let (resource, nodes) = (&held.resource, named(held.nodes));
+        words.push(Word::plain(format!("{resource} {bytes} on {nodes}")));
+    }
+    words.extend(devices.iter().map(|id| Word::plain(*id)));
+    words
 }
 
-impl Word {
-    fn plain(text: String) -> Self {
-        let columns = text.chars().count();
-        Self { text, columns }
-    }
-}
-
-/// Writes words behind each other, on as many lines as they need; later lines are indented further.
-fn wrap(text: &mut String, words: &[Word], indent: &str, gap: &str, width: usize) {
-    let mut column = 0;
-    for (index, word) in words.iter().enumerate() {
-        if index > 0 && column + gap.len() + word.columns > width {
-            text.push('\n');
-            column = 0;
-        }
-        let lead = match (column, index) {
-            (0, 0) => indent.to_owned(),
-            (0, _) => format!("{indent}  "),
-            _ => gap.to_owned(),
-        };
-        text.push_str(&lead);
-        text.push_str(&word.text);
-        column += lead.len() + word.columns;
-    }
-    if !words.is_empty() {
-        text.push('\n');
+/// `node 0`, `nodes 0-1`.
+fn named(nodes: NodeSet) -> String {
+    match nodes.iter().collect::<Vec<NodeId>>().as_slice() {
+        [node] => format!("node {node}"),
+        _ => format!("nodes {nodes}"),
     }
 }
 

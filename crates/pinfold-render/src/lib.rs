@@ -10,11 +10,15 @@
 //! Deterministic: the same values give the same bytes. Nothing here prints.
 
 pub mod amount;
+mod distances;
+pub mod explain;
 pub mod grid;
+pub mod outcome;
 pub mod palette;
 pub mod plan;
 pub mod svg;
 pub mod table;
+pub mod text;
 pub mod tree;
 
 /// Whether text may contain colour (ANSI escape sequences).

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::cpu_set::CpuId;
 use pinfold_core::machine::{Machine, NumaNode};
+use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
 
@@ -16,6 +17,8 @@ pub struct Plan {
     pub holders: Vec<String>,
     /// Devices near no known NUMA node.
     pub far_devices: Vec<DeviceSeat>,
+    /// Whether the picture is of a machine alone: nobody holds anything, and nothing is kept back.
+    pub bare: bool,
 }
 
 /// One NUMA node.
@@ -95,6 +98,7 @@ impl Plan {
                 .filter(|device| !device.nodes.intersects(known))
                 .cloned()
                 .collect(),
+            bare: occupancy.holders.is_empty() && occupancy.reserved.is_empty(),
         }
     }
 }
@@ -136,6 +140,24 @@ impl PlannedNode {
             memory: own.collect(),
             devices: near.collect(),
         }
+    }
+
+    /// Whether there is nothing to show of it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.caches.is_empty()
+            && self.devices.is_empty()
+            && self.memory.iter().all(|row| row.total == 0)
+    }
+
+    /// Devices near the node by resource, ascending by resource.
+    #[must_use]
+    pub fn devices_by_resource(&self) -> BTreeMap<&ResourceName, Vec<&DeviceSeat>> {
+        let mut devices: BTreeMap<&ResourceName, Vec<&DeviceSeat>> = BTreeMap::new();
+        for device in &self.devices {
+            devices.entry(&device.resource).or_default().push(device);
+        }
+        devices
     }
 
     /// All CPUs of the node.

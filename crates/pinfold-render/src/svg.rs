@@ -5,11 +5,13 @@
 
 use std::fmt::Write;
 
+use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 
 use crate::amount;
 use crate::palette;
-use crate::plan::{Plan, PlannedCpu, PlannedNode, Seat};
+use crate::plan::{Plan, PlannedCache, PlannedCpu, PlannedNode, Seat};
+use crate::text::count;
 
 /// Edge of one core.
 const CORE: usize = 18;
@@ -31,21 +33,34 @@ const NODES_ACROSS: usize = 2;
 pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
     let mut body = String::new();
     let mut y = PAD + LINE + PAD;
-    for row in plan.nodes.chunks(NODES_ACROSS) {
-        let height = row.iter().map(node_height).max().unwrap_or(0);
+    let shown: Vec<&PlannedNode> = plan.nodes.iter().filter(|node| !node.is_empty()).collect();
+    for row in shown.chunks(NODES_ACROSS) {
+        let heights = row.iter().map(|node| node_height(node, plan.bare));
+        let height = heights.max().unwrap_or(0);
         for (column, node) in row.iter().enumerate() {
             draw_node(
                 &mut body,
                 node,
-                PAD + column * (NODE_WIDTH + PAD),
-                y,
+                plan.bare,
+                (PAD + column * (NODE_WIDTH + PAD), y),
                 height,
             );
         }
         y += height + PAD;
     }
+    let places: NodeSet = plan
+        .nodes
+        .iter()
+        .filter(|node| node.is_empty())
+        .map(|node| node.id)
+        .collect();
+    if !places.is_empty() {
+        let line = format!("without CPUs and memory: NUMA nodes {places}");
+        text(&mut body, PAD, y + 10, &line, false);
+        y += LINE + PAD;
+    }
     y = draw_legend(&mut body, plan, occupancy, y);
-    let across = plan.nodes.len().clamp(1, NODES_ACROSS);
+    let across = shown.len().clamp(1, NODES_ACROSS);
     let width = PAD + across * (NODE_WIDTH + PAD);
     let mut svg = String::new();
     let _ = write!(
@@ -61,34 +76,46 @@ pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
     svg
 }
 
-fn facts(node: &PlannedNode) -> Vec<String> {
-    let mut lines = Vec::new();
-    for row in node.memory.iter().filter(|row| row.total > 0) {
-        lines.push(format!(
-            "{} {}",
-            row.resource,
-            amount::free_of(row.free, row.total)
-        ));
+fn facts(node: &PlannedNode, bare: bool) -> Vec<String> {
+    let rows = node.memory.iter().filter(|row| row.total > 0);
+    rows.map(|row| match bare {
+        true => format!("{} {}", row.resource, amount::bytes(row.total)),
+        false => {
+            let free = amount::free_of(row.free, row.allocatable);
+            format!("{} {free}", row.resource)
+        }
+    })
+    .collect()
+}
+
+/// Caches stand in pairs; a single one has the whole width.
+fn caches_across(node: &PlannedNode) -> usize {
+    node.caches.len().clamp(1, 2)
+}
+
+fn cores_across(node: &PlannedNode) -> usize {
+    2 * ACROSS / caches_across(node)
+}
+
+/// The height of some caches beside each other: a label, if they have one, and the rows of cores.
+fn caches_height(node: &PlannedNode, caches: &[PlannedCache]) -> usize {
+    let rows = caches
+        .iter()
+        .map(|cache| cache.cores.len().div_ceil(cores_across(node)));
+    label_height(caches) + rows.max().unwrap_or(0) * (CORE + GAP)
+}
+
+fn label_height(caches: &[PlannedCache]) -> usize {
+    match caches.iter().any(|cache| cache.id.is_some()) {
+        true => LINE,
+        false => 0,
     }
-    lines
 }
 
-fn cache_rows(node: &PlannedNode) -> usize {
-    node.caches
-        .chunks(2)
-        .map(|pair| {
-            pair.iter()
-                .map(|cache| cache.cores.len().div_ceil(ACROSS))
-                .max()
-                .unwrap_or(0)
-                + 1
-        })
-        .sum()
-}
-
-fn node_height(node: &PlannedNode) -> usize {
-    let devices = usize::from(!node.devices.is_empty()) * device_lines(node);
-    PAD + LINE * (1 + facts(node).len() + devices) + cache_rows(node) * (CORE + GAP) + PAD
+fn node_height(node: &PlannedNode, bare: bool) -> usize {
+    let caches = node.caches.chunks(caches_across(node));
+    let caches: usize = caches.map(|caches| caches_height(node, caches)).sum();
+    PAD + LINE * (1 + facts(node, bare).len() + device_lines(node)) + PAD + caches + PAD
 }
 
 fn device_lines(node: &PlannedNode) -> usize {
@@ -97,54 +124,70 @@ fn device_lines(node: &PlannedNode) -> usize {
 
 /// Devices beside each other.
 const DEVICES_ACROSS: usize = 4;
+/// What nobody has.
+const FREE: &str = "#ffffff";
+/// What nobody can have.
+const RESERVED: &str = "#afb8c1";
 
-fn draw_node(svg: &mut String, node: &PlannedNode, x: usize, y: usize, height: usize) {
+fn draw_node(
+    svg: &mut String,
+    node: &PlannedNode,
+    bare: bool,
+    (x, y): (usize, usize),
+    height: usize,
+) {
     let _ = writeln!(
         svg,
         "<rect x=\"{x}\" y=\"{y}\" width=\"{NODE_WIDTH}\" height=\"{height}\" rx=\"6\" fill=\"#f6f8fa\" stroke=\"#8c959f\"/>"
     );
     let mut baseline = y + PAD + 10;
     let sockets: Vec<String> = node.sockets.iter().map(u32::to_string).collect();
-    let head = match (sockets.is_empty(), node.cpus().count()) {
-        (false, all) => format!(
-            "NUMA node {}  socket {}  {} of {all} CPUs free",
+    let cpus = match node.cpus().count() {
+        0 => "no CPUs".to_owned(),
+        all if bare => format!("{all} CPUs"),
+        all => format!("{} of {all} CPUs free", node.free_cpus()),
+    };
+    let head = match sockets.is_empty() {
+        true => format!("NUMA node {}, {cpus}", node.id),
+        false => format!(
+            "NUMA node {}, socket {}, {cpus}",
             node.id,
-            sockets.join(","),
-            node.free_cpus()
+            sockets.join(",")
         ),
-        (true, _) => format!("NUMA node {}  no CPUs", node.id),
     };
     text(svg, x + PAD, baseline, &head, true);
-    for line in facts(node) {
+    for line in facts(node, bare) {
         baseline += LINE;
         text(svg, x + PAD, baseline, &line, false);
     }
     let mut top = baseline + PAD;
-    for pair in node.caches.chunks(2) {
-        let mut rows = 0;
-        for (column, cache) in pair.iter().enumerate() {
+    for caches in node.caches.chunks(caches_across(node)) {
+        for (column, cache) in caches.iter().enumerate() {
             let left = x + PAD + column * (ACROSS * (CORE + GAP) + PAD);
             let label = cache.id.map_or_else(String::new, |id| format!("L3 {id}"));
-            text(svg, left, top + 12, &label, false);
+            text(svg, left, top + 11, &label, false);
             for (index, core) in cache.cores.iter().enumerate() {
-                let core_x = left + index % ACROSS * (CORE + GAP);
-                let core_y = top + LINE + index / ACROSS * (CORE + GAP);
-                draw_core(svg, core, core_x, core_y);
+                let (row, column) = (index / cores_across(node), index % cores_across(node));
+                let core_y = top + label_height(caches) + row * (CORE + GAP);
+                draw_core(svg, core, left + column * (CORE + GAP), core_y);
             }
-            rows = rows.max(cache.cores.len().div_ceil(ACROSS));
         }
-        top += LINE + rows * (CORE + GAP);
+        top += caches_height(node, caches);
     }
+    top += GAP;
     for (index, device) in node.devices.iter().enumerate() {
         let left = x + PAD + index % DEVICES_ACROSS * ((NODE_WIDTH - 2 * PAD) / DEVICES_ACROSS);
         let row = top + index / DEVICES_ACROSS * LINE;
-        let fill = device.holder.map_or("#ffffff", palette::hex);
+        let fill = match (device.healthy, device.holder) {
+            (false, _) => RESERVED,
+            (true, holder) => holder.map_or(FREE, palette::hex),
+        };
         let _ = writeln!(
             svg,
             "<rect x=\"{left}\" y=\"{row}\" width=\"10\" height=\"10\" fill=\"{fill}\" stroke=\"#57606a\"><title>{}</title></rect>",
             escape(&format!("{} {}", device.resource, device.id))
         );
-        text(svg, left + 14, row + 10, &shorten(&device.id, 13), false);
+        text(svg, left + 14, row + 9, &shorten(&device.id, 10), false);
     }
 }
 
@@ -155,8 +198,8 @@ fn draw_core(svg: &mut String, core: &[PlannedCpu], x: usize, y: usize) {
         let top = y + index * CORE / threads;
         let height = (index + 1) * CORE / threads - index * CORE / threads;
         let (fill, who) = match cpu.seat {
-            Seat::Free => ("#ffffff", "free".to_owned()),
-            Seat::Reserved => ("#afb8c1", "reserved".to_owned()),
+            Seat::Free => (FREE, "free".to_owned()),
+            Seat::Reserved => (RESERVED, "reserved".to_owned()),
             Seat::Held(holder) => (
                 palette::hex(holder),
                 format!("pod {}", palette::sign(holder)),
@@ -170,22 +213,41 @@ fn draw_core(svg: &mut String, core: &[PlannedCpu], x: usize, y: usize) {
     }
 }
 
-fn draw_legend(svg: &mut String, plan: &Plan, occupancy: &Occupancy, mut y: usize) -> usize {
-    for (index, name) in plan.holders.iter().enumerate() {
+fn draw_legend(svg: &mut String, plan: &Plan, occupancy: &Occupancy, y: usize) -> usize {
+    if plan.bare {
+        return y;
+    }
+    let mut rows = vec![(FREE, "free".to_owned())];
+    if !occupancy.reserved.is_empty() {
+        rows.push((RESERVED, format!("reserved, CPUs {}", occupancy.reserved)));
+    }
+    for (index, holder) in occupancy.holders.iter().enumerate().take(palette::SIGNS) {
+        let mut line = format!("{} {}", palette::sign(index), holder.name);
+        if !holder.cpus.is_empty() {
+            let _ = write!(line, ", CPUs {}", holder.cpus);
+        }
+        for held in &holder.memory {
+            let _ = write!(line, ", {} {}", held.resource, amount::bytes(held.bytes));
+        }
+        rows.push((palette::hex(index), line));
+    }
+    for (row, (fill, line)) in rows.iter().enumerate() {
+        let y = y + row * LINE;
         let _ = writeln!(
             svg,
-            "<rect x=\"{PAD}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{}\" stroke=\"#57606a\"/>",
-            palette::hex(index)
+            "<rect x=\"{PAD}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\" stroke=\"#57606a\"/>"
         );
-        let mut line = format!("{} {name}", palette::sign(index));
-        if let Some(holder) = occupancy
-            .holders
-            .get(index)
-            .filter(|holder| !holder.cpus.is_empty())
-        {
-            let _ = write!(line, "  CPUs {}", holder.cpus);
-        }
-        text(svg, PAD + 18, y + 10, &line, false);
+        text(svg, PAD + 18, y + 10, line, false);
+    }
+    let mut y = y + rows.len() * LINE;
+    let unsigned = occupancy.holders.len().saturating_sub(palette::SIGNS);
+    let more = [
+        (unsigned, "more"),
+        (occupancy.without, "in the shared pool"),
+    ];
+    for (pods, what) in more.into_iter().filter(|(pods, _)| *pods > 0) {
+        let pods = count(pods, "pod", "pods");
+        text(svg, PAD + 18, y + 10, &format!("{pods} {what}"), false);
         y += LINE;
     }
     y + PAD

@@ -5,23 +5,25 @@ use std::fmt::Write;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::machine::{Machine, NumaNode};
+use pinfold_core::node_set::NodeSet;
 
-use crate::amount;
-use crate::table::{Align, Table};
+use crate::text::count;
+use crate::{amount, distances};
 
-/// Writes the outline and, where the machine tells, the table of distances.
+/// Writes the outline and, where the machine tells, the distances within `width` columns.
 #[must_use]
-pub fn draw(machine: &Machine) -> String {
+pub fn draw(machine: &Machine, width: usize) -> String {
     let mut text = String::new();
     let cores: usize = machine.nodes().iter().map(|node| node.cores.len()).sum();
-    let _ = writeln!(
-        text,
-        "{} sockets, {} NUMA nodes, {cores} cores, {} CPUs, {}",
-        machine.parts().num_sockets,
-        machine.nodes().len(),
-        machine.online().len(),
-        amount::bytes(machine.nodes().iter().map(|node| node.memory).sum()),
-    );
+    let memory = machine.nodes().iter().map(|node| node.memory);
+    let facts = [
+        count(machine.parts().num_sockets, "socket", "sockets"),
+        count(machine.nodes().len(), "NUMA node", "NUMA nodes"),
+        count(cores, "core", "cores"),
+        count(machine.online().len(), "CPU", "CPUs"),
+        amount::bytes(memory.fold(0, u64::saturating_add)),
+    ];
+    let _ = writeln!(text, "{}", facts.join(", "));
     if !machine.offline().is_empty() {
         let _ = writeln!(text, "offline CPUs: {}", machine.offline());
     }
@@ -45,14 +47,33 @@ pub fn draw(machine: &Machine) -> String {
     }
     for (index, (root, nodes)) in roots.iter().enumerate() {
         let last = index + 1 == roots.len();
-        let _ = writeln!(text, "{}{root}", if last { "└── " } else { "├── " });
-        for (index, node) in nodes.iter().enumerate() {
-            let stem = if last { "    " } else { "│   " };
-            draw_node(&mut text, node, stem, index + 1 == nodes.len());
+        let _ = writeln!(text, "{}{root}", branch(last));
+        let stem = if last { "    " } else { "│   " };
+        draw_nodes(&mut text, nodes, stem);
+    }
+    text.push_str(&distances::draw(machine, width));
+    text
+}
+
+/// Nodes that are only places, without CPUs and memory, share a line with their neighbours of that kind.
+fn draw_nodes(text: &mut String, mut nodes: &[&NumaNode], stem: &str) {
+    while let Some((node, rest)) = nodes.split_first() {
+        let is_place = |node: &&&NumaNode| node.cores.is_empty() && node.memory == 0;
+        let places = nodes.iter().take_while(is_place).count();
+        if places > 1 {
+            let ids: NodeSet = nodes[..places].iter().map(|node| node.id).collect();
+            nodes = &nodes[places..];
+            let branch = branch(nodes.is_empty());
+            let _ = writeln!(text, "{stem}{branch}NUMA nodes {ids}  no memory");
+        } else {
+            nodes = rest;
+            draw_node(text, node, stem, rest.is_empty());
         }
     }
-    draw_distances(&mut text, machine);
-    text
+}
+
+fn branch(last: bool) -> &'static str {
+    if last { "└── " } else { "├── " }
 }
 
 fn draw_node(text: &mut String, node: &NumaNode, stem: &str, last: bool) {
@@ -65,19 +86,15 @@ fn draw_node(text: &mut String, node: &NumaNode, stem: &str, last: bool) {
     if !cpus.is_empty() {
         facts.push(format!("CPUs {cpus}"));
     }
-    if node.memory > 0 {
-        facts.push(amount::bytes(node.memory));
-    }
+    facts.push(match node.memory {
+        0 => "no memory".to_owned(),
+        memory => amount::bytes(memory),
+    });
     for pages in node.hugepages.iter().filter(|pages| pages.count > 0) {
         let size = amount::bytes(pages.size_kib.saturating_mul(1024));
         facts.push(format!("{} hugepages of {size}", pages.count));
     }
-    let _ = writeln!(
-        text,
-        "{stem}{}{}",
-        if last { "└── " } else { "├── " },
-        facts.join("  ")
-    );
+    let _ = writeln!(text, "{stem}{}{}", branch(last), facts.join("  "));
     let mut caches: BTreeMap<u32, CpuSet> = BTreeMap::new();
     for core in &node.cores {
         if let Some(l3) = core.l3 {
@@ -88,31 +105,9 @@ fn draw_node(text: &mut String, node: &NumaNode, stem: &str, last: bool) {
         }
     }
     let stem = format!("{stem}{}", if last { "    " } else { "│   " });
-    let count = caches.len();
+    let last_cache = caches.len();
     for (index, (id, cpus)) in caches.into_iter().enumerate() {
-        let branch = if index + 1 == count {
-            "└── "
-        } else {
-            "├── "
-        };
+        let branch = branch(index + 1 == last_cache);
         let _ = writeln!(text, "{stem}{branch}L3 {id}  CPUs {cpus}");
     }
-}
-
-fn draw_distances(text: &mut String, machine: &Machine) {
-    if machine.nodes().len() < 2 || machine.nodes().iter().all(|node| node.distances.is_empty()) {
-        return;
-    }
-    let ids = machine.nodes().iter().map(|node| node.id.to_string());
-    let mut table = Table::new(
-        std::iter::once("distance".to_owned())
-            .chain(ids)
-            .map(|id| (id, Align::Right)),
-    );
-    for node in machine.nodes() {
-        let row = node.distances.iter().map(u32::to_string);
-        table.row(std::iter::once(node.id.to_string()).chain(row));
-    }
-    text.push('\n');
-    text.push_str(&table.draw());
 }

@@ -2,11 +2,24 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::TopologyScope;
+
+use crate::commands::ps::PsArgs;
+use crate::commands::run::{ExecArgs, RunArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "pinfold", version, about, max_term_width = 100)]
+#[command(
+    name = "pinfold",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Try first: pinfold demo\n\n\
+    Exit codes: 0 done, 1 refused (a real \"no\"), 2 bad input, 3 environment."
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -14,8 +27,29 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show a machine: sockets, NUMA nodes, caches, cores, distances, devices, and what is odd about it
+    Topology(TopologyArgs),
+    /// Try pods on a machine, one after the other, and see where each goes and what is left
+    Simulate(SimulateArgs),
+    /// Say why a pod goes where it goes, or what stands in its way and which changes would let it in
+    Explain(ExplainArgs),
+    /// Check a kubelet configuration against a machine before a kubelet crash-loops on it
+    Check(CheckArgs),
+    /// See the main job at once: a machine, some pods, one refusal explained, and the picture
+    Demo,
+    /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
+    Run(Box<RunArgs>),
+    /// Show the commands that run now, what each holds, and the picture of the machine
+    Ps(PsArgs),
+    /// The child's side of `run`
+    #[command(name = "__exec", hide = true)]
+    Exec(ExecArgs),
     /// Replay test vectors made by the real programs and compare every decision
     Conformance(ConformanceArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one page per command into a folder
+    Man(ManArgs),
 }
 
 /// How results are written.
@@ -26,6 +60,162 @@ pub(crate) enum Format {
     Text,
     /// For programs
     Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// How a machine is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Picture {
+    /// For terminals
+    #[default]
+    Text,
+    /// For browsers
+    Svg,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold topology                               this machine\n  \
+    pinfold topology --machine dgx-h100            a preset\n  \
+    pinfold topology -m '2 sockets, 2 numa, 16 cores, smt2' -o svg > machine.svg\n  \
+    pinfold topology --record my-server.machine    one small file for others\n  \
+    pinfold topology --machine my-server.machine   the same machine, anywhere")]
+pub(crate) struct TopologyArgs {
+    #[command(flatten)]
+    pub(crate) machine: MachineArg,
+    /// Save this machine (or the directory given as --machine) as one small file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// List every PCI device with its address, not only how many there are
+    #[arg(long)]
+    pub(crate) devices: bool,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Picture,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MachineArg {
+    /// The machine: `this`, a preset, a description in one line, a recording, an hwloc XML file, or a
+    /// directory with sys and proc in it
+    #[arg(short, long, value_name = "MACHINE", default_value = "this")]
+    pub(crate) machine: String,
+}
+
+/// What a node is: its machine, how its kubelet is configured, and its devices.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodeArgs {
+    #[command(flatten)]
+    pub(crate) machine: MachineArg,
+    /// The kubelet's configuration. Without one: static CPU and memory manager, one core and 1 GiB
+    /// reserved, topology policy single-numa-node
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Use this topology policy instead
+    #[arg(long, value_parser = policies())]
+    pub(crate) policy: Option<TopologyPolicy>,
+    /// Use this topology scope instead
+    #[arg(long, value_parser = scopes())]
+    pub(crate) scope: Option<TopologyScope>,
+    /// What a device plugin offers: RESOURCE=ID@NODE,ID@NODE,... or RESOURCE=KIND for all PCI devices
+    /// of a kind (gpu, nic, infiniband, nvme, accelerator). Repeatable
+    #[arg(short, long = "device", value_name = "RESOURCE=DEVICES")]
+    pub(crate) devices: Vec<String>,
+    /// A YAML file with one line "RESOURCE: DEVICES" per resource, written as for --device
+    #[arg(long, value_name = "FILE")]
+    pub(crate) devices_file: Option<PathBuf>,
+    /// Decide bit for bit as kubelet v1.36 does, its defects included
+    #[arg(long)]
+    pub(crate) exact: bool,
+}
+
+pub(crate) fn policies() -> impl TypedValueParser<Value = TopologyPolicy> {
+    PossibleValuesParser::new(TopologyPolicy::ALL.map(TopologyPolicy::name))
+        .try_map(|name| name.parse::<TopologyPolicy>())
+}
+
+pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
+    let names = [TopologyScope::Container, TopologyScope::Pod].map(TopologyScope::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<TopologyScope>())
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold simulate --machine dgx-h100 --device nvidia.com/gpu=gpu pods.yaml\n  \
+    pinfold simulate -m '2 sockets, 8 cores' --config kubelet.yaml --compare pods.yaml\n  \
+    pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n\n\
+    A script is a YAML list of steps; names are pods of the files, or deployments and jobs that\n\
+    stand for all their pods:\n  \
+    - add: web\n  \
+    - start: web-0      # its init containers have finished\n  \
+    - remove: web-0\n  \
+    - restart           # of the kubelet\n\n\
+    Exit code 1: at least one pod was refused.")]
+pub(crate) struct SimulateArgs {
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    /// Pods, deployments, jobs and the like; `-` is standard input
+    #[arg(required = true, value_name = "PODS")]
+    pub(crate) pods: Vec<PathBuf>,
+    /// Play these steps instead of adding every pod once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// Do it all so many times over, with new pods every time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Run the same steps under every topology policy and scope, and say which pods differ and why
+    #[arg(long, conflicts_with_all = ["policy", "scope", "svg"])]
+    pub(crate) compare: bool,
+    /// Draw the result into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold explain --machine dgx-h100 --pods running.yaml new.yaml\n  \
+    pinfold explain --config kubelet.yaml --state /var/lib/kubelet new.yaml\n\n\
+    Exit code 0: the pod would be admitted. Exit code 1: it would be refused.")]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    /// The pod; of a file with several pods the first. `-` is standard input
+    #[arg(value_name = "POD")]
+    pub(crate) pod: PathBuf,
+    /// Pods that run already, admitted in order
+    #[arg(long, value_name = "FILE", conflicts_with = "state")]
+    pub(crate) pods: Vec<PathBuf>,
+    /// A kubelet's directory (or a copy) with cpu_manager_state, memory_manager_state and
+    /// device-plugins/kubelet_internal_checkpoint
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: pinfold check --config kubelet.yaml --machine gb200-nvl4\n\n\
+    Exit code 0: a kubelet would start. Exit code 1: it would not. Exit code 2: not a configuration."
+)]
+pub(crate) struct CheckArgs {
+    /// The kubelet's configuration
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) machine: MachineArg,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }
 
 #[derive(Debug, clap::Args)]
@@ -46,4 +236,18 @@ pub(crate) struct ConformanceArgs {
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: pinfold completions bash > /etc/bash_completion.d/pinfold")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: pinfold man /usr/local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Where to write pinfold.1, pinfold-simulate.1 and so on
+    pub(crate) dir: Option<PathBuf>,
 }

@@ -1,3 +1,12 @@
 //! One file per command.
 
+pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod conformance;
+pub(crate) mod demo;
+pub(crate) mod explain;
+pub(crate) mod man;
+pub(crate) mod ps;
+pub(crate) mod run;
+pub(crate) mod simulate;
+pub(crate) mod topology;

@@ -5,8 +5,14 @@
 
 mod args;
 mod commands;
+mod devices;
 mod exit;
+mod input;
+mod node;
 mod output;
+mod script;
+mod simulation;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -24,6 +30,16 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
+        Command::Topology(args) => commands::topology::run(&args),
+        Command::Simulate(args) => commands::simulate::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Demo => commands::demo::run(),
+        Command::Run(args) => commands::run::run(&args),
+        Command::Ps(args) => commands::ps::run(&args),
+        Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
     }
 }

@@ -1,8 +1,15 @@
 //! Writing results. A closed pipe (`| head`) ends the program quietly instead of with a panic.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
+use pinfold_render::Colour;
+
+use crate::args::Format;
 use crate::exit::Failure;
+
+/// Columns of every text and picture: the width that fits everywhere.
+pub(crate) const WIDTH: usize = 80;
 
 /// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -19,10 +26,56 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes a value for programs, or the text for people.
+pub(crate) fn print_as<T: serde::Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match format {
+        Format::Text => print(&text()),
+        Format::Json => print_json(value),
+        Format::Yaml => print_yaml(value),
+    }
+}
+
 /// Writes a value as indented JSON.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::Environment(format!("cannot write the result as JSON: {error}"))
     })?;
     print(&format!("{text}\n"))
+}
+
+/// Writes a value as YAML.
+pub(crate) fn print_yaml<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+    let text = serde_saphyr::to_string(value).map_err(|error| {
+        Failure::Environment(format!("cannot write the result as YAML: {error}"))
+    })?;
+    print(&text)
+}
+
+/// Writes a file that the user asked for.
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, content)
+        .map_err(|error| Failure::Environment(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Tells something beside the result, on standard error.
+#[expect(
+    clippy::print_stderr,
+    reason = "the one place where remarks are printed"
+)]
+pub(crate) fn remark(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Colour on a terminal, unless `NO_COLOR` is set or the terminal knows none.
+pub(crate) fn colour() -> Colour {
+    let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    let capable = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    match io::stdout().is_terminal() && unset("NO_COLOR") && capable {
+        true => Colour::Ansi,
+        false => Colour::Plain,
+    }
 }

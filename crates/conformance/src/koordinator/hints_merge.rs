@@ -47,7 +47,7 @@ fn answer(case: &Case) -> Result<Value, String> {
             _ => {}
         }
     }
-    let lists: Vec<Vec<(&ResourceName, Option<Vec<ScoredHint>>)>> = input
+    let lists: Vec<Vec<Row<'_>>> = input
         .providers
         .iter()
         .map(|provider| provider.iter().flatten().map(read_row).collect())
@@ -75,9 +75,10 @@ fn answer(case: &Case) -> Result<Value, String> {
     }))
 }
 
-fn read_row<'a>(
-    (name, list): (&'a ResourceName, &Option<Vec<HintInput>>),
-) -> (&'a ResourceName, Option<Vec<ScoredHint>>) {
+/// One resource and what a provider says about it.
+type Row<'a> = (&'a ResourceName, Option<Vec<ScoredHint>>);
+
+fn read_row<'a>((name, list): (&'a ResourceName, &Option<Vec<HintInput>>)) -> Row<'a> {
     let hints = list
         .as_ref()
         .map(|list| list.iter().map(ScoredHint::from).collect());

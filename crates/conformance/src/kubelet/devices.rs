@@ -64,7 +64,7 @@ impl PreferredAllocation for Plugins {
             None | Some(Advice::None) => return Ok(None),
             Some(Advice::First) => advice.extend(rest().take(missing)),
             Some(Advice::Last) => {
-                advice.extend(rest().collect::<Vec<_>>().into_iter().rev().take(missing))
+                advice.extend(rest().collect::<Vec<_>>().into_iter().rev().take(missing));
             }
         }
         Ok(Some(advice))

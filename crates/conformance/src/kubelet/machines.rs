@@ -10,32 +10,28 @@ use serde_json::Value;
 
 use crate::case::Case;
 
-/// Machines by id.
+/// Machines by id. One that cannot be read spoils only the cases that need it.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    by_id: BTreeMap<String, Machine>,
+    by_id: BTreeMap<String, Result<Machine, String>>,
 }
 
 impl Machines {
     /// Adds the machine of one line of `topologies.jsonl`.
-    ///
-    /// # Errors
-    /// If the line does not describe a machine.
-    pub fn add(&mut self, case: &Case) -> Result<(), String> {
-        let machine =
-            read(&case.machine).map_err(|problem| format!("machine {}: {problem}", case.id))?;
-        self.by_id.insert(case.id.clone(), machine);
-        Ok(())
+    pub fn add(&mut self, case: &Case) {
+        self.by_id.insert(case.id.clone(), read(&case.machine));
     }
 
     /// The machine that a case names.
     ///
     /// # Errors
-    /// If there is none of that id.
+    /// If there is none of that id, or it is no machine.
     pub fn get(&self, id: &str) -> Result<&Machine, String> {
-        self.by_id
-            .get(id)
-            .ok_or_else(|| format!("no machine {id:?} in topologies.jsonl"))
+        match self.by_id.get(id) {
+            Some(Ok(machine)) => Ok(machine),
+            Some(Err(problem)) => Err(format!("machine {id:?}: {problem}")),
+            None => Err(format!("no machine {id:?} in topologies.jsonl")),
+        }
     }
 }
 

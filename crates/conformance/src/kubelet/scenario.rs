@@ -93,7 +93,7 @@ impl Scenario {
         for reservation in &self.reserved_memory {
             for (resource, amount) in &reservation.limits {
                 let sum: &mut Quantity = node_reservation.entry(resource.clone()).or_default();
-                *sum += amount.clone();
+                *sum += *amount;
             }
             reserved_memory.push(MemoryReservation {
                 numa_node: reservation.numa,
@@ -112,7 +112,7 @@ impl Scenario {
             topology_options: self.topology_options.clone(),
             cpu_policy: self.cpu_policy.clone(),
             cpu_options: self.cpu_options.clone(),
-            reserved_cpu: Some(self.reserved_cpu.clone()),
+            reserved_cpu: Some(self.reserved_cpu),
             reserved_cpus: reserved_cpus.map_err(|error| format!("reserved_cpus: {error}"))?,
             memory_policy: self.memory_policy.clone(),
             reserved_memory,

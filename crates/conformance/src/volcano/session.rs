@@ -63,7 +63,7 @@ impl From<NodeJson> for Node {
             topology: numa.policies.topology_manager_policy,
             cpus: numa.cpus.0,
             free: numa.allocatable.cpu.map(|cpus| cpus.0),
-            reserved: numa.reserved.get("cpu").cloned(),
+            reserved: numa.reserved.get("cpu").copied(),
         };
         Node {
             name: json.name,

@@ -1,5 +1,7 @@
 //! Why the CPU manager could not be set up, started or served a request.
 
+use serde::Serialize;
+
 use super::options::CpuOptionError;
 use super::take::TakeError;
 use crate::cpu_set::{CpuList, CpuSet};
@@ -82,7 +84,8 @@ pub enum CpuStateError {
 }
 
 /// Why a pod or container got no CPUs. The messages are the kubelet's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum CpuError {
     /// Whole cores only, and the request does not fill them.
     #[error(

@@ -122,7 +122,7 @@ impl StaticCpus {
     }
 
     /// Whether exclusive containers leave CPUs for those that have none of their own.
-    pub(super) fn check_pod_budget(&self, pod: &Pod) -> Result<(), CpuError> {
+    pub(crate) fn check_pod_budget(&self, pod: &Pod) -> Result<(), CpuError> {
         let budget = demand::pod_cpus(pod, self.pod_level);
         let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
         let mut exclusive = 0_usize;

@@ -132,7 +132,7 @@ impl CpuState {
     }
 
     /// The edit that makes `after` the shared pool; `None` if it is that already.
-    pub(super) fn set_shared(&self, after: CpuSet) -> Option<CpuEdit> {
+    pub(crate) fn set_shared(&self, after: CpuSet) -> Option<CpuEdit> {
         let before = self.shared.clone();
         (before != after).then_some(CpuEdit::SharedPool { before, after })
     }

@@ -189,6 +189,14 @@ impl StaticCpus {
         state.shared() - &self.reserved
     }
 
+    /// CPUs that a container of `pod` could get: those nobody holds, and `reusable` ones of its own pod; with
+    /// `full-pcpus-only` no threads of split cores.
+    #[must_use]
+    pub fn usable(&self, state: &CpuState, reusable: &CpuSet, pod: &PodUid) -> CpuSet {
+        let supply = self.supply(state, reusable, pod);
+        &supply.free | &supply.reuse
+    }
+
     /// Whether the policy leaves the pod alone: it states resources as a whole, and those are not managed.
     pub(super) fn ignores(&self, pod: &Pod) -> bool {
         self.pod_level == PodLevel::Ignored && demand::has_pod_level_resources(pod)

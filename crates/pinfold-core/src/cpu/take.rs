@@ -14,7 +14,8 @@ pub enum CpuOrder {
 }
 
 /// Why CPUs could not be taken. The messages are the kubelet's, where it has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum TakeError {
     /// Fewer CPUs are available than asked for.
     #[error(

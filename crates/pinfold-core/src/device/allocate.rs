@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::{
     ByAffinity, DeviceEdit, DevicePool, DeviceSet, DeviceState, DevicesByResource, Reusable,
 };
@@ -15,7 +17,8 @@ use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
 /// Why a container does not get its devices. The messages are the kubelet's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeviceError {
     /// The container already holds devices, and another number than it asks for.
     #[error(

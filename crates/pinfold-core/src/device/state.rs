@@ -79,6 +79,15 @@ impl DeviceState {
         self.pods.iter()
     }
 
+    /// Whether a pod holds any device.
+    #[must_use]
+    pub fn holds(&self, pod: &PodUid) -> bool {
+        let containers = self.pods.get(pod).into_iter().flat_map(BTreeMap::values);
+        containers
+            .flat_map(BTreeMap::values)
+            .any(|devices| !devices.is_empty())
+    }
+
     /// Whether some container holds the device.
     #[must_use]
     pub fn is_in_use(&self, resource: &ResourceName, device: &DeviceId) -> bool {

@@ -110,8 +110,8 @@ impl<'a> Allocator<'a> {
         if let Some(topology) = view.topology {
             let exhausted = allocator.held.exhausted(view.max_refs);
             let available = &(topology.all() - &exhausted) - view.reserved;
+            allocator.usable = allocator.satisfying(topology, &available);
             allocator.find_free(&available);
-            allocator.usable = allocator.satisfying(topology, available);
         } else {
             allocator.find_free(&CpuSet::new());
         }
@@ -179,9 +179,13 @@ impl<'a> Allocator<'a> {
             if shrinks {
                 milli = shrink(milli, self.view.cpu_ratio);
             }
-            let cpus = topology
-                .cpus_of_node(*node)
-                .map_or(0, |cpus| self.satisfying(topology, available & cpus).len());
+            let cpus = topology.cpus_of_node(*node).map_or(0, |cpus| {
+                // Where cores lie in one NUMA node each, a node's part of what is usable is usable.
+                match topology.nests() {
+                    true => self.usable.common_len(cpus),
+                    false => self.satisfying(topology, &(available & cpus)).len(),
+                }
+            });
             milli = milli.min(whole(cpus));
             if shrinks {
                 milli -= milli % whole(self.cpus_at_once(topology));
@@ -215,9 +219,9 @@ impl<'a> Allocator<'a> {
     }
 
     /// Those of `cpus` that a required bind policy can use. Mirrors `filterCPUsByRequiredCPUBindPolicy`.
-    fn satisfying(&self, topology: &Topology, cpus: CpuSet) -> CpuSet {
+    fn satisfying(&self, topology: &Topology, cpus: &CpuSet) -> CpuSet {
         let Some(binding) = self.ask.binding.filter(|_| self.ask.required) else {
-            return cpus;
+            return cpus.clone();
         };
         let average = self.fidelity.measures_cores_by_average();
         let mut some = CpuSet::new();

@@ -224,7 +224,8 @@ impl Ledger {
         let mut amounts = record
             .map(|record| record.amounts.clone())
             .unwrap_or_default();
-        let unbound = amounts.get(CPU) - record.map_or(0, |record| record.bound_cpu);
+        let bound_record = record.map_or(0, |record| record.bound_cpu);
+        let unbound = amounts.get(CPU).saturating_sub(bound_record);
         if amounts.contains(CPU) || bound > 0 {
             amounts.set_cpu(unbound.saturating_add(bound));
         }

@@ -223,7 +223,7 @@ mod tests {
             ("node-64", None),
         ];
         for (name, id) in table {
-            assert_eq!(zone_id(name).map(|id| id.get()), id, "{name}");
+            assert_eq!(zone_id(name).map(NodeId::get), id, "{name}");
         }
     }
 

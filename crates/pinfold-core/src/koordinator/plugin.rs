@@ -410,7 +410,12 @@ impl<'a> Attempt<'a> {
             topology: report.map(|report| &report.topology),
             reserved: report.map_or(&self.none, |report| report.reserved()),
             max_refs: report.map_or(1, |report| report.max_refs),
-            zones: &self.zones,
+            // Without a NUMA policy nobody asks what NUMA nodes have.
+            zones: if self.terms.numa_policy.is_some() {
+                &self.zones
+            } else {
+                &[]
+            },
             cpu_ratio: self.ratios.cpu(),
             strategy: self.terms.strategy,
             ledger: &self.node.ledger,

@@ -25,6 +25,7 @@ use crate::fidelity::Fidelity;
 
 mod accumulator;
 mod evenly;
+mod lines;
 
 use accumulator::Accumulator;
 

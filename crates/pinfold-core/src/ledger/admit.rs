@@ -15,9 +15,9 @@ use super::{Admission, Ledger};
 use crate::cpu::CpuError;
 use crate::decision::{Assignment, Decision, Manager, Refusal, RefusalReason, Verdict};
 use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, Reusable};
-use crate::explanation::{Alignment, Explanation};
+use crate::explanation::{Alignment, Cause, Explanation};
 use crate::hint::{Hint, ProviderHints};
-use crate::memory::MemoryError;
+use crate::memory::{MemoryBasis, MemoryError};
 use crate::merge::{self, Budgets, MergeRequest};
 use crate::name::ContainerName;
 use crate::pod::{Container, Pod};
@@ -151,7 +151,27 @@ impl Attempt<'_> {
         self.explanation.alignments.push(alignment);
         match merged.admit {
             true => Ok(merged.hint),
-            false => Err(self.misaligned(container)),
+            false => {
+                self.explanation.cause = self.empty_shared_pool(container);
+                Err(self.misaligned(container))
+            }
+        }
+    }
+
+    /// Whether the pod's own containers leave nothing for those that share, which the managers tell the merge as
+    /// "no node will do".
+    fn empty_shared_pool(&self, container: Option<&Container>) -> Option<Cause> {
+        let (rules, pod) = (self.draft.rules, &**self.pod);
+        if container.is_some() || !rules.pod_level.manages(pod) {
+            return None;
+        }
+        let cpus = rules.cpus.as_static();
+        if let Some(Err(error)) = cpus.map(|cpus| cpus.check_pod_budget(pod)) {
+            return Some(Cause::Cpu(error));
+        }
+        match rules.memory.pod_hints(&self.draft.state.memory, pod).basis {
+            MemoryBasis::EmptySharedPool(problem) => Some(Cause::Memory(problem.into())),
+            _ => None,
         }
     }
 
@@ -193,7 +213,7 @@ impl Attempt<'_> {
             already_running: false,
         };
         let devices = device::allocate(&state.pool, &state.devices, request, self.plugins);
-        let grant = devices.map_err(|error| self.short_of_devices(container, &error))?;
+        let grant = devices.map_err(|error| self.short_of_devices(container, error))?;
         self.draft.devices(grant.edits);
 
         let state = &*self.draft.state;
@@ -201,7 +221,7 @@ impl Attempt<'_> {
         let cpus = rules
             .cpus
             .allocate(&state.cpus, &reusable, hint.mask, &pod, container);
-        let grant = cpus.map_err(|error| self.short_of_cpus(Some(container), &error))?;
+        let grant = cpus.map_err(|error| self.short_of_cpus(Some(container), error))?;
         self.draft.cpu(grant.edits);
         if let Some(cpus) = grant.reusable {
             self.draft.reusable_cpus(Some(ReusableCpus {
@@ -213,7 +233,7 @@ impl Attempt<'_> {
         let memory = rules
             .memory
             .allocate(&self.draft.state.memory, hint, &pod, container);
-        let grant = memory.map_err(|error| self.short_of_memory(Some(container), &error))?;
+        let grant = memory.map_err(|error| self.short_of_memory(Some(container), error))?;
         self.draft.memory(grant.edits);
         Ok(())
     }
@@ -228,13 +248,13 @@ impl Attempt<'_> {
             Ok(grant) => self.draft.cpu(grant.edits),
             Err(refusal) => {
                 self.draft.cpu(refusal.left_behind);
-                return Err(self.short_of_cpus(None, &refusal.error));
+                return Err(self.short_of_cpus(None, refusal.error));
             }
         }
         let memory = rules
             .memory
             .allocate_pod(&self.draft.state.memory, hint, &pod);
-        let grant = memory.map_err(|error| self.short_of_memory(None, &error))?;
+        let grant = memory.map_err(|error| self.short_of_memory(None, error))?;
         self.draft.memory(grant.edits);
         Ok(())
     }
@@ -259,16 +279,14 @@ impl Attempt<'_> {
         }
     }
 
-    fn short_of_devices(&mut self, container: &Container, error: &DeviceError) -> Refusal {
-        self.refusal(
-            RefusalReason::UnexpectedAdmissionError,
-            error,
-            Some(container),
-            Manager::Device,
-        )
+    fn short_of_devices(&mut self, container: &Container, error: DeviceError) -> Refusal {
+        let reason = RefusalReason::UnexpectedAdmissionError;
+        let refusal = self.refusal(reason, &error, Some(container), Manager::Device);
+        self.explanation.cause = Some(Cause::Device(error));
+        refusal
     }
 
-    fn short_of_cpus(&mut self, container: Option<&Container>, error: &CpuError) -> Refusal {
+    fn short_of_cpus(&mut self, container: Option<&Container>, error: CpuError) -> Refusal {
         let reason = match error {
             CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
                 RefusalReason::SMTAlignmentError
@@ -278,15 +296,19 @@ impl Attempt<'_> {
             }
             CpuError::Take(_) => RefusalReason::UnexpectedAdmissionError,
         };
-        self.refusal(reason, error, container, Manager::Cpu)
+        let refusal = self.refusal(reason, &error, container, Manager::Cpu);
+        self.explanation.cause = Some(Cause::Cpu(error));
+        refusal
     }
 
-    fn short_of_memory(&mut self, container: Option<&Container>, error: &MemoryError) -> Refusal {
+    fn short_of_memory(&mut self, container: Option<&Container>, error: MemoryError) -> Refusal {
         let reason = match error {
             MemoryError::EmptySharedPool(_) => RefusalReason::EmptyPodSharedPoolError,
             _ => RefusalReason::UnexpectedAdmissionError,
         };
-        self.refusal(reason, error, container, Manager::Memory)
+        let refusal = self.refusal(reason, &error, container, Manager::Memory);
+        self.explanation.cause = Some(Cause::Memory(error));
+        refusal
     }
 
     /// A manager could not serve. Mirrors `GetPodAdmitResult`: only errors without a reason of their own are wrapped.

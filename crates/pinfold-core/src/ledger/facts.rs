@@ -1,16 +1,16 @@
 //! The facts of a request: what was asked of every resource, and what each NUMA node had of it.
 
-use smallvec::SmallVec;
-
 use super::draft::Draft;
 use crate::decision::Manager;
 use crate::demand;
 use crate::device::Reusable;
-use crate::explanation::{NodeFacts, ResourceFacts};
+use crate::explanation::{Bound, Elsewhere, NodeFacts, ResourceFacts};
 use crate::hint::ProviderHints;
 use crate::merge::MergeFacts;
 use crate::name::ResourceName;
+use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod};
+use crate::qos::QosClass;
 
 impl Draft<'_> {
     /// The facts of all resources of one alignment, with what each wanted of the merge.
@@ -24,12 +24,12 @@ impl Draft<'_> {
         let mut facts = Vec::new();
         for (provider, manager) in Manager::ALL.into_iter().enumerate() {
             for mut resource in self.facts_of(manager, pod, container) {
-                let brought = merge.resources.iter().find(|brought| {
+                resource.place = merge.resources.iter().position(|brought| {
                     let row = brought.row.and_then(|row| hints[provider].rows.get(row));
                     brought.provider == provider
                         && row.is_some_and(|(name, _)| *name == resource.resource)
                 });
-                resource.wish = brought.map(|brought| brought.wish);
+                resource.wish = resource.place.map(|place| merge.resources[place].wish);
                 facts.push(resource);
             }
         }
@@ -56,25 +56,36 @@ impl Draft<'_> {
             Some(container) => demand::container_cpus(pod, container, self.rules.pod_level),
             None => demand::pod_cpus(pod, self.rules.pod_level),
         };
-        if asked == 0 {
+        if asked == 0 || self.leaves_alone(pod) {
             return None;
         }
-        let mut free = policy.available(&self.state.cpus);
-        free |= &self.state.reusable_cpus_of(&pod.uid);
+        let free = policy.usable(
+            &self.state.cpus,
+            &self.state.reusable_cpus_of(&pod.uid),
+            &pod.uid,
+        );
         let nodes = policy.topology().nodes().iter().map(|node| NodeFacts {
             node: node.id,
             total: (node.cpus.len() - node.cpus.common_len(policy.reserved())) as u64,
             free: node.cpus.common_len(&free) as u64,
-            grouped: false,
+            bound: Bound::Free,
         });
         Some(ResourceFacts {
             resource: ResourceName::from("cpu"),
             manager: Manager::Cpu,
             asked: asked as u64,
+            total: policy.allocatable().len() as u64,
+            free: free.len() as u64,
             nodes: nodes.collect(),
-            elsewhere: 0,
+            elsewhere: Elsewhere::default(),
             wish: None,
+            place: None,
         })
+    }
+
+    /// Whether the pod states resources as a whole that nobody manages.
+    fn leaves_alone(&self, pod: &Pod) -> bool {
+        demand::has_pod_level_resources(pod) && !self.rules.pod_level.manages(pod)
     }
 
     fn memory_facts(&self, pod: &Pod, container: Option<&Container>) -> Vec<ResourceFacts> {
@@ -83,6 +94,10 @@ impl Draft<'_> {
             Some(container) => demand::container_memory(pod, container, pod_level),
             None => demand::pod_memory(pod, pod_level),
         };
+        let managed = QosClass::of(pod) == QosClass::Guaranteed && !self.leaves_alone(pod);
+        if self.state.memory.nodes().is_empty() || !managed {
+            return Vec::new();
+        }
         let resource = |(resource, asked): (ResourceName, u64)| {
             let nodes = self.state.memory.nodes().iter().map(|(&node, row)| {
                 let amounts = row.amounts(&resource);
@@ -90,28 +105,28 @@ impl Draft<'_> {
                     node,
                     total: amounts.allocatable,
                     free: amounts.free,
-                    grouped: row.cells.len() > 1,
+                    bound: match (row.cells.len() > 1, row.assignments) {
+                        (true, _) => Bound::Group(row.cells),
+                        (false, 0) => Bound::Free,
+                        (false, _) => Bound::Alone,
+                    },
                 }
             });
-            let nodes = nodes.collect();
-            let manager = Manager::Memory;
+            let all = self.state.memory.node_ids();
             ResourceFacts {
-                resource,
-                manager,
+                manager: Manager::Memory,
                 asked,
-                nodes,
-                elsewhere: 0,
+                total: self.state.memory.allocatable(all, &resource),
+                free: self.state.memory.free(all, &resource),
+                nodes: nodes.collect(),
+                elsewhere: Elsewhere::default(),
                 wish: None,
+                place: None,
+                resource,
             }
         };
-        match self.state.memory.nodes().is_empty() {
-            true => Vec::new(),
-            false => asked
-                .unwrap_or_default()
-                .into_iter()
-                .map(resource)
-                .collect(),
-        }
+        let asked = asked.unwrap_or_default().into_iter();
+        asked.map(resource).collect()
     }
 
     fn device_facts(&self, pod: &Pod, container: Option<&Container>) -> Vec<ResourceFacts> {
@@ -127,39 +142,56 @@ impl Draft<'_> {
             }
         };
         let pool = &self.state.pool;
-        let mut facts = Vec::new();
+        let mut all = Vec::new();
         for (resource, amount) in limits {
             let Some(devices) = pool.devices(resource) else {
                 continue;
             };
             let mut free = pool.available(&self.state.devices, resource);
             free.extend(reusable.of(resource).into_iter().flatten().cloned());
-            let nothing = |node| NodeFacts {
-                node,
-                total: 0,
-                free: 0,
-                grouped: false,
-            };
-            let mut nodes: SmallVec<[NodeFacts; 8]> = pool.nodes().iter().map(nothing).collect();
-            let mut elsewhere = 0;
-            for (id, device) in devices.iter().filter(|(_, device)| device.healthy) {
-                let (near, is_free) = (device.nodes() & pool.nodes(), free.contains(id));
-                let rows = nodes.iter_mut().filter(|row| near.contains(row.node));
-                for row in rows {
-                    row.total += 1;
-                    row.free += u64::from(is_free);
-                }
-                elsewhere += u64::from(near.is_empty() && is_free);
-            }
-            facts.push(ResourceFacts {
+            let mut facts = ResourceFacts {
                 resource: resource.clone(),
                 manager: Manager::Device,
                 asked: u64::try_from(amount.value()).unwrap_or(0),
-                nodes,
-                elsewhere,
+                total: 0,
+                free: 0,
+                nodes: pool.nodes().iter().map(NodeFacts::nothing).collect(),
+                elsewhere: Elsewhere::default(),
                 wish: None,
-            });
+                place: None,
+            };
+            for (id, device) in devices.iter().filter(|(_, device)| device.healthy) {
+                let free = u64::from(free.contains(id));
+                facts.total += 1;
+                facts.free += free;
+                let near: NodeSet = device.nodes() & pool.nodes();
+                for node in facts
+                    .nodes
+                    .iter_mut()
+                    .filter(|node| near.contains(node.node))
+                {
+                    node.total += 1;
+                    node.free += free;
+                }
+                if near.is_empty() {
+                    facts.elsewhere.total += 1;
+                    facts.elsewhere.free += free;
+                }
+            }
+            all.push(facts);
         }
-        facts
+        all
+    }
+}
+
+impl NodeFacts {
+    /// A node that has nothing of the resource.
+    fn nothing(node: NodeId) -> Self {
+        Self {
+            node,
+            total: 0,
+            free: 0,
+            bound: Bound::Free,
+        }
     }
 }

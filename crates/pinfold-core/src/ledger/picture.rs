@@ -1,8 +1,10 @@
 //! The picture of a ledger: who sits where.
 
+use std::collections::BTreeMap;
+
 use super::Ledger;
 use crate::cpu_set::CpuSet;
-use crate::name::PodUid;
+use crate::name::{DeviceId, PodUid, ResourceName};
 use crate::occupancy::{DeviceSeat, HeldMemory, Holder, MemoryRow, Occupancy};
 
 impl Ledger {
@@ -11,32 +13,31 @@ impl Ledger {
     pub fn occupancy(&self) -> Occupancy {
         let state = &self.state;
         let residents = self.residents();
-        let holders = residents.iter().map(|resident| {
+        let (mut holders, mut places) = (Vec::new(), BTreeMap::new());
+        for resident in &residents {
             let uid = &resident.pod.uid;
-            Holder {
-                name: match resident.pod.name.is_empty() {
-                    true => uid.to_string(),
-                    false => resident.pod.name.clone(),
-                },
-                cpus: self.exclusive_cpus(uid),
-                memory: self.held_memory(uid),
+            let (cpus, memory) = (self.exclusive_cpus(uid), self.held_memory(uid));
+            if cpus.is_empty() && memory.is_empty() && !state.devices.holds(uid) {
+                continue;
             }
-        });
+            places.insert(uid, holders.len());
+            let name = match resident.pod.name.is_empty() {
+                true => uid.to_string(),
+                false => resident.pod.name.clone(),
+            };
+            holders.push(Holder { name, cpus, memory });
+        }
         let shared = match self.rules.cpus.as_static() {
             Some(_) => state.cpus.shared().clone(),
             None => self.rules.topology.all().clone(),
         };
         Occupancy {
-            holders: holders.collect(),
+            without: residents.len() - holders.len(),
+            holders,
             shared,
             reserved: self.rules.reserved_cpus(),
             memory: self.memory_rows(),
-            devices: self.device_seats(
-                &residents
-                    .iter()
-                    .map(|resident| &resident.pod.uid)
-                    .collect::<Vec<_>>(),
-            ),
+            devices: self.device_seats(&places),
         }
     }
 
@@ -98,18 +99,24 @@ impl Ledger {
         rows.collect()
     }
 
-    fn device_seats(&self, order: &[&PodUid]) -> Vec<DeviceSeat> {
+    fn device_seats(&self, places: &BTreeMap<&PodUid, usize>) -> Vec<DeviceSeat> {
+        let mut holders: BTreeMap<(&ResourceName, &DeviceId), usize> = BTreeMap::new();
+        for (pod, containers) in self.state.devices.pods() {
+            let Some(&place) = places.get(pod) else {
+                continue;
+            };
+            for (resource, devices) in containers.values().flatten() {
+                holders.extend(devices.iter().map(|id| ((resource, id), place)));
+            }
+        }
         let mut seats = Vec::new();
         for resource in self.state.pool.resources() {
             for (id, device) in self.state.pool.devices(resource).into_iter().flatten() {
-                let holder = order
-                    .iter()
-                    .position(|pod| self.state.devices.held_by_pod(pod, resource).contains(id));
                 seats.push(DeviceSeat {
                     resource: resource.clone(),
                     id: id.to_string(),
                     nodes: device.nodes(),
-                    holder,
+                    holder: holders.get(&(resource, id)).copied(),
                     healthy: device.healthy,
                 });
             }

@@ -115,9 +115,7 @@ impl Ledger {
         if rules.fidelity().restarts_like_the_kubelet() {
             state.start(&rules)?;
             let mut ledger = Self { rules, state };
-            let decisions = pods
-                .into_iter()
-                .map(|pod| ledger.decide(pod, plugins).decision);
+            let decisions = pods.iter().map(|pod| ledger.decide(pod, plugins).decision);
             let decisions = decisions.collect();
             return Ok((ledger, Restarted { decisions }));
         }

@@ -4,6 +4,8 @@
 //! (it may be narrower than any hint: the topology manager intersects what several managers said) is widened to the
 //! best hint that contains it. A choice marked as preferred must stay preferred.
 
+use serde::Serialize;
+
 use super::allocate_pod::EmptySharedPool;
 use super::draft::Draft;
 use super::edit::MemoryEdit;
@@ -26,7 +28,8 @@ pub struct MemoryGrant {
 }
 
 /// Why memory could not be placed. The messages are the kubelet's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum MemoryError {
     /// An amount that is no whole number of bytes.
     #[error(transparent)]

@@ -5,6 +5,8 @@
 //! whose blocks every other container is shown. An init container without memory of its own may use all that the
 //! sidecars before it leave. The containers' blocks divide what is booked; they are not booked again.
 
+use serde::Serialize;
+
 use super::allocate::{MemoryError, MemoryGrant, blocks_on};
 use super::draft::Draft;
 use super::hints::Search;
@@ -21,7 +23,8 @@ use crate::pod::Pod;
 use crate::qos::QosClass;
 
 /// Some containers need a shared pool that would be empty. The messages are the kubelet's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
 pub enum EmptySharedPool {
     /// Sidecars leave nothing for an init container that shares.
     #[error("pod rejected, pod has shared init containers but no {0} available for them")]

@@ -19,8 +19,8 @@ pub enum Question {
     /// Which nodes can a choice of parts share? Some choices were left out: the answer is reachable (or all nodes, if
     /// none was found), but a better one may exist.
     Choices,
-    /// Which nodes can be done without? Nodes in doubt were kept: the answer is reachable and of the
-    /// right width, but a smaller mask may exist.
+    /// Which nodes can be done without? Nodes in doubt were kept: the answer is reachable and, if every resource has
+    /// one open part, of the right width, but a smaller mask may exist.
     Reach,
     /// Which nodes are closest to each other? The best set found is used: preferred flag and width are right.
     Closest,
@@ -83,14 +83,14 @@ impl Questions {
 }
 
 /// How many steps each question may take. A look at one state of a search is a step, and one more for every sixteen
-/// nodes the search is about: a microsecond or less each.
+/// nodes and wide groups the search is about: a microsecond or less each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// For the width of one resource.
     pub width: u32,
     /// For the search for a preferred mask.
     pub preferred: u32,
-    /// For the choices of one part per resource: how many are kept; sixteen times as many are looked at.
+    /// For the choices of one part per resource: how many are looked at; one in sixteen is kept.
     pub choices: u32,
     /// For one width class of masks that are not preferred.
     pub reach: u32,
@@ -103,7 +103,7 @@ impl Default for Budgets {
         Self {
             width: 8_000,
             preferred: 12_000,
-            choices: 1 << 14,
+            choices: 1 << 16,
             reach: 12_000,
             closest: 4_000,
         }
@@ -139,9 +139,9 @@ impl Budget {
         }
     }
 
-    /// Takes the steps of one look at a state of so many nodes, if there are enough left.
-    pub(super) fn step(&mut self, nodes: usize) -> bool {
-        let steps = 1 + u32::try_from(nodes / 16).unwrap_or(u32::MAX - 1);
+    /// Takes the steps of one look at a state of so many nodes and groups, if there are enough left.
+    pub(super) fn step(&mut self, size: usize) -> bool {
+        let steps = 1 + u32::try_from(size / 16).unwrap_or(u32::MAX - 1);
         match self.left.checked_sub(steps) {
             Some(left) => self.left = left,
             None => self.ran_dry = true,

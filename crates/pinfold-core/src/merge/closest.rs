@@ -55,6 +55,8 @@ impl<'d> Closest<'d> {
         let (nearest, bound) = match choice.places() {
             0 => (known, known.distance),
             1 => self.nearest_single(&mut choice, known),
+            // The preparations take as long as one step for each node.
+            _ if !self.budget.step(16 * choice.nodes().len()) => (known, 0),
             _ => self.walk(&mut choice, known),
         };
         let gave_up = self.budget.ran_dry() || choice.gave_up();

@@ -20,10 +20,15 @@ pub(super) struct Combo {
     pub(super) parts: SmallVec<[PartId; 6]>,
 }
 
-/// All combinations with a common node, widest first. At most `most` are kept at any time, the widest, and sixteen
-/// times as many are looked at for one resource; leaving any out is noted.
-pub(super) fn of(scene: &Scene<'_>, most: u32, given_up: &mut Questions) -> Vec<Combo> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+/// How many combinations are kept of those looked at.
+const KEPT: usize = 16;
+
+/// All combinations with a common node, widest first. `looks` are shared among the resources, and one in sixteen of
+/// the combinations is kept, the widest; leaving any out is noted.
+pub(super) fn of(scene: &Scene<'_>, looks: u32, given_up: &mut Questions) -> Vec<Combo> {
+    let looks = usize::try_from(looks).unwrap_or(usize::MAX);
+    let most = (looks / KEPT).max(1);
+    let looks = (looks / scene.members.len().max(1)).max(KEPT);
     let mut combos = Vec::new();
     if !scene.all.is_empty() {
         combos.push(Combo {
@@ -32,17 +37,18 @@ pub(super) fn of(scene: &Scene<'_>, most: u32, given_up: &mut Questions) -> Vec<
         });
     }
     for member in scene.members.iter().filter(|member| member.width.is_some()) {
-        let mut next = Vec::new();
-        'fold: for combo in &combos {
-            for option in options(member) {
-                if next.len() >= most.saturating_mul(16) {
-                    given_up.insert(Question::Choices);
-                    break 'fold;
-                }
-                next.extend(combo.and(scene, option));
-            }
+        let pairs = combos
+            .iter()
+            .flat_map(|combo| options(member).map(move |part| (combo, part)));
+        let mut pairs = pairs.fuse();
+        let looked_at = pairs.by_ref().take(looks);
+        let mut next: Vec<Combo> = looked_at
+            .filter_map(|(combo, part)| combo.and(scene, part))
+            .collect();
+        if pairs.next().is_some() {
+            given_up.insert(Question::Choices);
         }
-        next.sort_by(|a, b| Combo::order(a, b));
+        next.sort_by(Combo::order);
         next.dedup();
         if next.len() > most {
             given_up.insert(Question::Choices);

@@ -10,6 +10,8 @@
 
 mod search;
 mod surrogate;
+#[cfg(test)]
+mod tests;
 
 use smallvec::SmallVec;
 
@@ -20,6 +22,11 @@ use super::closest::Closest;
 use super::gauge::Gauge;
 use crate::hint::SocketRule;
 use crate::node_set::{NodeId, NodeSet};
+
+/// A surrogate is not made of more groups than this.
+const MOST_GROUPS: usize = 512;
+/// What it costs to make one.
+const STEPS_PER_NODE: usize = 16;
 
 /// Which nodes to take: `taken`, and `places` more out of `open`.
 pub(super) struct Cover<'g> {
@@ -84,12 +91,14 @@ impl<'g> Cover<'g> {
         if self.is_free() && !matches!(goal, Goal::Closest(_)) {
             return Some(self.lowest());
         }
-        if !self.wants_surrogate() {
+        // It takes as long as a few steps for each node.
+        if !self.wants_surrogate() || !budget.step(self.open.len() * STEPS_PER_NODE) {
             return self.search(goal, None, budget);
         }
-        let Tuned { witness, bound } = surrogate::tune(&self);
-        if let (Goal::Any, Some(witness)) = (&goal, witness) {
-            return Some(witness);
+        let any = matches!(goal, Goal::Any);
+        let Tuned { witness, bound } = surrogate::tune(&self, any);
+        if any && witness.is_some() {
+            return witness;
         }
         let Some(bound) = bound else {
             return self.search(goal, witness, budget);
@@ -109,9 +118,12 @@ impl<'g> Cover<'g> {
         budget: &mut Budget,
     ) -> Option<NodeSet> {
         let mut search = Search::new(self);
-        let found = match search.smallest(budget) {
-            None if budget.ran_dry() => witness?,
-            found => found?,
+        let found = match self.is_free() {
+            true => self.lowest(),
+            false => match search.smallest(budget) {
+                None if budget.ran_dry() => witness?,
+                found => found?,
+            },
         };
         Some(match goal {
             Goal::Closest(walk) => walk.nearest(search.into_outlook(), found),
@@ -124,14 +136,12 @@ impl<'g> Cover<'g> {
     where
         'g: 'b,
     {
-        let gauges = self.gauges.iter().map(|&gauge| -> &'b Gauge { gauge });
-        let sockets = self.sockets.iter().map(|&rule| -> &'b SocketRule { rule });
         Cover {
             taken: self.taken,
             open: self.open,
             places: self.places,
-            gauges: gauges.chain([bound]).collect(),
-            sockets: sockets.collect(),
+            gauges: self.gauges.iter().copied().chain([bound]).collect(),
+            sockets: self.sockets.iter().copied().collect(),
         }
     }
 
@@ -146,12 +156,14 @@ impl<'g> Cover<'g> {
         self.taken | lowest
     }
 
-    /// One inequality over all gauges says more than each alone, if there are several or if groups overlap.
+    /// One inequality over all gauges says more than each alone, if there are several or if groups overlap. With very
+    /// many groups it would take longer to make than it saves.
     fn wants_surrogate(&self) -> bool {
+        let groups = self.gauges.iter().map(|gauge| gauge.groups().len());
         match self.gauges.as_slice() {
             [] => false,
-            [gauge] => !gauge.is_laminar(),
-            _ => true,
+            [gauge] if gauge.is_laminar() => false,
+            _ => groups.sum::<usize>() <= MOST_GROUPS,
         }
     }
 

@@ -61,18 +61,20 @@ fn best_reachable(
         scene,
         combos: &combos,
         closest: closest.map(|distances| Closest::new(distances, budgets.closest)),
-        budgets,
+        looks: Budget::new((budgets.reach / 8).max(MIN_LOOKS)),
         budget: Budget::new(budgets.reach),
+        keeping: Budget::new(budgets.reach),
         best: None,
     };
     facts.decided_by = class.search(best_width);
     let Class {
         closest,
+        looks,
         budget,
         best,
         ..
     } = class;
-    if budget.ran_dry() {
+    if budget.ran_dry() || looks.ran_dry() {
         facts.given_up.insert(Question::Reach);
     }
     if let (Some(closest), Some(best)) = (closest, best) {
@@ -81,14 +83,21 @@ fn best_reachable(
     best
 }
 
+/// So many combinations of many nodes are looked into on any budget.
+const MIN_LOOKS: u32 = 200;
+
 /// The search through the width classes.
 struct Class<'s, 'a> {
     scene: &'s Scene<'a>,
     /// Widest first.
     combos: &'s [Combo],
     closest: Option<Closest<'s>>,
-    budgets: &'s Budgets,
+    /// How many combinations may be looked into.
+    looks: Budget,
+    /// For what can be done without.
     budget: Budget,
+    /// The same, for the search for the closest nodes.
+    keeping: Budget,
     best: Option<Rank>,
 }
 
@@ -152,6 +161,9 @@ impl Class<'_, '_> {
         if self.closest.is_none() && self.best.is_some_and(|best| best.mask <= lowest) {
             return;
         }
+        if !self.looks.step(combo.within.len() * combo.parts.len()) {
+            return;
+        }
         let bins = Bins::new(self.scene, combo.within, &combo.parts);
         if bins.is_empty() {
             return;
@@ -162,7 +174,7 @@ impl Class<'_, '_> {
         let rank = match &mut self.closest {
             None => Rank::of(smallest, None),
             Some(closest) => {
-                let keep = Keep::new(&bins, width, Budget::new(self.budgets.reach));
+                let keep = Keep::new(&bins, width, &mut self.keeping);
                 let nearest = closest.nearest(keep, smallest);
                 Rank::of(nearest, Some(closest.distances))
             }

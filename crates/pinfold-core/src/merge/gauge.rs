@@ -47,7 +47,7 @@ pub(super) struct Made {
 
 impl Gauge {
     /// `None` if every mask of the universe meets the threshold.
-    pub(super) fn new(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
+    pub(super) fn of(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
         let need = threshold.need;
         if need == 0 {
             return None;
@@ -92,23 +92,25 @@ impl Gauge {
                     let weight = &mut self.weights[only.index()];
                     *weight = weight.saturating_add(group.count);
                 }
-                (Some(_), Some(_)) => match self.groups.iter_mut().find(|old| old.nodes == nodes) {
-                    Some(old) => old.count = old.count.saturating_add(group.count),
-                    None => self.groups.push(WideGroup {
-                        nodes,
-                        count: group.count,
-                    }),
-                },
+                (Some(_), Some(_)) => self.groups.push(WideGroup { nodes, ..*group }),
             }
         }
+        if self.groups.is_empty() {
+            return;
+        }
+        self.groups.sort_unstable();
+        self.groups.dedup_by(|next, kept| {
+            let same = next.nodes == kept.nodes;
+            if same {
+                kept.count = kept.count.saturating_add(next.count);
+            }
+            same
+        });
         for group in &mut self.groups {
             group.count = group.count.min(self.need);
         }
-        let disjoint_or_nested = |a: NodeSet, b: NodeSet| {
-            let both = a & b;
-            both.is_empty() || both == a || both == b
-        };
-        if self.has_groups() && self.groups.len() <= 64 {
+        self.laminar = self.groups.len() < 64 && self.are_laminar();
+        if self.groups.len() <= 64 {
             let mut around = Box::new([0; 64]);
             for (bit, group) in self.groups.iter().enumerate() {
                 for node in group.nodes {
@@ -117,10 +119,16 @@ impl Gauge {
             }
             self.around = Some(around);
         }
-        self.laminar = self.groups.iter().enumerate().all(|(index, a)| {
-            let later = &self.groups[index + 1..];
-            later.iter().all(|b| disjoint_or_nested(a.nodes, b.nodes))
-        });
+    }
+
+    /// Whether any two groups are disjoint or nested. At most 63 groups of several nodes can be.
+    fn are_laminar(&self) -> bool {
+        self.groups.iter().enumerate().all(|(index, a)| {
+            self.groups[index + 1..].iter().all(|b| {
+                let both = a.nodes & b.nodes;
+                both.is_empty() || both == a.nodes || both == b.nodes
+            })
+        })
     }
 
     /// Scales amounts down if their sum is beyond any real machine's.
@@ -135,12 +143,21 @@ impl Gauge {
         if shift == 0 {
             return false;
         }
-        self.weights.iter_mut().for_each(|weight| *weight >>= shift);
+        let old = self.need;
+        let new = (old >> shift) + u64::from(old.trailing_zeros() < shift);
+        // What was enough alone still is.
+        let scale = |amount: &mut u64| {
+            *amount = if *amount == old {
+                new
+            } else {
+                *amount >> shift
+            }
+        };
+        self.weights.iter_mut().for_each(scale);
         self.groups
             .iter_mut()
-            .for_each(|group| group.count >>= shift);
-        let up = u64::from(self.need.trailing_zeros() < shift);
-        self.need = ((self.need >> shift) + up).min(self.value(NodeSet::FULL));
+            .for_each(|group| scale(&mut group.count));
+        self.need = new.min(self.value(NodeSet::FULL));
         true
     }
 
@@ -341,7 +358,8 @@ impl Gauge {
         best.filter(|&(gain, _)| gain > 0)
     }
 
-    fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
+    /// What each node of `open` adds to `set`.
+    pub(super) fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
         let hits = self.hits(set);
         open.iter()
             .map(|node| (self.gain_beyond(&hits, node), node))

@@ -146,7 +146,9 @@ impl Linkage {
         if let Some(own) = own.get_mut(fewest..=most) {
             own.fill(NEVER);
         }
-        for (a, from_left) in (left.fewest..=left.most).zip(&lefts[left.fewest..]) {
+        // More nodes taken than wanted: nothing to choose.
+        let lefts = lefts.get(left.fewest..).unwrap_or(&[]);
+        for (a, from_left) in (left.fewest..=left.most).zip(lefts) {
             let across = a as u64 * height;
             let up_to = right.most.min(self.most.saturating_sub(a));
             let mut cost = from_left + across * right.fewest as u64;

@@ -9,6 +9,9 @@
 //!
 //! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
 
+#[cfg(test)]
+mod tests;
+
 use smallvec::SmallVec;
 
 use super::budget::Budget;
@@ -22,6 +25,7 @@ pub(super) struct Bins<'s> {
     /// W: the nodes that all parts share.
     pub(super) within: NodeSet,
     bins: SmallVec<[Bin<'s>; 8]>,
+    groups: usize,
     /// Nodes that some bin gives away at no cost: they never matter.
     free: NodeSet,
     /// Nodes that no bin can give away.
@@ -70,6 +74,7 @@ impl<'s> Bins<'s> {
         let mut all = Self {
             within,
             bins: SmallVec::new(),
+            groups: 0,
             free: NodeSet::EMPTY,
             stuck: within,
             empty: Load {
@@ -112,6 +117,10 @@ impl<'s> Bins<'s> {
                     .collect(),
             });
             first += gauges.len();
+            all.groups += gauges
+                .iter()
+                .map(|gauge| gauge.groups().len())
+                .sum::<usize>();
             all.empty.dropped.push(NodeSet::EMPTY);
             all.empty.surplus.extend(surplus);
         }
@@ -154,6 +163,7 @@ impl<'s> Bins<'s> {
         }
         let mut packing = Packing {
             bins: &self.bins,
+            groups: self.groups,
             failed: Vec::new(),
             budget,
         };
@@ -292,6 +302,8 @@ impl Bin<'_> {
 /// One question, being answered.
 struct Packing<'p, 's> {
     bins: &'p [Bin<'s>],
+    /// How many groups there are: they cost time.
+    groups: usize,
     failed: Vec<(Task, Load)>,
     budget: &'p mut Budget,
 }
@@ -301,7 +313,10 @@ type Shares = SmallVec<[(f64, NodeId); 64]>;
 
 impl Packing<'_, '_> {
     fn solve(&mut self, load: &Load, task: Task) -> Option<NodeSet> {
-        if !self.budget.step((task.must | task.optional).len()) {
+        if !self
+            .budget
+            .step(task.must.len() + task.optional.len() + self.groups)
+        {
             return None;
         }
         if task.must.is_empty() && task.count == 0 {

@@ -82,9 +82,9 @@ fn obstacle(scene: &Scene<'_>) -> Option<NoPreferred> {
         }
     }
     for (resource, member) in insisting(scene) {
-        let wanted = member.one_preferred_width();
-        let narrowest = member.width.map(|width| width.at_least);
-        if wanted < narrowest && wanted.is_some() {
+        if let (Some(wanted), Some(width)) = (member.one_preferred_width(), member.width)
+            && wanted < width.at_least
+        {
             return Some(NoPreferred::TooNarrow { resource });
         }
     }
@@ -95,6 +95,9 @@ fn obstacle(scene: &Scene<'_>) -> Option<NoPreferred> {
     let (other, _) = widths.find(|&(_, other)| other != width)?;
     Some(NoPreferred::DifferentWidths { resource, other })
 }
+
+/// A choice of open parts costs as much as so many choices of parts that are not searched.
+const LOOKS_PER_COMMON: u32 = 64;
 
 struct Search<'d> {
     best: Option<Rank>,
@@ -133,24 +136,26 @@ impl Search<'_> {
 
     /// Masks in the open parts of all resources that insist.
     fn open_parts(&mut self, scene: &Scene<'_>, budgets: &Budgets) {
-        let mut members = insisting(scene).map(|(_, member)| member).peekable();
-        if members.peek().is_none() || insisting(scene).any(|(_, member)| member.open.is_empty()) {
-            return;
-        }
-        let most = usize::try_from(budgets.choices)
-            .unwrap_or(usize::MAX)
-            .max(1);
         let mut commons = vec![Common::everything()];
-        for member in members {
-            let with_parts = |common: &Common| -> SmallVec<[Common; 1]> {
-                let parts = member.open.iter();
-                parts.filter_map(|&part| common.and(scene, part)).collect()
-            };
-            commons = commons.iter().flat_map(with_parts).take(most + 1).collect();
-            if commons.len() > most {
+        let looks = usize::try_from(budgets.choices / LOOKS_PER_COMMON).unwrap_or(usize::MAX);
+        let mut insists = false;
+        for (_, member) in insisting(scene) {
+            insists = true;
+            let pairs = commons
+                .iter()
+                .flat_map(|common| member.open.iter().map(move |id| (common, *id)));
+            let mut pairs = pairs.fuse();
+            let looked_at = pairs.by_ref().take(looks.max(1));
+            let next = looked_at
+                .filter_map(|(common, id)| common.and(scene, id))
+                .collect();
+            if pairs.next().is_some() {
                 self.given_up.insert(Question::Preferred);
-                commons.truncate(most);
             }
+            commons = next;
+        }
+        if !insists {
+            return;
         }
         for common in &mut commons {
             if !common.within.is_subset(scene.all) {
@@ -172,6 +177,9 @@ impl Search<'_> {
         let Some(mut cover) = Cover::new(common.within, common.forced, size) else {
             return;
         };
+        if !self.budget.step(common.within.len()) {
+            return;
+        }
         for &part in &common.parts {
             cover = cover.with_gauges(scene.gauges(scene.part(part)));
         }

@@ -68,12 +68,12 @@ pub(super) struct Keep<'b, 's> {
     nodes: SmallVec<[NodeId; 64]>,
     rest: SmallVec<[NodeSet; 65]>,
     places: usize,
-    budget: Budget,
+    budget: &'b mut Budget,
 }
 
 impl<'b, 's> Keep<'b, 's> {
     /// The choice of `width` nodes of W. A mask of that width is known to be reachable.
-    pub(super) fn new(bins: &'b Bins<'s>, width: usize, budget: Budget) -> Self {
+    pub(super) fn new(bins: &'b Bins<'s>, width: usize, budget: &'b mut Budget) -> Self {
         let mut keep = Self {
             bins,
             taken: NodeSet::EMPTY,
@@ -94,7 +94,7 @@ impl<'b, 's> Keep<'b, 's> {
         for node in within {
             let alone = NodeSet::single(node);
             let others = within - alone;
-            let budget = &mut self.budget;
+            let budget = &mut *self.budget;
             let can_go = surplus > 0
                 && (self
                     .bins
@@ -145,7 +145,7 @@ impl Choice for Keep<'_, '_> {
         };
         let count = surplus.min(optional.len());
         self.bins
-            .can_drop(must, optional, count, &mut self.budget)
+            .can_drop(must, optional, count, self.budget)
             .is_some()
     }
 

@@ -88,14 +88,14 @@ impl Reachable {
 /// Replaces each cell by the sum over all cells whose index contains its index.
 fn count_supersets(cells: &mut [u32]) {
     for_each_bit(cells, |without, with| {
-        *without = without.wrapping_add(*with)
+        *without = without.wrapping_add(*with);
     });
 }
 
 /// The inverse of [`count_supersets`].
 fn undo_count_supersets(cells: &mut [u32]) {
     for_each_bit(cells, |without, with| {
-        *without = without.wrapping_sub(*with)
+        *without = without.wrapping_sub(*with);
     });
 }
 

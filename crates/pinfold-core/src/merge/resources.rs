@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use super::facts::{ResourceFacts, Wish};
-use crate::hint::{Family, Hint, ProviderHints, ResourceHints};
+use crate::hint::{Component, Family, Hint, ProviderHints, ResourceHints};
 
 /// One resource of the product.
 pub(super) struct Resource<'a> {
@@ -56,7 +56,7 @@ impl<'a> Hints<'a> {
             ResourceHints::List(list) if list.is_empty() => Hints::Cannot,
             ResourceHints::List(list) => Hints::List(list),
             ResourceHints::Family(family) => {
-                match family.components.iter().all(|part| part.is_empty()) {
+                match family.components.iter().all(Component::is_empty) {
                     true => Hints::Cannot,
                     false => Hints::Family(family),
                 }

@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
     fn open_part(&mut self, part: &Component) -> Option<PartId> {
         let first_gauge = self.gauges.len();
         for threshold in &part.thresholds {
-            if let Some(made) = Gauge::new(threshold, part.universe) {
+            if let Some(made) = Gauge::of(threshold, part.universe) {
                 self.gauges.push(made.gauge);
                 if made.rounded {
                     self.given_up.insert(Question::Amounts);

@@ -5,10 +5,12 @@ use super::cover::{Cover, Goal};
 use super::facts::{MergeFacts, WidthRange};
 use super::gauge::Gauge;
 use super::scene::Scene;
+use crate::hint::Component;
 use crate::node_set::{NodeId, NodeSet};
 
 /// A mask of a part with few nodes, and the width that no mask is below. They agree for a part with one laminar
 /// gauge, and nearly always else.
+#[derive(Clone, Copy)]
 pub(super) struct Narrow {
     pub(super) mask: NodeSet,
     pub(super) at_least: usize,
@@ -39,7 +41,27 @@ impl Narrow {
         Self { mask, at_least }
     }
 
-    pub(super) fn width(&self) -> WidthRange {
+    /// Searches until both agree, or until it is certain that no mask is narrower than `enough`.
+    fn settle(
+        &mut self,
+        universe: NodeSet,
+        forced: NodeSet,
+        gauges: &[Gauge],
+        enough: usize,
+        budget: &mut Budget,
+    ) {
+        while self.at_least < self.mask.len().min(enough) {
+            let cover = Cover::new(universe, forced, self.at_least);
+            let found = cover.and_then(|cover| cover.with_gauges(gauges).solve(Goal::Any, budget));
+            match found {
+                Some(mask) => self.mask = mask,
+                None if budget.ran_dry() => break,
+                None => self.at_least += 1,
+            }
+        }
+    }
+
+    pub(super) fn width(self) -> WidthRange {
         WidthRange {
             at_least: self.at_least,
             at_most: self.mask.len(),
@@ -66,25 +88,19 @@ fn some_mask(universe: NodeSet, forced: NodeSet, gauges: &[Gauge]) -> NodeSet {
 
 /// The node that covers most of what is still missing; `None` if nothing is.
 fn most_useful(mask: NodeSet, open: NodeSet, gauges: &[Gauge]) -> Option<NodeId> {
-    let mut best: Option<(f64, NodeId)> = None;
-    for node in open {
-        let mut use_of_it = 0.0;
-        let mut missing = false;
-        for gauge in gauges {
-            let short = gauge.need.saturating_sub(gauge.value(mask));
-            if short > 0 {
-                missing = true;
-                use_of_it += share(gauge.gain(mask, node).min(short), gauge.need);
+    let mut uses = [0.0; 64];
+    let mut missing = false;
+    for gauge in gauges {
+        let short = gauge.need.saturating_sub(gauge.value(mask));
+        if short > 0 {
+            missing = true;
+            for (gain, node) in gauge.gains(mask, open) {
+                uses[node.index()] += share(gain.min(short), gauge.need);
             }
         }
-        if !missing {
-            return None;
-        }
-        if best.is_none_or(|(most, _)| use_of_it > most) {
-            best = Some((use_of_it, node));
-        }
     }
-    best.map(|(_, node)| node)
+    let by_use = |x: &NodeId, y: &NodeId| f64::total_cmp(&uses[x.index()], &uses[y.index()]);
+    open.iter().max_by(by_use).filter(|_| missing)
 }
 
 /// A quotient for heuristics, never for a decision.
@@ -124,35 +140,45 @@ fn settle_member(
     known: WidthRange,
     budget: &mut Budget,
 ) -> WidthRange {
-    let mut at_most = known.at_most;
-    let mut at_least = at_most;
+    let mut all = WidthRange::exactly(known.at_most);
     for id in scene.members[index].open.clone() {
         let part = scene.part(id);
-        let mut width = part.narrow.width();
-        let mut narrower = None;
-        while !width.is_settled() && width.at_least < at_most {
-            let cover = Cover::new(part.universe, part.forced, width.at_least);
-            let found = cover.and_then(|cover| {
-                let cover = cover.with_gauges(scene.gauges(part));
-                cover.solve(Goal::Any, budget)
-            });
-            match found {
-                Some(mask) => {
-                    width.at_most = width.at_least;
-                    narrower = Some(mask);
-                }
-                None if budget.ran_dry() => break,
-                None => width.at_least += 1,
-            }
-        }
-        at_most = at_most.min(width.at_most);
-        at_least = at_least.min(width.at_least);
-        if let Some(mask) = narrower {
-            scene.part_mut(id).narrow.mask = mask;
-        }
+        let mut narrow = part.narrow;
+        narrow.settle(
+            part.universe,
+            part.forced,
+            scene.gauges(part),
+            all.at_most,
+            budget,
+        );
+        let width = narrow.width();
+        all.at_most = all.at_most.min(width.at_most);
+        all.at_least = all.at_least.min(width.at_least);
+        scene.part_mut(id).narrow = narrow;
     }
-    WidthRange {
-        at_least: at_least.min(at_most),
-        at_most,
+    all
+}
+
+/// How wide the narrowest mask of a component is, for managers that want to know it of an empty machine; `None` if
+/// it has no mask. Settled within `steps`, or bounds of it.
+#[must_use]
+pub fn narrowest_width(component: &Component, steps: u32) -> Option<WidthRange> {
+    if component.is_empty() {
+        return None;
     }
+    let (universe, forced) = (component.universe, component.forced);
+    let made = component
+        .thresholds
+        .iter()
+        .filter_map(|threshold| Gauge::of(threshold, universe));
+    let gauges: Vec<Gauge> = made.map(|made| made.gauge).collect();
+    let mut narrow = Narrow::of(universe, forced, &gauges);
+    narrow.settle(
+        universe,
+        forced,
+        &gauges,
+        universe.len(),
+        &mut Budget::new(steps),
+    );
+    Some(narrow.width())
 }

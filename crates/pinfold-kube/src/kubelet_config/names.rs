@@ -1,32 +1,11 @@
 //! The policies and scopes by name.
 
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::TopologyScope;
+
 use super::Reader;
 use crate::finding::Report;
 use crate::go::quote::quoted;
-
-/// How strictly the merged hint of all managers is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopologyPolicy {
-    /// Nothing is aligned.
-    #[default]
-    None,
-    /// Aligned if possible.
-    BestEffort,
-    /// Refused unless aligned as well as the machine allows.
-    Restricted,
-    /// Refused unless on one NUMA node.
-    SingleNumaNode,
-}
-
-/// What is aligned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopologyScope {
-    /// Every container for itself.
-    #[default]
-    Container,
-    /// All containers of a pod together.
-    Pod,
-}
 
 /// Who gets CPUs of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,34 +34,25 @@ const TOPOLOGY_SCOPES: &[&str] = &["container", "pod"];
 const CPU_POLICIES: &[&str] = &["none", "static"];
 const MEMORY_POLICIES: &[&str] = &["None", "Static"];
 
-impl TopologyPolicy {
+impl CpuPolicy {
     /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            TopologyPolicy::None => "none",
-            TopologyPolicy::BestEffort => "best-effort",
-            TopologyPolicy::Restricted => "restricted",
-            TopologyPolicy::SingleNumaNode => "single-numa-node",
+            CpuPolicy::None => "none",
+            CpuPolicy::Static => "static",
         }
     }
+}
 
-    fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "none" => Some(TopologyPolicy::None),
-            "best-effort" => Some(TopologyPolicy::BestEffort),
-            "restricted" => Some(TopologyPolicy::Restricted),
-            "single-numa-node" => Some(TopologyPolicy::SingleNumaNode),
-            _ => None,
-        }
-    }
-
-    /// The two modes of the first design.
-    fn from_old_name(name: &str) -> Option<Self> {
-        match name {
-            "strict" => Some(TopologyPolicy::Restricted),
-            "preferred" => Some(TopologyPolicy::BestEffort),
-            _ => None,
+impl MemoryPolicy {
+    /// The name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryPolicy::None => "None",
+            MemoryPolicy::Static => "Static",
+            MemoryPolicy::BestEffort => "BestEffort",
         }
     }
 }
@@ -93,7 +63,7 @@ impl Reader<'_> {
         let Some((word, place)) = read else {
             return TopologyPolicy::default();
         };
-        if let Some(policy) = TopologyPolicy::from_name(word) {
+        if let Ok(policy) = word.parse() {
             return policy;
         }
         let old = TopologyPolicy::from_old_name(word).filter(|_| self.reads_old_spellings);
@@ -115,14 +85,13 @@ impl Reader<'_> {
         let Some((word, place)) = read else {
             return TopologyScope::default();
         };
-        match word {
-            "container" => TopologyScope::Container,
-            "pod" => TopologyScope::Pod,
-            "Pod" if self.reads_old_spellings => {
+        match word.parse() {
+            Ok(scope) => scope,
+            Err(_) if word == "Pod" && self.reads_old_spellings => {
                 Self::warn_old(&place, word, "pod", report);
                 TopologyScope::Pod
             }
-            _ => {
+            Err(_) => {
                 let words = format!(
                     "invalid configuration: topologyManagerScope (--topology-manager-scope) {} must be one \
                      of: \"container\", or \"pod\"",

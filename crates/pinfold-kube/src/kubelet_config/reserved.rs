@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use pinfold_core::memory::MemoryReservation;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
-use super::{MemoryReservation, Reader};
+use super::Reader;
 use crate::finding::{Problem, Report};
 use crate::go::quote::quoted;
 use crate::manifest::place::Place;
@@ -181,7 +182,10 @@ fn reservation<'n>(
         }
         limits.insert(name.into(), amount);
     }
-    Some(MemoryReservation { node, limits })
+    Some(MemoryReservation {
+        numa_node: id,
+        limits,
+    })
 }
 
 /// The threshold that a text stands for; `None` if it switches the signal off. The error is the kubelet's.

@@ -1,5 +1,11 @@
+use std::sync::Arc;
+
 use super::*;
-use pinfold_core::node_set::NodeSet;
+use pinfold_core::cpu::CpuConfigError;
+use pinfold_core::cpu_set::{CpuId, CpuSet};
+use pinfold_core::ledger::{Rules, SettingsError};
+use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
+use pinfold_core::node_set::NodeId;
 use pinfold_core::quantity::Quantity;
 use proptest::prelude::*;
 
@@ -86,81 +92,118 @@ fn an_empty_configuration_is_the_default() {
     assert_eq!(read_sound(&config(empty)).value, KubeletSettings::default());
 }
 
+/// Two NUMA nodes of 4 CPUs and 32 GiB each.
+fn machine() -> Arc<Machine> {
+    let node = |id: u32| NumaNode {
+        id: NodeId::new(i64::from(id)).expect("small"),
+        memory: 32 * GIB,
+        hugepages: Vec::new(),
+        distances: Vec::new(),
+        cores: (0..4)
+            .map(|core| Core {
+                id: core,
+                socket: id,
+                die: None,
+                l3: None,
+                threads: CpuId::new(id * 4 + core).into_iter().collect(),
+            })
+            .collect(),
+    };
+    let parts = MachineParts {
+        nodes: vec![node(0), node(1)],
+        num_cpus: 8,
+        num_sockets: 2,
+        offline: CpuSet::new(),
+    };
+    Arc::new(Machine::new(parts).expect("consistent"))
+}
+
+fn rules(text: &str) -> Result<Rules, SettingsError> {
+    let settings = read_sound(text).value.settings(64 * GIB, Fidelity::Exact);
+    Rules::new(machine(), settings)
+}
+
 #[test]
 fn reserved_cpus_are_the_sum_rounded_up() {
-    assert_eq!(read_sound(CONFIG).value.reserved_cpu_count(), Ok(2));
-    for (fields, count) in [
-        ("kubeReserved: {cpu: \"1\"}", Ok(1)),
-        ("kubeReserved: {cpu: 1m}", Ok(1)),
+    for (fields, reserved) in [
+        ("kubeReserved: {cpu: \"1\"}", Some("0")),
+        ("kubeReserved: {cpu: 1m}", Some("0")),
         (
             "kubeReserved: {cpu: 500m}\nsystemReserved: {cpu: 500m}",
-            Ok(1),
+            Some("0"),
+        ),
+        (
+            "kubeReserved: {cpu: 500m}\nsystemReserved: {cpu: 600m}",
+            Some("0-1"),
         ),
         (
             "reservedSystemCPUs: 0,4-6\nkubeReserved: {cpu: \"9\"}",
-            Ok(4),
+            Some("0,4-6"),
         ),
-        (
-            "reservedSystemCPUs: \"\"\nkubeReserved: {cpu: \"0\"}",
-            Err(ReservationError::NoCpu),
-        ),
-        ("", Err(ReservationError::NoCpu)),
+        ("reservedSystemCPUs: \"\"\nkubeReserved: {cpu: \"0\"}", None),
+        ("", None),
     ] {
-        assert_eq!(
-            read_sound(&config(fields)).value.reserved_cpu_count(),
-            count,
-            "{fields}"
-        );
+        let rules = rules(&config(&format!("cpuManagerPolicy: static\n{fields}")));
+        let found = rules.map(|rules| rules.reserved_cpus().to_string());
+        match reserved {
+            Some(reserved) => assert_eq!(found.as_deref(), Ok(reserved), "{fields}"),
+            None => assert_eq!(
+                found,
+                Err(SettingsError::Cpu(CpuConfigError::NoReservation)),
+                "{fields}"
+            ),
+        }
     }
 }
 
 #[test]
 fn reserved_memory_must_add_up() {
-    let node = |id| NodeId::new(id).expect("small");
-    let both: NodeSet = [node(0), node(1)].into_iter().collect();
-    let settings = read_sound(CONFIG).value;
-    let reserved = settings
-        .system_reserved_memory(both, 64 * GIB)
-        .expect("adds up");
-    assert_eq!(reserved[&node(0)]["memory"], GIB);
-    assert_eq!(reserved[&node(1)]["memory"], 1524 << 20);
-
-    let message = |text: &str, nodes: NodeSet| {
-        let settings = read_sound(text).value;
-        settings
-            .system_reserved_memory(nodes, 64 * GIB)
-            .expect_err(text)
-            .to_string()
-    };
-    assert_eq!(
-        message(&CONFIG.replace("1524Mi", "1Gi"), both),
-        "the total amount \"2Gi\" of type \"memory\" is not equal to the value \"2548Mi\" determined by Node Allocatable feature"
-    );
-    assert_eq!(
-        message(CONFIG, NodeSet::single(node(0))),
-        "the reserved memory configuration references a NUMA node 1 that does not exist on this machine"
-    );
-    assert_eq!(
-        message(
-            &CONFIG.replace(
+    assert!(rules(CONFIG).is_ok());
+    for (text, message) in [
+        (
+            CONFIG.replace("1524Mi", "1Gi"),
+            "the total amount \"2Gi\" of type \"memory\" is not equal to the value \"2548Mi\" determined by Node \
+             Allocatable feature",
+        ),
+        (
+            CONFIG.replace("numaNode: 1", "numaNode: 2"),
+            "the reserved memory configuration references a NUMA node 2 that does not exist on this machine",
+        ),
+        (
+            CONFIG.replace(
                 "limits: {memory: 1Gi}",
-                "limits: {memory: 1Gi, hugepages-1Gi: 1Gi}"
+                "limits: {memory: 1Gi, hugepages-1Gi: 1Gi}",
             ),
-            both
+            "the total amount \"1Gi\" of type \"hugepages-1Gi\" is not equal to the value \"0\" determined by Node \
+             Allocatable feature",
         ),
-        "the total amount \"1Gi\" of type \"hugepages-1Gi\" is not equal to the value \"0\" determined by Node Allocatable feature"
-    );
-    assert_eq!(
-        message(
-            &CONFIG.replace("memory: 1524Mi", "memory: 1.48828125Gi"),
-            both
+        (
+            CONFIG.replace("memory: 1524Mi", "memory: 1.48828125Gi"),
+            "could not covert a variable of type Quantity to int64",
         ),
-        "could not covert a variable of type Quantity to int64"
-    );
-    assert_eq!(
-        message(&config("memoryManagerPolicy: Static"), both),
-        "the total amount \"0\" of type \"memory\" is not equal to the value \"100Mi\" determined by Node Allocatable feature"
-    );
+        (
+            config("memoryManagerPolicy: Static"),
+            "the total amount \"0\" of type \"memory\" is not equal to the value \"100Mi\" determined by Node Allocatable \
+             feature",
+        ),
+    ] {
+        let refused = rules(&text).expect_err(&text);
+        assert_eq!(refused.to_string(), message);
+    }
+}
+
+#[test]
+fn gates_open_options() {
+    let with = |gates: &str| {
+        let fields = "cpuManagerPolicy: static\nkubeReserved: {cpu: \"1\"}\n\
+                      cpuManagerPolicyOptions: {align-by-socket: \"true\"}\nfeatureGates: ";
+        rules(&config(&format!("{fields}{gates}")))
+    };
+    assert!(with("{CPUManagerPolicyAlphaOptions: true}").is_ok());
+    assert!(with("{}").is_err());
+    let pod_level = read_sound(&config("featureGates: {PodLevelResourceManagers: true}"));
+    let settings = pod_level.value.settings(0, Fidelity::Sound);
+    assert!(settings.pod_level_resources);
 }
 
 #[test]
@@ -452,8 +495,7 @@ proptest! {
             }
         }
         if let Ok(read) = KubeletSettings::read("k", &bytes, Fidelity::Sound) {
-            let _ = read.value.reserved_cpu_count();
-            let _ = read.value.system_reserved_memory(NodeSet::FULL, u64::MAX);
+            let _ = Rules::new(machine(), read.value.settings(u64::MAX, Fidelity::Sound));
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::demand::PodLevel;
+use pinfold_core::memory::{Amounts, Block};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
@@ -28,9 +29,9 @@ pub struct MemoryManagerState {
     /// The NUMA nodes.
     pub nodes: BTreeMap<NodeId, NodeMemory>,
     /// Memory blocks by pod and container, in the order of the file.
-    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>,
+    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<Block>>>,
     /// Memory blocks of pods that are managed as a whole.
-    pub pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
+    pub pods: BTreeMap<PodUid, Vec<Block>>,
 }
 
 /// The memory of one NUMA node.
@@ -41,33 +42,7 @@ pub struct NodeMemory {
     /// The node and those it is grouped with.
     pub cells: NodeSet,
     /// Memory and every size of hugepages.
-    pub memory: BTreeMap<ResourceName, MemoryTable>,
-}
-
-/// One kind of memory of one NUMA node, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryTable {
-    /// What the node has.
-    pub total: u64,
-    /// What is kept for the system.
-    pub system_reserved: u64,
-    /// What containers may get.
-    pub allocatable: u64,
-    /// What they have got.
-    pub reserved: u64,
-    /// What is left.
-    pub free: u64,
-}
-
-/// Memory given to one container or pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryBlock {
-    /// The nodes it comes from.
-    pub nodes: NodeSet,
-    /// `memory` or a size of hugepages.
-    pub resource: ResourceName,
-    /// In bytes.
-    pub size: u64,
+    pub memory: BTreeMap<ResourceName, Amounts>,
 }
 
 /// A format of the file.

@@ -5,17 +5,14 @@ use std::process::ExitCode;
 
 use conformance::{FamilyReport, Report};
 
-use crate::args::{ConformanceArgs, Format};
+use crate::args::ConformanceArgs;
 use crate::exit::{Failure, REFUSED};
 use crate::output;
 
 pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     let report = conformance::run(&args.dir, args.family.as_deref(), args.failures)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
-    match args.output {
-        Format::Json => output::print_json(&report)?,
-        Format::Text => output::print(&text(&report))?,
-    }
+    output::print_as(args.output, &report, || text(&report))?;
     Ok(if report.is_success() {
         ExitCode::SUCCESS
     } else {

@@ -69,7 +69,12 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
 impl Allocator<'_> {
     /// Fills `shares`; tells whether nothing is missing.
     pub(super) fn distribute(&self, nodes: NodeSet, shares: &mut Shares) -> bool {
-        (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
+        let short = |row: &Row<'_>| {
+            let free = nodes.iter().map(|node| row.free[node.index()]);
+            row.reported && free.fold(0, i64::saturating_add) < row.asked
+        };
+        !self.rows.iter().any(short)
+            && (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
     }
 
     /// The resources that the NUMA nodes do not hold enough of.

@@ -20,7 +20,7 @@ fn widths(
     zones: &[NodeAmounts],
     used: &[NodeAmounts],
     cpu: i64,
-    policy: NumaPolicy,
+    policy: &NumaPolicy,
     fidelity: Fidelity,
 ) -> (Vec<usize>, Vec<usize>) {
     let none = CpuSet::new();
@@ -58,7 +58,7 @@ fn widths(
         offered: &[],
     };
     let allocator = Allocator::new(view, ask);
-    let lists = HintLists::complete(&allocator, Some(&policy), None);
+    let lists = HintLists::complete(&allocator, Some(policy), None);
     let width = |hint: &ScoredHint| hint.mask.map_or(0, NodeSet::len);
     let hints = &lists.lists[0].hints;
     let preferred = hints.iter().filter(|hint| hint.preferred);
@@ -73,7 +73,7 @@ fn preferred_is_what_an_empty_node_needs_or_in_exact_mode_what_fits_now() {
     // One node would do, but each has only half of it left.
     let zones = [zone(0, 4000), zone(1, 4000)];
     let used = [zone(0, 2000), zone(1, 2000)];
-    let ask = |fidelity| widths(&zones, &used, 4000, NumaPolicy::BestEffort, fidelity);
+    let ask = |fidelity| widths(&zones, &used, 4000, &NumaPolicy::BestEffort, fidelity);
     assert_eq!(ask(Fidelity::Exact), (vec![2], vec![2]));
     assert_eq!(ask(Fidelity::Sound), (vec![2], vec![]));
 }
@@ -81,7 +81,7 @@ fn preferred_is_what_an_empty_node_needs_or_in_exact_mode_what_fits_now() {
 #[test]
 fn restricted_prefers_everything_only_in_exact_mode() {
     let zones = [zone(0, 4000), zone(1, 4000)];
-    let ask = |fidelity| widths(&zones, &[], 2000, NumaPolicy::Restricted, fidelity);
+    let ask = |fidelity| widths(&zones, &[], 2000, &NumaPolicy::Restricted, fidelity);
     assert_eq!(ask(Fidelity::Exact), (vec![1, 1, 2], vec![1, 1, 2]));
     assert_eq!(ask(Fidelity::Sound), (vec![1, 1, 2], vec![1, 1]));
 }
@@ -89,7 +89,7 @@ fn restricted_prefers_everything_only_in_exact_mode() {
 #[test]
 fn sixty_four_numa_nodes_are_tried_width_by_width_and_then_as_a_whole() {
     let zones: Vec<NodeAmounts> = (0..64).map(|id| zone(id, 1000)).collect();
-    let (hints, preferred) = widths(&zones, &[], 2000, NumaPolicy::BestEffort, Fidelity::Sound);
+    let (hints, preferred) = widths(&zones, &[], 2000, &NumaPolicy::BestEffort, Fidelity::Sound);
     assert_eq!(preferred.len(), 64 * 63 / 2);
     assert_eq!(hints.last(), Some(&64));
     assert!(hints.len() <= MOST_SETS + 1);
@@ -98,6 +98,6 @@ fn sixty_four_numa_nodes_are_tried_width_by_width_and_then_as_a_whole() {
 #[test]
 fn a_numa_node_without_the_resource_has_no_part_in_its_hints() {
     let zones = [zone(0, 0), zone(1, 4000)];
-    let (hints, _) = widths(&zones, &[], 2000, NumaPolicy::BestEffort, Fidelity::Exact);
+    let (hints, _) = widths(&zones, &[], 2000, &NumaPolicy::BestEffort, Fidelity::Exact);
     assert_eq!(hints, [1]);
 }

@@ -112,6 +112,8 @@ fn best_sums(gauge: &Gauge, nodes: &[NodeId], places: usize) -> Vec<u64> {
 pub(super) struct Search<'c, 'g> {
     outlook: Outlook<'c, 'g>,
     classes: Classes,
+    /// Nodes and groups: what a step looks at.
+    size: usize,
     /// What failed, by position and places left. Made when the first state fails.
     failed: Vec<SmallVec<[Failed; 1]>>,
 }
@@ -129,7 +131,9 @@ const MOST_FAILURES: usize = 24;
 impl<'c, 'g> Search<'c, 'g> {
     pub(super) fn new(cover: &'c Cover<'g>) -> Self {
         let outlook = Outlook::new(cover);
+        let groups = cover.gauges.iter().map(|gauge| gauge.groups().len());
         Self {
+            size: outlook.nodes.len() + groups.sum::<usize>(),
             classes: Classes::new(&outlook, |_, _| true),
             outlook,
             failed: Vec::new(),
@@ -153,8 +157,7 @@ impl<'c, 'g> Search<'c, 'g> {
         places: usize,
         budget: &mut Budget,
     ) -> Option<NodeSet> {
-        let nodes = self.outlook.nodes.len();
-        if !budget.step(nodes) || !self.outlook.may_finish(at, taken, places) {
+        if !budget.step(self.size) || !self.outlook.may_finish(at, taken, places) {
             return None;
         }
         let node = match self.outlook.nodes.get(at) {

@@ -27,7 +27,10 @@ pub(super) struct Tuned {
 
 const STEPS: u32 = 40;
 
+type Rows<'g> = SmallVec<[Row<'g>; 8]>;
+
 /// One gauge as seen from what is taken already, in shares of what is still needed.
+#[derive(Clone)]
 struct Row<'g> {
     gauge: &'g Gauge,
     short: u64,
@@ -36,6 +39,7 @@ struct Row<'g> {
     groups: SmallVec<[Group; 4]>,
 }
 
+#[derive(Clone)]
 struct Group {
     nodes: NodeSet,
     count: u64,
@@ -44,8 +48,9 @@ struct Group {
     multiplier: f64,
 }
 
-pub(super) fn tune(cover: &Cover<'_>) -> Tuned {
-    let mut rows: SmallVec<[Row<'_>; 8]> = cover
+/// Tunes the multipliers, or stops at the first witness if that is all that is asked for.
+pub(super) fn tune(cover: &Cover<'_>, stop_at_witness: bool) -> Tuned {
+    let mut rows: Rows<'_> = cover
         .gauges
         .iter()
         .map(|gauge| Row::new(gauge, cover))
@@ -58,11 +63,14 @@ pub(super) fn tune(cover: &Cover<'_>) -> Tuned {
         witness: None,
         bound: None,
     };
-    let mut best: Option<(f64, SmallVec<[f64; 8]>, SmallVec<[f64; 8]>)> = None;
+    let mut best: Option<(f64, Rows<'_>)> = None;
     for step in 0..STEPS {
         let chosen = best_nodes(cover, &rows);
         if tuned.witness.is_none() && cover.is_solution(cover.taken | chosen) {
             tuned.witness = Some(cover.taken | chosen);
+            if stop_at_witness {
+                return tuned;
+            }
         }
         let surplus: SmallVec<[f64; 8]> = rows.iter().map(|row| row.surplus(chosen)).collect();
         let total: f64 = rows
@@ -70,14 +78,8 @@ pub(super) fn tune(cover: &Cover<'_>) -> Tuned {
             .zip(&surplus)
             .map(|(row, surplus)| row.multiplier * surplus)
             .sum();
-        if best.as_ref().is_none_or(|(least, ..)| total < *least) {
-            let multipliers = rows.iter().map(|row| row.multiplier).collect();
-            let groups = rows.iter().flat_map(|row| &row.groups);
-            best = Some((
-                total,
-                multipliers,
-                groups.map(|group| group.multiplier).collect(),
-            ));
+        if best.as_ref().is_none_or(|(least, _)| total < *least) {
+            best = Some((total, rows.clone()));
         }
         if total < -1e-9 {
             break;
@@ -92,16 +94,7 @@ pub(super) fn tune(cover: &Cover<'_>) -> Tuned {
         }
         rows.iter_mut().for_each(|row| row.multiplier /= sum);
     }
-    if let Some((_, multipliers, groups)) = best {
-        let mut groups = groups.into_iter();
-        for (row, multiplier) in rows.iter_mut().zip(multipliers) {
-            row.multiplier = multiplier;
-            for (group, multiplier) in row.groups.iter_mut().zip(&mut groups) {
-                group.multiplier = multiplier;
-            }
-        }
-        tuned.bound = in_integers(cover, &rows);
-    }
+    tuned.bound = best.and_then(|(_, rows)| in_integers(cover, &rows));
     tuned
 }
 

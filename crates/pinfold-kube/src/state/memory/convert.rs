@@ -1,11 +1,13 @@
 //! Between the file's types and core terms.
 
+use pinfold_core::memory::{Amounts, Block};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 use super::format::{
-    Block, ContainerEntries, Content, MemoryKind, NodeMap, NodeState, PodEntries, PodEntry, Table,
+    Block as FileBlock, ContainerEntries, Content, MemoryKind, NodeMap, NodeState, PodEntries,
+    PodEntry, Table,
 };
-use super::{MemoryBlock, MemoryManagerState, MemoryTable, NodeMemory};
+use super::{MemoryManagerState, NodeMemory};
 use crate::go::value::{Pointer, Slice};
 use crate::state::Fault;
 
@@ -52,7 +54,7 @@ fn node_memory(id: i64, node: &NodeState) -> Result<NodeMemory, Fault> {
     };
     for (kind, table) in node.memory.iter() {
         let table = table.0.as_deref().ok_or(Fault::NullNode(id))?;
-        let table = MemoryTable {
+        let table = Amounts {
             total: table.total,
             system_reserved: table.system_reserved,
             allocatable: table.allocatable,
@@ -64,9 +66,9 @@ fn node_memory(id: i64, node: &NodeState) -> Result<NodeMemory, Fault> {
     Ok(memory)
 }
 
-fn memory_blocks(blocks: &Slice<Block>) -> Result<Vec<MemoryBlock>, Fault> {
-    let block = |block: &Block| {
-        Ok(MemoryBlock {
+fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<Block>, Fault> {
+    let block = |block: &FileBlock| {
+        Ok(Block {
             nodes: node_set(&block.nodes)?,
             resource: block.kind.0.as_str().into(),
             size: block.size,
@@ -109,7 +111,7 @@ impl From<&MemoryManagerState> for Content {
 }
 
 fn node_state(node: &NodeMemory) -> NodeState {
-    let table = |table: &MemoryTable| Table {
+    let table = |table: &Amounts| Table {
         total: table.total,
         system_reserved: table.system_reserved,
         allocatable: table.allocatable,
@@ -127,10 +129,10 @@ fn node_state(node: &NodeMemory) -> NodeState {
     }
 }
 
-fn blocks(blocks: &[MemoryBlock]) -> Slice<Block> {
+fn blocks(blocks: &[Block]) -> Slice<FileBlock> {
     blocks
         .iter()
-        .map(|block| Block {
+        .map(|block| FileBlock {
             nodes: ids(block.nodes),
             kind: MemoryKind(block.resource.to_string()),
             size: block.size,

@@ -1,0 +1,25 @@
+//! Volcano's defects.
+
+use super::Fidelity;
+
+defects! {
+    /// Volcano names a core by its number alone, which is unique only inside a socket, takes a number for
+    /// free if a CPU of that number is, and compares by "smaller in any key": it can take too much.
+    mixes_up_core_numbers,
+
+    /// Volcano reserves nothing if the reservation exceeds the machine.
+    forgets_oversized_reservations,
+
+    /// Volcano counts a free CPU that the topology does not list as one of NUMA node 0.
+    counts_unlisted_cpus_on_node_zero,
+
+    /// Volcano places a task whose CPUs could not be found, with none.
+    accepts_empty_decisions,
+
+    /// Volcano looks at app containers only: init containers and sidecars get no CPUs.
+    skips_init_containers,
+
+    /// Volcano keeps a task's earlier decision for a node that now refuses it, binds decisions without
+    /// looking whether their CPUs are still free, and gives back the latest decision instead of the bound one.
+    trusts_old_decisions,
+}

@@ -1,0 +1,285 @@
+//! In which order free CPUs would be taken, and which of them to stay away from.
+
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
+use super::accumulator::Accumulator;
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::koordinator::cpus::Place;
+use crate::koordinator::values::{Exclusive, NumaStrategy};
+
+/// CPUs in the order they would be taken.
+pub(super) type Line = SmallVec<[CpuId; 64]>;
+
+/// Free CPUs per core, and the first of them. A core belongs where its first free CPU sits.
+struct CoreCount {
+    free: u16,
+    first: Option<CpuId>,
+}
+
+impl Accumulator<'_> {
+    /// The whole free cores of the NUMA node that the strategy takes first among those with enough.
+    pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<Line> {
+        let cores = self.count_cores(pool);
+        let sockets = self.count_sockets(pool);
+        let mut in_node: SmallVec<[usize; 8]> = SmallVec::from_elem(0, self.topology.nodes.len());
+        let mut first_core: SmallVec<[Option<usize>; 8]> =
+            SmallVec::from_elem(None, self.topology.nodes.len());
+        for (core, count) in cores.iter().enumerate() {
+            if let Some(place) = self.whole_core_place(core, count) {
+                let node = usize::from(place.node);
+                in_node[node] += usize::from(count.free);
+                let earlier = first_core[node].is_none_or(|other| {
+                    self.core_order(core, &cores) < self.core_order(other, &cores)
+                });
+                if earlier {
+                    first_core[node] = Some(core);
+                }
+            }
+        }
+        let sign = self.sign();
+        let socket_of = |node: usize| {
+            let place = first_core[node].and_then(|core| self.whole_core_place(core, &cores[core]));
+            place.map_or(0, |place| sockets[usize::from(place.socket)])
+        };
+        let node = (0..in_node.len())
+            .filter(|&node| in_node[node] >= self.needed)
+            .min_by_key(|&node| {
+                (
+                    sign * signed(in_node[node]),
+                    sign * signed(socket_of(node)),
+                    node,
+                )
+            })?;
+        Some(self.line_of_cores(pool, &cores, |place| usize::from(place.node) == node))
+    }
+
+    /// The whole free cores of every socket that has some.
+    pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, Line)> {
+        let cores = self.count_cores(&self.allocatable);
+        (0..self.topology.sockets.len())
+            .map(|socket| {
+                let inside = |place: Place| usize::from(place.socket) == socket;
+                (
+                    socket,
+                    self.line_of_cores(&self.allocatable, &cores, inside),
+                )
+            })
+            .filter(|(_, line)| !line.is_empty())
+            .collect()
+    }
+
+    /// All free CPUs, core after core: near to what is taken, then as the strategy says, then broken
+    /// cores first.
+    pub(super) fn line_anywhere(&self, attempt: Exclusive) -> Line {
+        let pool = &self.allocatable - &self.avoided(attempt);
+        let cores = self.count_cores(&pool);
+        let sockets = self.count_sockets(&pool);
+        let nodes: SmallVec<[usize; 8]> = self
+            .topology
+            .nodes
+            .iter()
+            .map(|node| pool.common_len(&node.cpus))
+            .collect();
+        let taken: SmallVec<[usize; 8]> = self
+            .topology
+            .sockets
+            .iter()
+            .map(|socket| self.taken.common_len(&socket.cpus))
+            .collect();
+        let sign = self.sign();
+        let mut order: SmallVec<[_; 64]> = SmallVec::new();
+        for (core, count) in cores.iter().enumerate() {
+            let place = count.first.and_then(|cpu| self.topology.place(cpu));
+            if let Some(place) = place {
+                let (node, socket) = (usize::from(place.node), usize::from(place.socket));
+                order.push((
+                    Reverse(taken[socket]),
+                    sign * signed(sockets[socket]),
+                    sign * signed(nodes[node]),
+                    count.free,
+                    socket,
+                    self.refs_of_core(core),
+                    core,
+                ));
+            }
+        }
+        order.sort_unstable();
+        let mut line = Line::new();
+        for (.., core) in order {
+            let start = line.len();
+            line.extend(self.cpus_of_core(core, &pool));
+            self.sort_by_refs(&mut line[start..]);
+        }
+        line
+    }
+
+    /// The CPUs of whole free cores inside a group, in the order they would be taken.
+    fn line_of_cores(
+        &self,
+        pool: &CpuSet,
+        cores: &[CoreCount],
+        inside: impl Fn(Place) -> bool,
+    ) -> Line {
+        let mut chosen: SmallVec<[usize; 64]> = (0..cores.len())
+            .filter(|&core| {
+                self.whole_core_place(core, &cores[core])
+                    .is_some_and(&inside)
+            })
+            .collect();
+        if self.take.max_refs > 1 || !self.topology.is_even() {
+            chosen.sort_by_key(|&core| self.core_order(core, cores));
+        }
+        chosen
+            .iter()
+            .flat_map(|&core| self.cpus_of_core(core, pool))
+            .collect()
+    }
+
+    /// Where the core sits, if it counts as whole and free.
+    fn whole_core_place(&self, core: usize, count: &CoreCount) -> Option<Place> {
+        let size = match self.take.fidelity.measures_cores_by_average() {
+            true => self.topology.cpus_per_core(),
+            false => self.topology.cores[core].cpus.len(),
+        };
+        let first = count.first.filter(|_| usize::from(count.free) == size)?;
+        self.topology.place(first)
+    }
+
+    fn core_order(&self, core: usize, cores: &[CoreCount]) -> (Reverse<u16>, u64, usize) {
+        (Reverse(cores[core].free), self.refs_of_core(core), core)
+    }
+
+    fn cpus_of_core(&self, core: usize, pool: &CpuSet) -> impl Iterator<Item = CpuId> {
+        let cpus = self.topology.cores[core].cpus.iter().copied();
+        cpus.filter(|&cpu| pool.contains(cpu))
+    }
+
+    /// The CPUs of `pool` in the order of their holders, then of their ids.
+    pub(super) fn line_of(&self, pool: &CpuSet, one_per_core: bool) -> Line {
+        let mut line: Line = pool.iter().collect();
+        self.sort_by_refs(&mut line);
+        if one_per_core {
+            self.keep_one_per_core(&mut line);
+        }
+        line
+    }
+
+    pub(super) fn keep_one_per_core(&self, line: &mut Line) {
+        let mut seen = vec![false; self.topology.cores.len()];
+        line.retain(|cpu| !std::mem::replace(&mut seen[self.core_of(*cpu)], true));
+    }
+
+    /// First one CPU of each core, then a second of each, and so on.
+    pub(super) fn spread(&self, line: Line) -> Line {
+        if line.len() <= self.topology.cpus_per_core()
+            && self.take.fidelity.packs_siblings_when_spreading()
+        {
+            return line;
+        }
+        let mut seen = vec![0_u16; self.topology.cores.len()];
+        let mut rounds: SmallVec<[(u16, CpuId); 64]> = SmallVec::with_capacity(line.len());
+        for cpu in line {
+            let round = &mut seen[self.core_of(cpu)];
+            rounds.push((*round, cpu));
+            *round += 1;
+        }
+        rounds.sort_by_key(|(round, _)| *round);
+        rounds.into_iter().map(|(_, cpu)| cpu).collect()
+    }
+
+    /// The CPUs to stay away from: those that share a core or NUMA node with an exclusive pod's, or
+    /// with the ones just taken.
+    pub(super) fn avoided(&self, attempt: Exclusive) -> CpuSet {
+        let mut avoided = CpuSet::new();
+        if attempt == Exclusive::Nothing {
+            return avoided;
+        }
+        let topology = self.topology;
+        let mut avoid = |core: Option<usize>, node: Option<usize>| match (attempt, core, node) {
+            (Exclusive::Core, Some(core), _) => {
+                avoided.extend(topology.cores[core].cpus.iter().copied());
+            }
+            (Exclusive::NumaNode, _, Some(node)) => avoided |= &topology.nodes[node].cpus,
+            _ => {}
+        };
+        for (_, held) in self.take.held.iter() {
+            // Whoever falls back from NUMA nodes to cores also keeps off the cores of its like.
+            let counts = held.exclusive == attempt || held.exclusive == self.take.exclusive;
+            if let Some(place) = held
+                .place
+                .filter(|_| counts && held.exclusive != Exclusive::Nothing)
+            {
+                avoid(topology.core_at(place.core), topology.node_at(place.node));
+            }
+        }
+        if attempt == self.take.exclusive {
+            for place in self.taken.iter().filter_map(|cpu| topology.place(cpu)) {
+                avoid(Some(usize::from(place.core)), Some(usize::from(place.node)));
+            }
+        }
+        avoided
+    }
+
+    fn count_cores(&self, pool: &CpuSet) -> Vec<CoreCount> {
+        let mut cores: Vec<CoreCount> = Vec::with_capacity(self.topology.cores.len());
+        cores.resize_with(self.topology.cores.len(), || CoreCount {
+            free: 0,
+            first: None,
+        });
+        for cpu in pool {
+            if let Some(place) = self.topology.place(cpu) {
+                let count = &mut cores[usize::from(place.core)];
+                count.free += 1;
+                count.first.get_or_insert(cpu);
+            }
+        }
+        cores
+    }
+
+    pub(super) fn count_sockets(&self, pool: &CpuSet) -> SmallVec<[usize; 8]> {
+        let sockets = self.topology.sockets.iter();
+        sockets
+            .map(|socket| pool.common_len(&socket.cpus))
+            .collect()
+    }
+
+    pub(super) fn core_of(&self, cpu: CpuId) -> usize {
+        self.topology
+            .place(cpu)
+            .map_or(0, |place| usize::from(place.core))
+    }
+
+    /// How many pods hold the free CPUs of a core; does not matter while CPUs are not shared.
+    fn refs_of_core(&self, core: usize) -> u64 {
+        if self.take.max_refs <= 1 {
+            return 0;
+        }
+        let cpus = self.cpus_of_core(core, &self.allocatable);
+        cpus.map(|cpu| u64::from(self.refs(cpu))).sum()
+    }
+
+    fn refs(&self, cpu: CpuId) -> u32 {
+        self.take.held.get(cpu).map_or(0, |held| held.refs)
+    }
+
+    fn sort_by_refs(&self, line: &mut [CpuId]) {
+        if self.take.max_refs > 1 {
+            line.sort_by_key(|&cpu| (self.refs(cpu), cpu));
+        }
+    }
+
+    /// Turns "more is better" into "less is better" where the strategy wants the emptiest.
+    pub(super) fn sign(&self) -> i64 {
+        match self.take.strategy {
+            NumaStrategy::MostAllocated => 1,
+            NumaStrategy::LeastAllocated | NumaStrategy::DistributeEvenly => -1,
+        }
+    }
+}
+
+/// A count that can be turned around with [`Accumulator::sign`].
+pub(super) fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

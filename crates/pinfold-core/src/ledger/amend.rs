@@ -1,0 +1,77 @@
+//! What if the node were run otherwise, or were empty? Copies of a ledger under other circumstances.
+
+use std::sync::Arc;
+
+use super::Ledger;
+use super::rules::Rules;
+use super::state::LedgerState;
+use crate::cpu_set::CpuList;
+use crate::demand::PodLevel;
+use crate::settings::Settings;
+
+impl Ledger {
+    /// The same node without any pod; its devices stay.
+    #[must_use]
+    pub fn without_pods(&self) -> Self {
+        let mut state = LedgerState::empty(&self.rules);
+        state.pool = self.state.pool.clone();
+        Self {
+            rules: self.rules.clone(),
+            state,
+        }
+    }
+
+    /// The same pods with what they hold under other rules for the same machine, which may differ in topology policy,
+    /// scope and options. `None` if they could not hold that then.
+    pub(crate) fn under(&self, rules: Arc<Rules>) -> Option<Self> {
+        let mut amended = Self {
+            rules,
+            state: self.state.clone(),
+        };
+        if let Some(cpus) = amended.rules.cpus.as_static() {
+            // Strictly reserved CPUs are no part of the shared pool, others are.
+            let reserved = cpus.reserved();
+            let shared = match cpus.options().strict_reservation {
+                true => self.state.cpus.shared() - reserved,
+                false => self.state.cpus.shared() | reserved,
+            };
+            if let Some(edit) = self.state.cpus.set_shared(shared) {
+                amended.state.cpus.apply(&edit).ok()?;
+            }
+        }
+        let known = self.audit();
+        let sound = amended
+            .audit()
+            .iter()
+            .all(|finding| known.contains(finding));
+        sound.then_some(amended)
+    }
+}
+
+impl Rules {
+    /// Whether pods with pod-level resources are managed as a whole.
+    #[must_use]
+    pub fn pod_level(&self) -> PodLevel {
+        self.pod_level
+    }
+
+    /// Whether containers can have CPUs for themselves alone.
+    pub(crate) fn has_exclusive_cpus(&self) -> bool {
+        self.cpus.as_static().is_some()
+    }
+
+    /// Whether only whole cores are handed out.
+    pub(crate) fn fills_whole_cores(&self) -> bool {
+        self.cpus
+            .as_static()
+            .is_some_and(|cpus| cpus.options().full_pcpus_only)
+    }
+
+    /// `settings` with the very CPUs reserved that are reserved here: which ones are chosen depends on the options.
+    pub(crate) fn pin_reserved(&self, mut settings: Settings) -> Settings {
+        if let Some(cpus) = self.cpus.as_static() {
+            settings.reserved_cpus = Some(CpuList::from(cpus.reserved()));
+        }
+        settings
+    }
+}

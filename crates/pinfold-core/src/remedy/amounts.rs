@@ -1,0 +1,152 @@
+//! Other amounts: the most of each resource of each container that would be let in, and the least above it where
+//! whole cores or a shared pool are missing.
+
+use std::sync::Arc;
+
+use super::ask::Slot;
+use super::critical;
+use super::trial::{Hit, Trial};
+use super::{Alteration, Ask, Remedy, Size};
+use crate::decision::{Manager, RefusalReason};
+use crate::ledger::Ledger;
+use crate::pod::Pod;
+
+/// What would fit instead, one amount after the other; all CPUs together only if no single amount of CPUs helps.
+pub(super) fn remedies(
+    ledger: &Ledger,
+    pod: &Pod,
+    reason: RefusalReason,
+    trial: &mut Trial<'_>,
+) -> Vec<Remedy> {
+    let mut ledger = ledger.clone();
+    let slots = Slot::all(&ledger, pod);
+    let mut found = Vec::new();
+    for slot in &slots {
+        let less = candidates(&ledger, pod, slot);
+        found.extend(nearest(
+            &mut ledger,
+            pod,
+            &single(slot, &less.amounts),
+            less.complete,
+            trial,
+        ));
+        let more = more(&ledger, slot, reason);
+        found.extend(nearest(&mut ledger, pod, &single(slot, &more), true, trial));
+    }
+    let is_cpu = |slot: &&Slot| slot.ask.manager == Manager::Cpu;
+    let helped = found
+        .iter()
+        .any(|remedy: &Remedy| match &remedy.alteration {
+            Alteration::Ask(asks) => asks.iter().any(|ask| ask.manager == Manager::Cpu),
+            _ => false,
+        });
+    let cpus: Vec<&Slot> = slots
+        .iter()
+        .filter(is_cpu)
+        .filter(|slot| slot.ask.container.is_some())
+        .collect();
+    if cpus.len() > 1 && !helped {
+        let together = together(&ledger, &cpus);
+        found.extend(nearest(&mut ledger, pod, &together, true, trial));
+    }
+    found
+}
+
+/// Amounts to try, the nearest first.
+pub(super) struct Candidates {
+    pub(super) amounts: Vec<u64>,
+    /// Whether the largest amount that fits must be among them.
+    pub(super) complete: bool,
+}
+
+/// Amounts below the asked one, largest first. More CPUs than the machine has, and more devices than are offered, are
+/// never let in.
+fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
+    let most = match slot.ask.manager {
+        Manager::Memory => return critical::amounts(ledger, pod, slot),
+        Manager::Cpu => ledger.rules().topology().all().len(),
+        Manager::Device => {
+            let devices = ledger.state().pool().devices(&slot.ask.resource);
+            devices.map_or(0, std::collections::BTreeMap::len)
+        }
+    };
+    let most = (most as u64).min(slot.ask.from.saturating_sub(1));
+    Candidates {
+        amounts: (slot.least..=most).rev().collect(),
+        complete: true,
+    }
+}
+
+/// Amounts above the asked one, smallest first: up to the next whole core, or one step where the pod as a whole
+/// leaves nothing to share.
+fn more(ledger: &Ledger, slot: &Slot, reason: RefusalReason) -> Vec<u64> {
+    let from = slot.ask.from;
+    let per_core = ledger.rules().topology().cpus_per_core() as u64;
+    let steps = match (slot.ask.manager, reason, &slot.ask.container) {
+        (Manager::Cpu, RefusalReason::SMTAlignmentError, _) => 1..per_core,
+        // The shared pool can also be what the merge stumbles over: a pod-level pod gets one more step anyway.
+        (Manager::Cpu, _, None) => 1..per_core.max(1) + 1,
+        (Manager::Memory, _, None) => 1..2,
+        _ => return Vec::new(),
+    };
+    let step = |steps: u64| {
+        from.checked_next_multiple_of(slot.grain).and_then(|whole| {
+            let above = if whole > from { steps - 1 } else { steps };
+            whole.checked_add(above.checked_mul(slot.grain)?)
+        })
+    };
+    steps.filter_map(step).collect()
+}
+
+fn single(slot: &Slot, amounts: &[u64]) -> Vec<Vec<Ask>> {
+    amounts.iter().map(|&to| vec![slot.to(to)]).collect()
+}
+
+/// All containers with CPUs of their own by one factor, the largest first; in whole cores where these are demanded.
+fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<Ask>> {
+    let largest = cpus.iter().map(|slot| slot.ask.from).max().unwrap_or(0);
+    let all = ledger.rules().topology().all().len() as u64;
+    let per_core = match ledger.rules().fills_whole_cores() {
+        true => (ledger.rules().topology().cpus_per_core() as u64).max(1),
+        false => 1,
+    };
+    let mut vectors: Vec<Vec<Ask>> = Vec::new();
+    for part in (1..=largest.saturating_sub(1).min(all)).rev() {
+        let scaled = |slot: &&Slot| {
+            let exact = u128::from(slot.ask.from) * u128::from(part) / u128::from(largest.max(1));
+            let exact = u64::try_from(exact).unwrap_or(u64::MAX);
+            let whole = (exact / per_core * per_core).max(per_core);
+            slot.to(whole.min(slot.ask.from))
+        };
+        let vector: Vec<Ask> = cpus.iter().map(scaled).collect();
+        if vectors.last() != Some(&vector) {
+            vectors.push(vector);
+        }
+    }
+    vectors
+}
+
+/// The first of `candidates` with which the pod is let in.
+fn nearest(
+    ledger: &mut Ledger,
+    pod: &Pod,
+    candidates: &[Vec<Ask>],
+    complete: bool,
+    trial: &mut Trial<'_>,
+) -> Option<Remedy> {
+    let Hit {
+        at,
+        assignment,
+        nearest,
+    } = trial.first(candidates.len(), |trial, at| {
+        let changed = Alteration::Ask(candidates[at].clone()).pod(pod)?;
+        trial.admit(ledger, &Arc::new(changed))
+    })?;
+    let asks = candidates[at].clone();
+    Some(Remedy {
+        size: Size::of_asks(&asks),
+        alteration: Alteration::Ask(asks),
+        assignment,
+        nearest: nearest && complete,
+    })
+}

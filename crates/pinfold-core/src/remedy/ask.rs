@@ -1,0 +1,216 @@
+//! Amounts in a pod: where they stand, and the pod with another one.
+
+use super::{Alteration, Ask, Reach, Size};
+use crate::decision::Manager;
+use crate::demand;
+use crate::ledger::Ledger;
+use crate::name::ResourceName;
+use crate::pod::{Container, Pod, ResourceList};
+use crate::qos::QosClass;
+use crate::quantity::Quantity;
+
+/// Memory is offered in steps of this many bytes.
+const MIB: u64 = 1 << 20;
+
+/// An amount that could be another one.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    /// The amount, for now unchanged.
+    pub(super) ask: Ask,
+    /// The least it may become: a Guaranteed pod keeps its class, and a pod covers its containers.
+    pub(super) least: u64,
+    /// Amounts are multiples of this.
+    pub(super) grain: u64,
+}
+
+impl Slot {
+    /// All amounts of a pod that a manager of this ledger looks after, in the order of the pod.
+    pub(super) fn all(ledger: &Ledger, pod: &Pod) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        let pod_level = ledger.rules().pod_level();
+        let whole = pod_level.manages(pod);
+        let ignored = demand::has_pod_level_resources(pod) && !whole;
+        let guaranteed = QosClass::of(pod) == QosClass::Guaranteed && !ignored;
+        let has_cpus = guaranteed && ledger.rules().has_exclusive_cpus();
+        let has_memory = guaranteed && !ledger.state().memory().nodes().is_empty();
+        if whole {
+            if has_cpus {
+                let cpus = demand::pod_cpus(pod, pod_level) as u64;
+                slots.extend(Slot::of_pod(pod, "cpu".into(), Manager::Cpu, cpus));
+            }
+            if has_memory {
+                for (resource, bytes) in demand::pod_memory(pod, pod_level).unwrap_or_default() {
+                    slots.extend(Slot::of_pod(pod, resource, Manager::Memory, bytes));
+                }
+            }
+        }
+        for container in pod.all_containers() {
+            if has_cpus {
+                let cpus = demand::container_cpus(pod, container, pod_level) as u64;
+                slots.extend(Slot::of(container, "cpu".into(), Manager::Cpu, cpus));
+            }
+            if has_memory {
+                let asked = demand::container_memory(pod, container, pod_level).unwrap_or_default();
+                for (resource, bytes) in asked {
+                    slots.extend(Slot::of(container, resource, Manager::Memory, bytes));
+                }
+            }
+            for (resource, amount) in &container.limits {
+                if ledger.state().pool().devices(resource).is_some() {
+                    let count = u64::try_from(amount.value()).unwrap_or(0);
+                    slots.extend(Slot::of(
+                        container,
+                        resource.clone(),
+                        Manager::Device,
+                        count,
+                    ));
+                }
+            }
+        }
+        slots
+    }
+
+    fn of(
+        container: &Container,
+        resource: ResourceName,
+        manager: Manager,
+        from: u64,
+    ) -> Option<Slot> {
+        let name = Some(container.name.clone());
+        let (grain, least) = match manager {
+            Manager::Cpu => (1, 1),
+            Manager::Memory if resource.as_str() == "memory" => (MIB, MIB),
+            Manager::Memory => (page_size(&resource), 0),
+            Manager::Device => (1, 0),
+        };
+        (from > 0).then_some(Slot {
+            ask: Ask {
+                container: name,
+                resource,
+                manager,
+                from,
+                to: from,
+            },
+            least,
+            grain,
+        })
+    }
+
+    /// The pod's own amount: it must still cover its containers.
+    fn of_pod(pod: &Pod, resource: ResourceName, manager: Manager, from: u64) -> Option<Slot> {
+        let parts = Pod {
+            pod_requests: None,
+            pod_limits: None,
+            ..pod.clone()
+        };
+        let parts = demand::effective_requests(&parts);
+        let covered = parts.get(&resource).map_or(0, Quantity::value);
+        let grain = match manager {
+            Manager::Memory if resource.as_str() == "memory" => MIB,
+            Manager::Memory => page_size(&resource),
+            Manager::Cpu | Manager::Device => 1,
+        };
+        (from > 0).then(|| Slot {
+            ask: Ask {
+                container: None,
+                resource,
+                manager,
+                from,
+                to: from,
+            },
+            least: u64::try_from(covered).unwrap_or(0).max(grain),
+            grain,
+        })
+    }
+
+    /// The same with another amount.
+    pub(super) fn to(&self, to: u64) -> Ask {
+        Ask {
+            to,
+            ..self.ask.clone()
+        }
+    }
+}
+
+/// The page size that a hugepages resource names; 1 MiB if it names none.
+fn page_size(resource: &ResourceName) -> u64 {
+    let size = resource.as_str().strip_prefix("hugepages-");
+    let size = size.and_then(|size| size.parse::<Quantity>().ok());
+    size.and_then(|size| u64::try_from(size.value()).ok())
+        .filter(|&size| size > 0)
+        .unwrap_or(MIB)
+}
+
+impl Ask {
+    /// How much of what was asked is different, in thousandths, rounded up.
+    pub(super) fn difference(&self) -> u64 {
+        let parts = u128::from(self.from.abs_diff(self.to)) * 1000;
+        u64::try_from(parts.div_ceil(u128::from(self.from.max(1)))).unwrap_or(u64::MAX)
+    }
+
+    /// Writes the amount into `pod`: the request, and the limit by as much, so that the quality-of-service class stays.
+    /// `None` if the pod has no such amount or the limit would vanish.
+    #[must_use]
+    pub fn apply(&self, pod: &mut Pod) -> Option<()> {
+        let mut found = None;
+        for list in self.lists(pod)?.into_iter().flatten() {
+            if let Some(amount) = list.get_mut(&self.resource) {
+                *amount = self.shifted(*amount)?;
+                found = Some(());
+            }
+        }
+        found
+    }
+
+    /// The requests and limits the amount stands in.
+    fn lists<'p>(&self, pod: &'p mut Pod) -> Option<[Option<&'p mut ResourceList>; 2]> {
+        let Some(name) = &self.container else {
+            return Some([pod.pod_requests.as_mut(), pod.pod_limits.as_mut()]);
+        };
+        let mut all = pod.init_containers.iter_mut().chain(&mut pod.containers);
+        let container = all.find(|container| container.name == *name)?;
+        Some([Some(&mut container.requests), Some(&mut container.limits)])
+    }
+
+    /// `amount` as much larger or smaller as the ask. Devices have one amount only.
+    fn shifted(&self, amount: Quantity) -> Option<Quantity> {
+        let (from, to) = (i128::from(self.from), i128::from(self.to));
+        let count = |amount: i128| i64::try_from(amount).ok();
+        let positive = |amount: i128| count(amount).filter(|&amount| amount > 0);
+        match self.manager {
+            Manager::Device => count(to * 1000).map(Quantity::milli),
+            Manager::Cpu => {
+                positive(i128::from(amount.milli_value()) + (to - from) * 1000).map(Quantity::milli)
+            }
+            Manager::Memory if to == 0 => Some(Quantity::bytes(0)),
+            Manager::Memory => {
+                positive(i128::from(amount.value()) + to - from).map(Quantity::bytes)
+            }
+        }
+    }
+}
+
+impl Alteration {
+    /// The pod after the change; the same if it is not the pod that changes.
+    #[must_use]
+    pub fn pod(&self, pod: &Pod) -> Option<Pod> {
+        let mut changed = pod.clone();
+        if let Alteration::Ask(asks) = self {
+            for ask in asks {
+                ask.apply(&mut changed)?;
+            }
+        }
+        Some(changed)
+    }
+}
+
+impl Size {
+    /// Of a change of the pod: the largest difference of its parts.
+    pub(super) fn of_asks(asks: &[Ask]) -> Self {
+        Size {
+            reach: Reach::Pod,
+            amount: asks.iter().map(Ask::difference).max().unwrap_or(0),
+            loss: 0,
+        }
+    }
+}

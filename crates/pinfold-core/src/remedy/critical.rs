@@ -1,0 +1,120 @@
+//! The amounts of memory at which the answer can change.
+//!
+//! Where a request for memory goes depends on it only through comparisons with sums: of what NUMA nodes have free and
+//! could have at all, over sets of nodes, less what other containers of the pod take beside it. Between two
+//! such sums nothing changes, so the largest amount that fits is one of them (or the last step before one). That
+//! leaves a short list instead of every amount.
+//!
+//! The sums are complete for machines of up to [`EVERY_SET`] nodes with memory and pods of up to [`EVERY_PART`] other
+//! containers with that kind of memory. Beyond, single nodes, existing groups and the `k` largest nodes are taken for
+//! every `k`, and the containers one by one and all together; a larger amount may exist then.
+
+use std::collections::BTreeSet;
+
+use super::amounts::Candidates;
+use super::ask::Slot;
+use crate::demand;
+use crate::ledger::Ledger;
+use crate::memory::NodeMemory;
+use crate::node_set::NodeSet;
+use crate::pod::Pod;
+
+/// Up to so many nodes every set of them is summed up.
+const EVERY_SET: usize = 8;
+/// Up to so many other containers every choice of them is summed up.
+const EVERY_PART: usize = 4;
+
+/// The amounts below the asked one at which the answer can change, largest first.
+pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
+    let (sums, every_set) = node_sums(ledger, slot);
+    let (parts, every_part) = part_sums(ledger, pod, slot);
+    let mut amounts = BTreeSet::new();
+    let mut add = |sum: u64| {
+        for edge in [sum, sum.saturating_sub(1)] {
+            let whole = edge / slot.grain * slot.grain;
+            if whole < slot.ask.from && whole >= slot.least {
+                amounts.insert(whole);
+            }
+        }
+    };
+    for &part in &parts {
+        add(part);
+        for sum in sums.iter().filter_map(|sum| sum.checked_sub(part)) {
+            add(sum);
+        }
+    }
+    add(slot.least);
+    add(slot.ask.from);
+    Candidates {
+        amounts: amounts.into_iter().rev().collect(),
+        complete: every_set && every_part,
+    }
+}
+
+/// What sets of nodes have free and could have, and whether these are all sets.
+fn node_sums(ledger: &Ledger, slot: &Slot) -> (BTreeSet<u64>, bool) {
+    let memory = ledger.state().memory();
+    let resource = &slot.ask.resource;
+    let has_some = |node: &NodeMemory| node.amounts(resource).allocatable > 0;
+    let rows = memory.nodes().iter().filter(|(_, node)| has_some(node));
+    let nodes: NodeSet = rows.map(|(&id, _)| id).collect();
+    let mut sums = BTreeSet::new();
+    let mut add = |set: NodeSet| {
+        sums.insert(memory.free(set, resource));
+        sums.insert(memory.allocatable(set, resource));
+    };
+    if nodes.len() <= EVERY_SET {
+        for set in nodes.subsets_by_width() {
+            add(set);
+        }
+        return (sums, true);
+    }
+    for node in nodes {
+        add(NodeSet::single(node));
+    }
+    for node in memory.nodes().values() {
+        add(node.cells);
+    }
+    let by = |amount: &dyn Fn(NodeSet) -> u64| {
+        let mut order: Vec<_> = nodes.iter().collect();
+        order.sort_by_key(|&node| std::cmp::Reverse(amount(NodeSet::single(node))));
+        order
+    };
+    for order in [
+        by(&|set| memory.free(set, resource)),
+        by(&|set| memory.allocatable(set, resource)),
+    ] {
+        let mut set = NodeSet::EMPTY;
+        for node in order {
+            set.insert(node);
+            add(set);
+        }
+    }
+    (sums, false)
+}
+
+/// What other containers of the pod ask for beside the slot, and whether these are all choices of them.
+fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
+    let pod_level = ledger.rules().pod_level();
+    let others = pod
+        .all_containers()
+        .filter(|other| slot.ask.container.as_ref() != Some(&other.name));
+    let asked = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
+    let amounts: Vec<u64> = others
+        .filter_map(|other| asked(other).get(&slot.ask.resource).copied())
+        .filter(|&bytes| bytes > 0)
+        .collect();
+    let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(0, u64::saturating_add);
+    if amounts.len() <= EVERY_PART {
+        let choice = |choice: u32| {
+            let chosen = amounts
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| choice >> at & 1 == 1);
+            sum(&mut chosen.map(|(_, &bytes)| bytes))
+        };
+        return ((0..1_u32 << amounts.len()).map(choice).collect(), true);
+    }
+    let all = sum(&mut amounts.iter().copied());
+    (amounts.into_iter().chain([0, all]).collect(), false)
+}

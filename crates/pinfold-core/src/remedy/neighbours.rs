@@ -1,0 +1,107 @@
+//! Neighbours: the smallest sets of running pods whose leaving would let the pod in.
+//!
+//! One pod, then two, then three, in the order they came; as soon as sets of one size help, larger ones are not looked
+//! at. Only pods that hold something can be in the way.
+
+use std::sync::Arc;
+
+use super::trial::Trial;
+use super::{Alteration, Neighbour, Reach, Remedy, Size};
+use crate::ledger::{Ledger, Resident};
+use crate::name::PodUid;
+use crate::pod::Pod;
+
+/// How many sets of the smallest size are kept: those that lose the fewest CPUs.
+const KEPT: usize = 5;
+
+/// The sets of at most `most` neighbours that are in the way, those that hold the fewest CPUs first.
+pub(super) fn remedies(
+    ledger: &Ledger,
+    pod: &Arc<Pod>,
+    most: usize,
+    trial: &mut Trial<'_>,
+) -> Vec<Remedy> {
+    let holds = |resident: &&Resident| {
+        let assignment = ledger.assignment(&resident.pod.uid);
+        assignment.is_some_and(|assignment| !assignment.is_empty())
+    };
+    let holders: Vec<&Resident> = ledger.residents().into_iter().filter(holds).collect();
+    let uids: Vec<PodUid> = holders
+        .iter()
+        .map(|resident| resident.pod.uid.clone())
+        .collect();
+    let mut search = Search {
+        ledger: ledger.clone(),
+        pod,
+        uids: &uids,
+        trial,
+        found: Vec::new(),
+    };
+    for size in 1..=most.min(holders.len()) {
+        search.choose(0, size, &mut Vec::new());
+        if !search.found.is_empty() {
+            break;
+        }
+    }
+    let complete = search.trial.left > 0;
+    let remedy = |(set, assignment): (Vec<usize>, _)| {
+        let leaving = || set.iter().map(|&at| &holders[at].pod);
+        let loss = leaving()
+            .map(|pod| ledger.exclusive_cpus(&pod.uid).len() as u64)
+            .sum();
+        let neighbour = |pod: &Arc<Pod>| Neighbour {
+            uid: pod.uid.clone(),
+            name: pod.name.clone(),
+        };
+        Remedy {
+            alteration: Alteration::Release(leaving().map(neighbour).collect()),
+            size: Size {
+                reach: Reach::Neighbours,
+                amount: set.len() as u64,
+                loss,
+            },
+            assignment,
+            nearest: complete,
+        }
+    };
+    let mut found: Vec<Remedy> = search.found.into_iter().map(remedy).collect();
+    found.sort_by_key(|remedy| remedy.size);
+    found.truncate(KEPT);
+    found
+}
+
+struct Search<'s, 'p> {
+    /// A copy, from which the pods chosen so far have left.
+    ledger: Ledger,
+    pod: &'s Arc<Pod>,
+    uids: &'s [PodUid],
+    trial: &'s mut Trial<'p>,
+    found: Vec<(Vec<usize>, crate::decision::Assignment)>,
+}
+
+impl Search<'_, '_> {
+    /// Lets `more` further pods leave, from position `from` on, in every possible way.
+    fn choose(&mut self, from: usize, more: usize, left: &mut Vec<usize>) {
+        if more == 0 {
+            if let Some(assignment) = self.trial.admit(&mut self.ledger, self.pod) {
+                self.found.push((left.clone(), assignment));
+            }
+            return;
+        }
+        for at in from..self.uids.len() {
+            if self.trial.left == 0 {
+                self.trial.complete = false;
+                return;
+            }
+            let Ok(change) = self.ledger.release(&self.uids[at]) else {
+                continue;
+            };
+            left.push(at);
+            self.choose(at + 1, more - 1, left);
+            left.pop();
+            self.ledger
+                .undo(&change)
+                .expect("the pod that just left comes back");
+        }
+    }
+}

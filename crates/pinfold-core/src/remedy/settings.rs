@@ -1,0 +1,109 @@
+//! Other settings: the weaker policies, the other scope, each option off. Who lives here keeps what it holds.
+
+use std::sync::Arc;
+
+use super::trial::Trial;
+use super::{Alteration, OptionOf, Reach, Remedy, Size};
+use crate::go_text;
+use crate::ledger::{Ledger, Rules};
+use crate::pod::Pod;
+use crate::policy::TopologyPolicy;
+use crate::settings::{Settings, TopologyScope};
+
+/// The settings under which the pod would be let in: the nearest weaker policy, the other scope, and every single
+/// option whose absence helps.
+pub(super) fn remedies(ledger: &Ledger, pod: &Arc<Pod>, trial: &mut Trial<'_>) -> Vec<Remedy> {
+    let (policy, scope) = (ledger.rules().policy(), ledger.rules().scope());
+    let weaker = TopologyPolicy::ALL
+        .into_iter()
+        .rev()
+        .filter(|&to| to < policy);
+    let mut policies = weaker.map(|to| Alteration::Policy { from: policy, to });
+    let mut found: Vec<Remedy> = policies
+        .find_map(|change| remedy(ledger, pod, change, trial))
+        .into_iter()
+        .collect();
+    let mut changes = Vec::new();
+    if policy != TopologyPolicy::None {
+        let to = match scope {
+            TopologyScope::Container => TopologyScope::Pod,
+            TopologyScope::Pod => TopologyScope::Container,
+        };
+        changes.push(Alteration::Scope { from: scope, to });
+    }
+    let settings = ledger.rules().settings();
+    for (of, options) in [
+        (OptionOf::CpuManager, &settings.cpu_options),
+        (OptionOf::TopologyManager, &settings.topology_options),
+    ] {
+        let on = options
+            .iter()
+            .filter(|(_, value)| go_text::boolean(value) == Ok(true));
+        changes.extend(on.map(|(name, _)| Alteration::OptionOff {
+            of,
+            name: name.clone(),
+        }));
+    }
+    found.extend(
+        changes
+            .into_iter()
+            .filter_map(|change| remedy(ledger, pod, change, trial)),
+    );
+    found
+}
+
+fn remedy(
+    ledger: &Ledger,
+    pod: &Arc<Pod>,
+    change: Alteration,
+    trial: &mut Trial<'_>,
+) -> Option<Remedy> {
+    let settings = change.settings(ledger.rules().settings());
+    let rules = Rules::new(
+        ledger.rules().machine().clone(),
+        ledger.rules().pin_reserved(settings),
+    )
+    .ok()?;
+    let mut changed = ledger.under(Arc::new(rules))?;
+    let assignment = trial.admit(&mut changed, pod)?;
+    let amount = match &change {
+        Alteration::Policy { from, to } => (*from as u64).saturating_sub(*to as u64),
+        _ => 1,
+    };
+    Some(Remedy {
+        alteration: change,
+        size: Size {
+            reach: Reach::Node,
+            amount,
+            loss: 0,
+        },
+        assignment,
+        nearest: true,
+    })
+}
+
+impl Alteration {
+    /// The settings after the change; the same if it is not the node that changes.
+    #[must_use]
+    pub fn settings(&self, settings: &Settings) -> Settings {
+        let mut changed = settings.clone();
+        match self {
+            Alteration::Policy { to, .. } => changed.topology_policy = to.name().to_owned(),
+            Alteration::Scope { to, .. } => changed.topology_scope = to.name().to_owned(),
+            Alteration::OptionOff {
+                of: OptionOf::CpuManager,
+                name,
+            } => {
+                changed.cpu_options.remove(name);
+            }
+            Alteration::OptionOff {
+                of: OptionOf::TopologyManager,
+                name,
+            } => {
+                changed.topology_options.remove(name);
+            }
+            Alteration::Ask(_) | Alteration::Release(_) => {}
+        }
+        changed
+    }
+}

@@ -1,0 +1,559 @@
+//! Remedies against brute force on small machines: every one is let in, and nothing smaller of its kind is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::cpu_set::CpuId;
+use crate::decision::RefusalReason;
+use crate::device::{Device, DeviceOffer, NoPreference};
+use crate::fidelity::Fidelity;
+use crate::ledger::Rules;
+use crate::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
+use crate::memory::MemoryReservation;
+use crate::node_set::NodeId;
+use crate::pod::{Container, ResourceList};
+use crate::settings::Settings;
+
+const MIB: u64 = 1 << 20;
+const NIC: &str = "example.com/nic";
+const HUGE: &str = "hugepages-2Mi";
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    /// One of `0..sides`.
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+
+    fn chance(&mut self, of_ten: u64) -> bool {
+        self.roll(10) < of_ten
+    }
+}
+
+fn machine(nodes: u32, cores: u32, threads: u32, memory: impl Fn(u32) -> u64) -> Machine {
+    let node = |id: u32| NumaNode {
+        id: NodeId::new(i64::from(id)).unwrap(),
+        memory: memory(id) * MIB,
+        hugepages: vec![HugePages {
+            size_kib: 2048,
+            count: 4,
+        }],
+        distances: Vec::new(),
+        cores: (0..cores)
+            .map(|core| {
+                let core = id * cores + core;
+                let thread = |thread| CpuId::new(core + thread * nodes * cores).unwrap();
+                Core {
+                    id: core,
+                    socket: id,
+                    die: None,
+                    l3: None,
+                    threads: (0..threads).map(thread).collect(),
+                }
+            })
+            .collect(),
+    };
+    Machine::new(MachineParts {
+        nodes: (0..nodes).map(node).collect(),
+        num_cpus: (nodes * cores * threads) as usize,
+        num_sockets: nodes as usize,
+        ..MachineParts::default()
+    })
+    .unwrap()
+}
+
+fn list(rows: &[(&str, u64)]) -> ResourceList {
+    let quantity = |&(name, amount): &(&str, u64)| {
+        let text = match crate::demand::is_memory(&name.into()) {
+            true => format!("{amount}Mi"),
+            false => amount.to_string(),
+        };
+        (name.into(), text.parse().unwrap())
+    };
+    rows.iter().map(quantity).collect()
+}
+
+fn container(name: &str, rows: &[(&str, u64)]) -> Container {
+    Container {
+        name: name.into(),
+        restartable: false,
+        requests: list(rows),
+        limits: list(rows),
+    }
+}
+
+fn pod(uid: &str, containers: Vec<Container>) -> Arc<Pod> {
+    Arc::new(Pod {
+        uid: uid.into(),
+        name: String::new(),
+        init_containers: Vec::new(),
+        containers,
+        pod_requests: None,
+        pod_limits: None,
+    })
+}
+
+fn settings(policy: &str) -> Settings {
+    let reservation = MemoryReservation {
+        numa_node: 0,
+        limits: list(&[("memory", 1)]),
+    };
+    Settings {
+        topology_policy: policy.into(),
+        cpu_policy: "static".into(),
+        reserved_cpu: Some("1".parse().unwrap()),
+        memory_policy: "Static".into(),
+        reserved_memory: vec![reservation],
+        node_reservation: list(&[("memory", 1)]),
+        alpha_cpu_options: true,
+        ..Settings::default()
+    }
+}
+
+fn nics(on: &[i64]) -> DeviceOffer {
+    let device = |(at, &node): (usize, &i64)| {
+        let numa = (node >= 0).then(|| vec![node]);
+        (
+            format!("nic-{at}").into(),
+            Device {
+                numa,
+                healthy: true,
+            },
+        )
+    };
+    on.iter().enumerate().map(device).collect()
+}
+
+/// A random small node with pods on it.
+fn random_ledger(dice: &mut Dice, fidelity: Fidelity) -> Ledger {
+    let nodes = 1 + u32::try_from(dice.roll(3)).unwrap();
+    let threads = 1 + u32::try_from(dice.roll(2)).unwrap();
+    let memory: Vec<u64> = (0..nodes).map(|_| 10 + dice.roll(12)).collect();
+    let machine = machine(
+        nodes,
+        2 + u32::try_from(dice.roll(2)).unwrap(),
+        threads,
+        |id| memory[id as usize],
+    );
+    let policy = ["none", "best-effort", "restricted", "single-numa-node"]
+        [usize::try_from(dice.roll(4)).unwrap()];
+    let mut settings = settings(policy);
+    settings.fidelity = fidelity;
+    settings.topology_scope = ["container", "pod"][usize::from(dice.chance(4))].into();
+    for option in [
+        "full-pcpus-only",
+        "strict-cpu-reservation",
+        "distribute-cpus-across-numa",
+    ] {
+        if dice.chance(3) {
+            settings.cpu_options.insert(option.into(), "true".into());
+        }
+    }
+    let rules = Rules::new(Arc::new(machine), settings).unwrap();
+    let mut ledger = Ledger::new(Arc::new(rules));
+    let near: Vec<i64> = (0..dice.roll(4))
+        .map(|_| i64::try_from(dice.roll(u64::from(nodes) + 1)).unwrap() - 1)
+        .collect();
+    ledger.offer(NIC.into(), Some(nics(&near)));
+    for at in 0..dice.roll(4) {
+        let resident = random_pod(dice, &format!("resident-{at}"));
+        ledger.admit(&resident, &mut NoPreference).unwrap();
+    }
+    ledger
+}
+
+fn random_pod(dice: &mut Dice, uid: &str) -> Arc<Pod> {
+    let mut one = |name: String| {
+        let mut rows = vec![("cpu", 1 + dice.roll(5)), ("memory", 1 + dice.roll(20))];
+        if dice.chance(3) {
+            rows.push((HUGE, 2 * (1 + dice.roll(6))));
+        }
+        if dice.chance(3) {
+            rows.push((NIC, 1 + dice.roll(3)));
+        }
+        container(&name, &rows)
+    };
+    let mut spec = Pod::clone(&pod(uid, vec![one("app".into())]));
+    let more = dice.roll(3);
+    let mut one = |name: String| {
+        let rows = [("cpu", 1 + dice.roll(3)), ("memory", 1 + dice.roll(12))];
+        container(&name, &rows)
+    };
+    match more {
+        0 => spec.containers.push(one("second".into())),
+        1 => spec.init_containers.push(one("init".into())),
+        _ => {}
+    }
+    Arc::new(spec)
+}
+
+fn fits(ledger: &Ledger, pod: &Pod) -> bool {
+    let mut copy = ledger.clone();
+    let admission = copy.admit(&Arc::new(pod.clone()), &mut NoPreference);
+    admission.unwrap().decision.is_admitted()
+}
+
+/// Admits the pod under the changed circumstances, independently of how the remedy was found.
+fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
+    let changed = alteration.pod(pod).unwrap();
+    match alteration {
+        Alteration::Ask(_) => fits(ledger, &changed),
+        Alteration::Release(leaving) => {
+            let mut copy = ledger.clone();
+            for neighbour in leaving {
+                copy.release(&neighbour.uid).unwrap();
+            }
+            fits(&copy, pod)
+        }
+        _ => {
+            let settings = alteration.settings(ledger.rules().settings());
+            let settings = ledger.rules().pin_reserved(settings);
+            let rules = Rules::new(ledger.rules().machine().clone(), settings).unwrap();
+            fits(&ledger.under(Arc::new(rules)).unwrap(), pod)
+        }
+    }
+}
+
+/// Every amount strictly between the asked and the found one is refused.
+fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, ask: &Ask) {
+    let grain = match (ask.manager, ask.resource.as_str()) {
+        (Manager::Memory, "memory") => MIB,
+        (Manager::Memory, _) => 2 * MIB,
+        _ => 1,
+    };
+    let (low, high) = (ask.from.min(ask.to), ask.from.max(ask.to));
+    let mut between = low / grain * grain + grain;
+    while between < high {
+        let nearer = Ask {
+            to: between,
+            ..ask.clone()
+        };
+        let changed = Alteration::Ask(vec![nearer]).pod(pod).unwrap();
+        assert!(!fits(ledger, &changed), "{between} would fit: {ask:?}");
+        between += grain;
+    }
+}
+
+/// No smaller set of neighbours helps.
+fn no_fewer_neighbours_help(ledger: &Ledger, pod: &Pod, count: usize) {
+    let uids: Vec<PodUid> = ledger
+        .residents()
+        .iter()
+        .map(|resident| resident.pod.uid.clone())
+        .collect();
+    for set in 0_u32..1 << uids.len() {
+        if set.count_ones() as usize >= count {
+            continue;
+        }
+        let mut copy = ledger.clone();
+        for (at, uid) in uids.iter().enumerate() {
+            if set >> at & 1 == 1 {
+                copy.release(uid).unwrap();
+            }
+        }
+        assert!(!fits(&copy, pod), "without {set:b}");
+    }
+}
+
+/// Looks for the largest amount that fits, without any cleverness.
+fn by_trying_everything(
+    ledger: &Ledger,
+    pod: &Pod,
+    ask: &Ask,
+    least: u64,
+    grain: u64,
+) -> Option<u64> {
+    let mut to = ask.from.div_ceil(grain) * grain;
+    while let Some(lower) = to.checked_sub(grain).filter(|&lower| lower >= least) {
+        to = lower;
+        let changed = Alteration::Ask(vec![Ask { to, ..ask.clone() }]).pod(pod);
+        if changed.is_some_and(|changed| fits(ledger, &changed)) {
+            return Some(to);
+        }
+    }
+    None
+}
+
+fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
+    let before = ledger.state().clone();
+    let found = find(ledger, pod, &mut NoPreference, Effort::default()).unwrap();
+    assert_eq!(*ledger.state(), before, "the ledger is not changed");
+    let again = find(ledger, pod, &mut NoPreference, Effort::default()).unwrap();
+    assert_eq!(found, again, "the same question has the same answer");
+    assert!(found.complete);
+    assert!(found.fitting.is_sorted_by_key(|remedy| remedy.size));
+    let mut kinds = BTreeMap::new();
+    for remedy in &found.fitting {
+        assert!(
+            verified(ledger, pod, &remedy.alteration),
+            "{:?}",
+            remedy.alteration
+        );
+        assert!(remedy.nearest);
+        let kind = match &remedy.alteration {
+            Alteration::Ask(asks) => {
+                if let [ask] = &asks[..] {
+                    no_amount_is_nearer(ledger, pod, ask);
+                }
+                if asks.len() > 1 {
+                    "together"
+                } else {
+                    asks[0].resource.as_str()
+                }
+            }
+            Alteration::Release(leaving) => {
+                no_fewer_neighbours_help(ledger, pod, leaving.len());
+                "release"
+            }
+            Alteration::Policy { from, to } => {
+                for between in TopologyPolicy::ALL
+                    .into_iter()
+                    .filter(|policy| policy > to && policy < from)
+                {
+                    let nearer = Alteration::Policy {
+                        from: *from,
+                        to: between,
+                    };
+                    assert!(!verified(ledger, pod, &nearer));
+                }
+                "policy"
+            }
+            Alteration::Scope { .. } => "scope",
+            Alteration::OptionOff { .. } => "option",
+        };
+        let kind = [
+            "together", "cpu", "memory", HUGE, NIC, "release", "policy", "scope", "option",
+        ]
+        .into_iter()
+        .find(|known| *known == kind)
+        .unwrap();
+        *kinds.entry(kind).or_default() += 1;
+    }
+    nothing_is_overlooked(ledger, pod, &found);
+    alone_is_right(ledger, pod, &found, &mut kinds);
+    kinds
+}
+
+/// Where an amount has no remedy, no amount would have done.
+fn nothing_is_overlooked(ledger: &Ledger, pod: &Pod, found: &Remedies) {
+    for slot in ask::Slot::all(ledger, pod) {
+        let best = by_trying_everything(ledger, pod, &slot.ask, slot.least, slot.grain);
+        let offered = found
+            .fitting
+            .iter()
+            .find_map(|remedy| match &remedy.alteration {
+                Alteration::Ask(asks) => {
+                    let [ask] = &asks[..] else { return None };
+                    let same =
+                        ask.container == slot.ask.container && ask.resource == slot.ask.resource;
+                    (same && ask.to < ask.from).then_some(ask.to)
+                }
+                _ => None,
+            });
+        assert_eq!(offered, best, "{:?}", slot.ask);
+    }
+}
+
+fn alone_is_right(
+    ledger: &Ledger,
+    pod: &Pod,
+    found: &Remedies,
+    kinds: &mut BTreeMap<&'static str, usize>,
+) {
+    let empty = ledger.without_pods();
+    match &found.alone {
+        Alone::Fits => assert!(fits(&empty, pod)),
+        Alone::Never { most } => {
+            assert!(!fits(&empty, pod));
+            *kinds.entry("never").or_default() += 1;
+            for remedy in most {
+                let Alteration::Ask(asks) = &remedy.alteration else {
+                    panic!("only the pod can change on an empty machine");
+                };
+                assert!(fits(&empty, &remedy.alteration.pod(pod).unwrap()));
+                if let [ask] = &asks[..] {
+                    no_amount_is_nearer(&empty, pod, ask);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_remedy_is_let_in_and_nothing_nearer_of_its_kind_is() {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut refusals = 0;
+    for seed in 0..1_200 {
+        let mut dice = Dice(seed);
+        let fidelity = [Fidelity::Sound, Fidelity::Exact][usize::from(seed % 4 == 3)];
+        let ledger = random_ledger(&mut dice, fidelity);
+        let pod = random_pod(&mut dice, "new");
+        if fits(&ledger, &pod) {
+            continue;
+        }
+        refusals += 1;
+        for (kind, count) in check(&ledger, &pod) {
+            *kinds.entry(kind).or_default() += count;
+        }
+    }
+    assert!(refusals > 300, "only {refusals} refusals");
+    for kind in [
+        "together", "cpu", "memory", HUGE, NIC, "release", "policy", "scope", "option", "never",
+    ] {
+        assert!(
+            kinds.get(kind).is_some_and(|&count| count > 5),
+            "{kind}: {kinds:?}"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_fits_needs_no_remedy() {
+    let rules = Rules::new(Arc::new(machine(2, 2, 1, |_| 16)), settings("restricted")).unwrap();
+    let ledger = Ledger::new(Arc::new(rules));
+    let pod = pod("new", vec![container("app", &[("cpu", 1), ("memory", 1)])]);
+    let found = find(&ledger, &pod, &mut NoPreference, Effort::default()).unwrap();
+    assert!(found.decision.is_admitted());
+    assert!(found.fitting.is_empty());
+    assert_eq!((found.tried, found.complete), (1, true));
+}
+
+#[test]
+fn cpus_that_do_not_fill_cores_may_also_become_more() {
+    let mut settings = settings("none");
+    settings
+        .cpu_options
+        .insert("full-pcpus-only".into(), "true".into());
+    let rules = Rules::new(Arc::new(machine(2, 4, 2, |_| 16)), settings).unwrap();
+    let ledger = Ledger::new(Arc::new(rules));
+    let pod = pod("new", vec![container("app", &[("cpu", 3), ("memory", 1)])]);
+    let found = find(&ledger, &pod, &mut NoPreference, Effort::default()).unwrap();
+    assert_eq!(
+        found.decision.refusal().unwrap().reason,
+        RefusalReason::SMTAlignmentError
+    );
+    let asks: Vec<u64> = found
+        .fitting
+        .iter()
+        .filter_map(|remedy| match &remedy.alteration {
+            Alteration::Ask(asks) => Some(asks[0].to),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asks, [2, 4]);
+    let off = found.fitting.last().unwrap();
+    assert_eq!(
+        off.alteration,
+        Alteration::OptionOff {
+            of: OptionOf::CpuManager,
+            name: "full-pcpus-only".into()
+        }
+    );
+}
+
+#[test]
+fn the_number_of_admissions_is_bounded() {
+    let rules = Rules::new(
+        Arc::new(machine(4, 16, 2, |_| 64)),
+        settings("single-numa-node"),
+    )
+    .unwrap();
+    let mut ledger = Ledger::new(Arc::new(rules));
+    for at in 0..40 {
+        let resident = pod(
+            &format!("resident-{at}"),
+            vec![container("app", &[("cpu", 2), ("memory", 3)])],
+        );
+        ledger.admit(&resident, &mut NoPreference).unwrap();
+    }
+    let pod = pod(
+        "new",
+        vec![container("app", &[("cpu", 32), ("memory", 60)])],
+    );
+    for (admissions, complete) in [
+        (0, false),
+        (1, false),
+        (2, false),
+        (17, false),
+        (5_000, true),
+    ] {
+        let effort = Effort {
+            admissions,
+            ..Effort::default()
+        };
+        let found = find(&ledger, &pod, &mut NoPreference, effort).unwrap();
+        assert!(
+            found.tried <= admissions.max(1),
+            "{} of {admissions}",
+            found.tried
+        );
+        assert_eq!(found.complete, complete, "{admissions}");
+    }
+}
+
+#[test]
+fn amounts_beyond_every_number_are_no_trouble() {
+    let rules = Rules::new(Arc::new(machine(2, 2, 1, |_| 16)), settings("restricted")).unwrap();
+    let ledger = Ledger::new(Arc::new(rules));
+    for (cpu, memory, nic) in [
+        ("9000000000000000000", "1Mi", "1"),
+        ("1", "9223372036854775807", "1"),
+        ("1", "-1", "9223372036854775807"),
+        ("-4", "99999999999999999999999E", "-1"),
+    ] {
+        let rows: ResourceList = [("cpu", cpu), ("memory", memory), (NIC, nic)]
+            .into_iter()
+            .map(|(name, amount)| (name.into(), amount.parse().unwrap()))
+            .collect();
+        let mut app = container("app", &[]);
+        (app.requests, app.limits) = (rows.clone(), rows);
+        let pod = pod("new", vec![app]);
+        let found = find(&ledger, &pod, &mut NoPreference, Effort::default()).unwrap();
+        for remedy in &found.fitting {
+            assert!(verified(&ledger, &pod, &remedy.alteration));
+        }
+    }
+}
+
+#[test]
+fn pod_level_resources_grow_where_nothing_is_left_to_share() {
+    let mut settings = settings("restricted");
+    settings.topology_scope = "pod".into();
+    settings.pod_level_resources = true;
+    let rules = Rules::new(Arc::new(machine(2, 4, 1, |_| 32)), settings).unwrap();
+    let ledger = Ledger::new(Arc::new(rules));
+    let mut spec = Pod::clone(&pod(
+        "new",
+        vec![
+            container("own", &[("cpu", 2), ("memory", 4)]),
+            container("shares", &[]),
+        ],
+    ));
+    spec.pod_requests = Some(list(&[("cpu", 2), ("memory", 8)]));
+    spec.pod_limits = spec.pod_requests.clone();
+    let spec = Arc::new(spec);
+    let found = find(&ledger, &spec, &mut NoPreference, Effort::default()).unwrap();
+    assert!(found.decision.refusal().is_some());
+    let asks: Vec<(Option<&str>, u64, u64)> = found
+        .fitting
+        .iter()
+        .filter_map(|remedy| match &remedy.alteration {
+            Alteration::Ask(asks) => {
+                let ask = &asks[0];
+                Some((
+                    ask.container.as_ref().map(ContainerName::as_str),
+                    ask.from,
+                    ask.to,
+                ))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asks, [(None, 2, 3), (Some("own"), 2, 1)]);
+}

@@ -1,0 +1,113 @@
+//! Trials: admissions that are taken back, counted against a budget.
+
+use std::sync::Arc;
+
+use crate::decision::{Assignment, Verdict};
+use crate::device::PreferredAllocation;
+use crate::ledger::Ledger;
+use crate::pod::Pod;
+
+/// How many candidates are tried one by one; after that the rest is searched by halves.
+const ONE_BY_ONE: usize = 256;
+
+/// The budget of a search, and what became of it.
+pub(super) struct Trial<'p> {
+    plugins: &'p mut dyn PreferredAllocation,
+    /// How many admissions may still be tried.
+    pub(super) left: usize,
+    /// How many were tried.
+    pub(super) tried: usize,
+    /// Whether nothing was left out so far.
+    pub(super) complete: bool,
+}
+
+/// The first candidate that was let in.
+pub(super) struct Hit {
+    /// Its position.
+    pub(super) at: usize,
+    /// What the pod would get.
+    pub(super) assignment: Assignment,
+    /// Whether every candidate before it was tried.
+    pub(super) nearest: bool,
+}
+
+impl<'p> Trial<'p> {
+    pub(super) fn new(plugins: &'p mut dyn PreferredAllocation, left: usize) -> Self {
+        Self {
+            plugins,
+            left,
+            tried: 0,
+            complete: true,
+        }
+    }
+
+    /// What `pod` would get of `ledger`, which is the same afterwards. `None` if it would be refused, or if there are no
+    /// trials left.
+    pub(super) fn admit(&mut self, ledger: &mut Ledger, pod: &Arc<Pod>) -> Option<Assignment> {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.complete = false;
+            return None;
+        };
+        self.left = left;
+        self.tried += 1;
+        let admission = ledger.admit(pod, self.plugins).ok()?;
+        if let Some(change) = &admission.change {
+            ledger
+                .undo(change)
+                .expect("the change that was just made can be taken back");
+        }
+        match admission.decision.verdict {
+            Verdict::Admitted(assignment) => Some(assignment),
+            Verdict::Refused(_) => None,
+        }
+    }
+
+    /// Runs a search on a part of the budget.
+    pub(super) fn with_share(&mut self, share: usize, search: impl FnOnce(&mut Self)) {
+        let kept = self.left.saturating_sub(share);
+        self.left -= kept;
+        search(self);
+        self.left += kept;
+    }
+
+    /// The first of `count` candidates, best first, for which `fits` gives an answer. The first [`ONE_BY_ONE`] are tried
+    /// in turn; if none of them fits, the last one is tried and the border is searched by halves, which finds a
+    /// candidate that fits next to one that does not, but not always the best.
+    pub(super) fn first(
+        &mut self,
+        count: usize,
+        mut fits: impl FnMut(&mut Self, usize) -> Option<Assignment>,
+    ) -> Option<Hit> {
+        for at in 0..count.min(ONE_BY_ONE) {
+            if let Some(assignment) = fits(self, at) {
+                return Some(Hit {
+                    at,
+                    assignment,
+                    nearest: true,
+                });
+            }
+            if self.left == 0 {
+                self.complete &= at + 1 == count;
+                return None;
+            }
+        }
+        if count <= ONE_BY_ONE {
+            return None;
+        }
+        self.complete = false;
+        let (mut refused, mut at) = (ONE_BY_ONE - 1, count - 1);
+        let mut best = fits(self, at)?;
+        while at - refused > 1 {
+            let middle = refused + (at - refused) / 2;
+            match fits(self, middle) {
+                Some(assignment) => (at, best) = (middle, assignment),
+                None => refused = middle,
+            }
+        }
+        Some(Hit {
+            at,
+            assignment: best,
+            nearest: false,
+        })
+    }
+}

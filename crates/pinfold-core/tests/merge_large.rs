@@ -1,0 +1,356 @@
+//! The merge on machines with up to 64 nodes, where no list and no product can say what is right. What can be checked
+//! there: the answer does not depend on the order of resources or on the gaps between node ids, it is a member, and no
+//! neighbour of it would have been better. Cases and seeds as in `merge_random.rs`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests on small numbers"
+)]
+
+mod merge_scenes;
+
+use std::collections::HashSet;
+
+use merge_scenes::{
+    Load, Random, Recipe, SHAPES, Scene, adversarial, check, distances, machine_scene, node, scene,
+};
+use pinfold_core::hint::{Component, Hint, ResourceHints};
+use pinfold_core::merge::{Budgets, Rule, merge, merge_by_families, merge_by_lists};
+use pinfold_core::node_set::{NodeId, NodeSet};
+use pinfold_core::policy::TopologyPolicy;
+
+fn large(random: &mut Random) -> Scene {
+    let recipe = Recipe {
+        nodes: (17, 64),
+        most_resources: 6,
+        sparse: random.chance(20),
+        largest: 8,
+        lists: random.chance(10),
+    };
+    match random.below(4) {
+        0 => {
+            let count = random.between(17, 64);
+            let shape = random.chance(30).then(|| SHAPES[random.below(5) as usize]);
+            adversarial(random, count, shape)
+        }
+        1 => {
+            let resources = random.between(2, 10);
+            let closest = random.chance(30);
+            machine_scene(random, 64, resources, Load::Crowded, closest)
+        }
+        _ => scene(random, recipe),
+    }
+}
+
+#[test]
+fn the_order_of_resources_does_not_matter() {
+    check(600, large, |scene| {
+        let merged = merge(&scene.request());
+        let mut other = scene.clone();
+        other.providers.reverse();
+        let reversed = merge(&other.request());
+        other.providers.rotate_left(scene.providers.len() / 2);
+        let rotated = merge(&other.request());
+        for other in [reversed, rotated] {
+            if merged.facts.exact() && other.facts.exact() {
+                assert_eq!(merged.hint, other.hint);
+                assert_eq!(merged.facts.decided_by, other.facts.decided_by);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_answer_is_a_member_and_no_neighbour_with_a_smaller_number_is() {
+    check(400, large, |scene| {
+        let merged = merge(&scene.request());
+        let (Some(mask), true) = (merged.hint.mask, merged.facts.exact()) else {
+            return;
+        };
+        if scene.policy == TopologyPolicy::SingleNumaNode
+            || merged.facts.decided_by == Rule::NothingLeft
+        {
+            return;
+        }
+        let is_member = |mask| match merged.hint.preferred {
+            true => Some(is_preferred(scene, mask)),
+            false => is_reachable(scene, mask),
+        };
+        assert_ne!(is_member(mask), Some(false), "{mask} is no member");
+        if scene.distances.is_some() {
+            return;
+        }
+        let mut random = Random(mask.bits());
+        for _ in 0..4 {
+            let out = random.one(mask);
+            let into = random.one((scene.nodes - mask) | out);
+            let neighbour = (mask - out) | into;
+            if neighbour < mask {
+                assert_ne!(
+                    is_member(neighbour),
+                    Some(true),
+                    "{neighbour} would be better"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn gaps_between_node_ids_change_nothing() {
+    let recipe = Recipe {
+        nodes: (1, 9),
+        most_resources: 6,
+        sparse: false,
+        largest: 20,
+        lists: false,
+    };
+    let make = |random: &mut Random| {
+        let mut scene = scene(random, recipe);
+        scene.distances = None;
+        scene
+    };
+    check(4_000, make, |scene| {
+        // Ids 0, 1, 2... become 1, 8, 15...
+        let spread = |set: NodeSet| -> NodeSet {
+            let far = |id: NodeId| node((1 + 7 * id.index()).min(63));
+            set.iter().map(far).collect()
+        };
+        let mut wide = scene.clone();
+        wide.nodes = spread(scene.nodes);
+        for (_, hints) in wide
+            .providers
+            .iter_mut()
+            .flat_map(|provider| &mut provider.rows)
+        {
+            if !spread_hints(hints, &spread) {
+                return;
+            }
+        }
+        let (near, far) = (
+            merge_by_families(&scene.request()),
+            merge_by_families(&wide.request()),
+        );
+        if near.facts.exact() && far.facts.exact() {
+            assert_eq!(near.hint.mask.map(spread), far.hint.mask);
+            assert_eq!(near.hint.preferred, far.hint.preferred);
+        }
+    });
+}
+
+/// False if some node id is too large to be spread.
+fn spread_hints(hints: &mut ResourceHints, spread: &impl Fn(NodeSet) -> NodeSet) -> bool {
+    let ResourceHints::Family(family) = hints else {
+        return true;
+    };
+    for part in &mut family.components {
+        if part.universe.iter().any(|node| node.index() > 8) {
+            return false;
+        }
+        let universe = part.universe;
+        for threshold in &mut part.thresholds {
+            let rows: Vec<(NodeId, u64)> = universe
+                .iter()
+                .flat_map(|node| {
+                    let far = spread(NodeSet::single(node)).first();
+                    far.map(|far| (far, threshold.weight(node)))
+                })
+                .collect();
+            let mut far = pinfold_core::hint::Threshold::new(threshold.need, rows);
+            far.groups = threshold.groups.clone();
+            far.groups
+                .iter_mut()
+                .for_each(|group| group.nodes = spread(group.nodes & universe));
+            *threshold = far;
+        }
+        part.universe = spread(part.universe);
+        part.forced = spread(part.forced);
+    }
+    if let pinfold_core::hint::Preference::WidthOrSockets(_, rule) = &mut family.preference {
+        rule.nodes_of_socket
+            .iter_mut()
+            .for_each(|nodes| *nodes = spread(*nodes));
+    }
+    true
+}
+
+#[test]
+fn nodes_that_no_resource_is_on_do_not_matter() {
+    let recipe = Recipe {
+        nodes: (1, 7),
+        most_resources: 6,
+        sparse: false,
+        largest: 20,
+        lists: false,
+    };
+    check(
+        1_000,
+        |random| scene(random, recipe),
+        |scene| {
+            let far = |part: &Component| part.universe.iter().any(|node| node.index() > 7);
+            let names_far_nodes = resources(scene).any(|hints| match hints {
+                ResourceHints::Family(family) => family.components.iter().any(far),
+                _ => false,
+            });
+            if names_far_nodes {
+                return;
+            }
+            let mut few = scene.clone();
+            few.nodes = (0..14).map(node).collect();
+            few.distances = few
+                .distances
+                .map(|_| distances(&mut Random(1), few.nodes, SHAPES[0]));
+            let mut many = few.clone();
+            many.nodes = (0..64).map(node).collect();
+            let lists = merge_by_lists(&few.request()).expect("few nodes");
+            let families = merge_by_families(&many.request());
+            if families.facts.exact() {
+                let mask = match lists.hint.mask {
+                    Some(mask) if mask == few.nodes => Some(many.nodes),
+                    mask => mask,
+                };
+                assert_eq!(families.hint, Hint { mask, ..lists.hint });
+            }
+        },
+    );
+}
+
+#[test]
+fn machines_of_a_data_centre_are_settled_with_a_fraction_of_the_budgets() {
+    let frugal = Budgets {
+        width: 500,
+        preferred: 1_000,
+        choices: 200,
+        reach: 2_000,
+        closest: 3_000,
+    };
+    for nodes in [4, 8, 16, 34, 64] {
+        for load in [Load::Idle, Load::Wide, Load::Crowded] {
+            for closest in [false, true] {
+                let make = |random: &mut Random| {
+                    let resources = random.between(1, 10);
+                    machine_scene(random, nodes, resources, load, closest)
+                };
+                check(4, make, |scene| {
+                    let mut request = scene.request();
+                    request.budgets = frugal;
+                    let merged = merge_by_families(&request);
+                    assert!(merged.facts.exact(), "{:?}", merged.facts.given_up);
+                });
+            }
+        }
+    }
+}
+
+fn resources(scene: &Scene) -> impl Iterator<Item = &ResourceHints> {
+    let rows = scene.providers.iter().flat_map(|provider| &provider.rows);
+    rows.map(|(_, hints)| hints)
+}
+
+fn is_preferred(scene: &Scene, mask: NodeSet) -> bool {
+    resources(scene).all(|hints| match hints {
+        ResourceHints::DontCare => true,
+        ResourceHints::Cannot => false,
+        ResourceHints::Family(family) => family.contains(mask) && family.preference.holds(mask),
+        ResourceHints::List(list) => list
+            .iter()
+            .any(|hint| hint.preferred && hint.mask.is_none_or(|own| own & scene.nodes == mask)),
+    })
+}
+
+/// Whether `mask` is the AND of one mask per resource: by handing out the nodes outside it to the parts, every way that
+/// makes a difference. `None` if there are too many ways.
+fn is_reachable(scene: &Scene, mask: NodeSet) -> Option<bool> {
+    let mut combos: Vec<(NodeSet, Vec<&Component>)> = vec![(scene.nodes, Vec::new())];
+    let single: Vec<Vec<Component>> = resources(scene)
+        .map(|hints| match hints {
+            ResourceHints::List(list) if !list.is_empty() => {
+                let masks = list.iter().map(|hint| hint.mask.unwrap_or(scene.nodes));
+                masks.map(Component::fixed).collect()
+            }
+            _ => Vec::new(),
+        })
+        .collect();
+    for (hints, single) in resources(scene).zip(&single) {
+        let parts: Vec<&Component> = match hints {
+            ResourceHints::Family(family) => family.components.iter().collect(),
+            ResourceHints::List(_) => single.iter().collect(),
+            _ => continue,
+        };
+        if parts.is_empty() {
+            continue;
+        }
+        let mut next = Vec::new();
+        for (within, chosen) in &combos {
+            for part in parts.iter().filter(|part| !part.is_empty()) {
+                if mask.is_subset(*within & part.universe) {
+                    let mut chosen = chosen.clone();
+                    chosen.push(*part);
+                    next.push((*within & part.universe, chosen));
+                }
+            }
+        }
+        if next.len() > 200 {
+            return None;
+        }
+        combos = next;
+    }
+    let mut all_known = true;
+    for (within, parts) in combos {
+        match can_hand_out(within - mask, &parts) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => all_known = false,
+        }
+    }
+    all_known.then_some(false)
+}
+
+fn can_hand_out(nodes: NodeSet, parts: &[&Component]) -> Option<bool> {
+    // One part that does without all of them is the usual case.
+    if parts
+        .iter()
+        .any(|part| part.contains(part.universe - nodes))
+    {
+        return Some(true);
+    }
+    let mut states: Vec<Vec<NodeSet>> = vec![vec![NodeSet::EMPTY; parts.len()]];
+    for node in nodes {
+        let mut seen = HashSet::new();
+        let mut next = Vec::new();
+        for state in &states {
+            for (index, part) in parts.iter().enumerate() {
+                let given = state[index] | NodeSet::single(node);
+                if !part.contains(part.universe - given) {
+                    continue;
+                }
+                let mut more = state.clone();
+                more[index] = given;
+                // States with the same room everywhere are one, as long as no groups are involved.
+                let room: Vec<u64> = parts
+                    .iter()
+                    .zip(&more)
+                    .flat_map(|(part, given)| {
+                        let kept = part.universe - *given;
+                        let rooms = part.thresholds.iter().map(move |threshold| {
+                            match threshold.groups.is_empty() {
+                                true => threshold.value(kept),
+                                false => kept.bits(),
+                            }
+                        });
+                        rooms.collect::<Vec<u64>>()
+                    })
+                    .collect();
+                if seen.insert(room) {
+                    next.push(more);
+                }
+            }
+        }
+        if next.len() > 3_000 {
+            return None;
+        }
+        states = next;
+    }
+    Some(!states.is_empty())
+}

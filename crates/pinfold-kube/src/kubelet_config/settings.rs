@@ -1,0 +1,83 @@
+//! What a configuration comes to on a machine: the [`Settings`] that decide there.
+//!
+//! Mirrors `GetNodeAllocatableReservation`: the kubelet's share, plus the system's share, plus what must stay free
+//! before eviction. Whether that fits the machine is for [`Rules::new`](pinfold_core::ledger::Rules::new) to say.
+
+use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::memory::memory_resource;
+use pinfold_core::pod::ResourceList;
+use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::Settings;
+
+use super::{EvictionThreshold, KubeletSettings};
+
+impl KubeletSettings {
+    /// The settings of a node with that much memory in all: percentages become amounts, amounts become sums.
+    #[must_use]
+    pub fn settings(&self, memory: u64, fidelity: Fidelity) -> Settings {
+        let reserved_cpu = self.reserved_cpu();
+        let reserved_memory = self.reserved_node_memory(memory);
+        let mut node_reservation = ResourceList::new();
+        if !reserved_memory.is_zero() {
+            node_reservation.insert(memory_resource(), reserved_memory);
+        }
+        let named = &self.reserved_system_cpus;
+        Settings {
+            fidelity,
+            topology_policy: self.topology_policy.name().to_owned(),
+            topology_scope: self.topology_scope.name().to_owned(),
+            topology_options: self.topology_options.clone(),
+            cpu_policy: self.cpu_policy.name().to_owned(),
+            cpu_options: self.cpu_options.clone(),
+            reserved_cpu: (!reserved_cpu.is_zero()).then_some(reserved_cpu),
+            reserved_cpus: (!named.is_empty()).then(|| named.clone()),
+            memory_policy: self.memory_policy.name().to_owned(),
+            reserved_memory: self.reserved_memory.clone(),
+            node_reservation,
+            pod_level_resources: self.pod_level() == PodLevel::Managed,
+            alpha_cpu_options: self.gate("CPUManagerPolicyAlphaOptions", false),
+            beta_cpu_options: self.gate("CPUManagerPolicyBetaOptions", true),
+        }
+    }
+
+    /// The CPU that is reserved for kubelet and system. Named CPUs take the place of both amounts.
+    #[must_use]
+    pub fn reserved_cpu(&self) -> Quantity {
+        if !self.reserved_system_cpus.is_empty() {
+            let count = i64::try_from(self.reserved_system_cpus.len()).unwrap_or(i64::MAX);
+            return Quantity::from(count);
+        }
+        self.reserved("cpu")
+    }
+
+    /// The memory that is reserved on a machine with that much memory in all, eviction included.
+    #[must_use]
+    pub fn reserved_node_memory(&self, capacity: u64) -> Quantity {
+        let eviction = match self.eviction_memory {
+            None => Quantity::from(0),
+            Some(EvictionThreshold::Amount(amount)) => amount,
+            Some(EvictionThreshold::Fraction(fraction)) => {
+                Quantity::bytes(share(capacity, fraction))
+            }
+        };
+        self.reserved("memory") + eviction
+    }
+
+    /// What kubelet and system reserve together.
+    fn reserved(&self, name: &str) -> Quantity {
+        let zero = Quantity::from(0);
+        let of = |list: &ResourceList| list.get(name).copied().unwrap_or(zero);
+        zero + of(&self.system_reserved) + of(&self.kube_reserved)
+    }
+}
+
+/// A part of the machine's memory, in bytes rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "the kubelet's own arithmetic; casts from floats saturate"
+)]
+fn share(capacity: u64, fraction: f32) -> i64 {
+    (capacity as f64 * f64::from(fraction)) as i64
+}

@@ -1,0 +1,242 @@
+//! Decisions for people: why a pod was refused and what would fit, or where it went and why.
+//!
+//! Made of facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never of messages. Lines are at
+//! most 80 columns wide and legible without colour. The text is the same whether the ledger decides soundly or
+//! repeats the kubelet's defects: only the facts differ.
+
+use std::fmt::Write;
+
+use pinfold_core::decision::{ContainerAssignment, Decision, Manager, Refusal, Verdict};
+use pinfold_core::explanation::{Alignment, ResourceFacts};
+use pinfold_core::merge::{Question, Questions};
+use pinfold_core::name::DeviceId;
+use pinfold_core::remedy::Remedies;
+
+mod because;
+mod cause;
+mod change;
+mod shortage;
+mod words;
+
+use words::{clip, wrap};
+
+/// The longest text an event may have.
+const EVENT: usize = 200;
+
+/// Why a pod was refused: one sentence, what there was of everything it asked for, and what would fit. Empty if it was not
+/// refused.
+#[must_use]
+pub fn refusal(decision: &Decision, remedies: Option<&Remedies>) -> String {
+    let Some(refusal) = decision.refusal() else {
+        return String::new();
+    };
+    let mut text = wrap(&format!("{}:", subject(decision, refusal)), 0);
+    text.push_str(&wrap(&format!("{}.", sentence(decision, refusal)), 2));
+    let facts = facts(decision);
+    if !facts.is_empty() {
+        text.push('\n');
+        text.push_str(&shortage::table(facts));
+    }
+    let given_up = decision
+        .explanation
+        .alignments
+        .iter()
+        .map(|alignment| alignment.merge.given_up);
+    text.push_str(&doubts(given_up));
+    if let Some(remedies) = remedies {
+        text.push_str(&change::list(remedies));
+    }
+    text
+}
+
+/// Where the containers of an admitted pod went, and why there. Empty if it was refused.
+#[must_use]
+pub fn admission(decision: &Decision) -> String {
+    let Some(assignment) = decision.assignment() else {
+        return String::new();
+    };
+    let explanation = &decision.explanation;
+    let mut text = wrap(
+        &format!("Pod {} is admitted ({}).", decision.pod, terms(decision)),
+        0,
+    );
+    for container in &assignment.containers {
+        text.push_str(&wrap(
+            &format!("container {}: {}", container.name, holding(container)),
+            2,
+        ));
+        let own = explanation
+            .alignments
+            .iter()
+            .find(|one| one.container.as_ref() == Some(&container.name));
+        if let Some(alignment) = own {
+            text.push_str(&wrap(&because::placed(explanation.policy, alignment), 4));
+        }
+    }
+    if let Some(whole) = explanation
+        .alignments
+        .iter()
+        .find(|alignment| alignment.container.is_none())
+    {
+        text.push_str(&wrap(
+            &format!("the pod: {}", because::placed(explanation.policy, whole)),
+            2,
+        ));
+    }
+    text.push_str(&doubts(
+        explanation
+            .alignments
+            .iter()
+            .map(|alignment| alignment.merge.given_up),
+    ));
+    text
+}
+
+/// The decision in at most 200 characters, for events and log lines.
+#[must_use]
+pub fn one_line(decision: &Decision) -> String {
+    let line = match &decision.verdict {
+        Verdict::Refused(refusal) => {
+            let at = refusal
+                .container
+                .as_ref()
+                .map(|name| format!("container {name}: "));
+            format!(
+                "{}: {}{}",
+                refusal.reason,
+                at.unwrap_or_default(),
+                sentence(decision, refusal)
+            )
+        }
+        Verdict::Admitted(assignment) => {
+            let part = |container: &ContainerAssignment| {
+                format!("{}: {}", container.name, holding(container))
+            };
+            let parts: Vec<String> = assignment.containers.iter().map(part).collect();
+            format!("Admitted: {}", parts.join("; "))
+        }
+    };
+    clip(&line, EVENT)
+}
+
+fn subject(decision: &Decision, refusal: &Refusal) -> String {
+    let container = refusal
+        .container
+        .as_ref()
+        .map(|name| format!(" (container {name})"));
+    format!(
+        "Pod {}{} is refused, {}",
+        decision.pod,
+        container.unwrap_or_default(),
+        refusal.reason
+    )
+}
+
+/// The deciding rule, without a full stop.
+fn sentence(decision: &Decision, refusal: &Refusal) -> String {
+    let explanation = &decision.explanation;
+    if let Some(cause) = &explanation.cause {
+        return cause::sentence(cause, facts(decision));
+    }
+    match failed(decision) {
+        Some(alignment) => format!(
+            "{}: {}",
+            explanation.policy,
+            because::not_preferred(explanation.policy, alignment)
+        ),
+        None => match refusal.manager {
+            Some(Manager::Device) => "the devices cannot be handed out".to_owned(),
+            Some(Manager::Cpu) => "the CPUs cannot be handed out".to_owned(),
+            Some(Manager::Memory) => "the memory cannot be booked".to_owned(),
+            None => format!("{}: the resources cannot be aligned", explanation.policy),
+        },
+    }
+}
+
+fn failed(decision: &Decision) -> Option<&Alignment> {
+    decision
+        .explanation
+        .alignments
+        .last()
+        .filter(|alignment| !alignment.admitted)
+}
+
+/// The facts that matter for a refusal.
+fn facts(decision: &Decision) -> &[ResourceFacts] {
+    match failed(decision) {
+        Some(alignment) => &alignment.resources,
+        None => &decision.explanation.shortage,
+    }
+}
+
+/// Under which rules a decision was made.
+fn terms(decision: &Decision) -> String {
+    use pinfold_core::policy::TopologyPolicy;
+    use pinfold_core::settings::TopologyScope;
+    let policy = decision.explanation.policy;
+    match (policy, decision.explanation.scope) {
+        (TopologyPolicy::None, _) => "policy none: nothing is aligned".to_owned(),
+        (_, TopologyScope::Container) => format!("{policy}, each container by itself"),
+        (_, TopologyScope::Pod) => format!("{policy}, all containers together"),
+    }
+}
+
+/// What one container got.
+fn holding(container: &ContainerAssignment) -> String {
+    let mut parts = Vec::new();
+    if let Some(nodes) = container.affinity.mask {
+        parts.push(words::aligned(nodes, container.affinity.preferred));
+    }
+    parts.push(match &container.cpus {
+        Some(cpus) => format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" }),
+        None => "shared CPUs".to_owned(),
+    });
+    for block in container
+        .memory
+        .iter()
+        .flatten()
+        .filter(|block| block.size > 0)
+    {
+        parts.push(format!(
+            "{} {} of {}",
+            words::bytes(block.size),
+            block.resource,
+            words::nodes(block.nodes)
+        ));
+    }
+    for (resource, devices) in &container.devices {
+        let ids: Vec<&str> = devices.iter().map(DeviceId::as_str).collect();
+        parts.push(format!("{resource} {}", ids.join(",")));
+    }
+    parts.join(", ")
+}
+
+/// One note per question that the merge gave up.
+fn doubts(given_up: impl Iterator<Item = Questions>) -> String {
+    let mut all = Questions::NONE;
+    for question in given_up.flat_map(Questions::iter) {
+        all.insert(question);
+    }
+    let mut text = String::new();
+    for question in all.iter() {
+        let note = match question {
+            Question::Width => "narrower NUMA nodes may exist: not all were compared",
+            Question::Preferred => {
+                "NUMA nodes that all resources prefer may exist: not all were looked at"
+            }
+            Question::Choices => "a better placement may exist: not all combinations were compared",
+            Question::Reach => "a placement on lower NUMA nodes may exist: not all were compared",
+            Question::Closest => "closer NUMA nodes may exist: not all were compared",
+            Question::Amounts => "amounts beyond 2^57 were rounded, to the safe side",
+            Question::UnknownNodes => "NUMA nodes that the machine does not have were left out",
+        };
+        let _ = write!(text, "{}", wrap(&format!("Note: {note}."), 0));
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("\n{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! What a manager said when it could not serve, in a sentence.
+
+use pinfold_core::cpu::{CpuError, TakeError};
+use pinfold_core::device::DeviceError;
+use pinfold_core::explanation::{Bound, Cause, ResourceFacts};
+use pinfold_core::memory::{EmptySharedPool, MemoryError};
+
+use super::because::{binding, cannot, each};
+use super::words::{bytes, nodes, plural};
+
+/// The sentence, without a full stop.
+pub(super) fn sentence(cause: &Cause, facts: &[ResourceFacts]) -> String {
+    match cause {
+        Cause::Cpu(error) => cpus(error, facts),
+        Cause::Memory(error) => memory(error, facts),
+        Cause::Device(error) => devices(error, facts),
+    }
+}
+
+fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
+    let cpus = |count: usize| plural(count as u64, "CPU", "CPUs");
+    match *error {
+        CpuError::NotWholeCores {
+            requested,
+            per_core,
+        } => format!(
+            "full-pcpus-only: {} do not fill whole cores of {}",
+            cpus(requested),
+            cpus(per_core)
+        ),
+        CpuError::TooFewWholeCores {
+            requested,
+            available,
+            ..
+        } => format!(
+            "full-pcpus-only: {} asked, but whole free cores have only {}{}",
+            cpus(requested),
+            cpus(available),
+            listed(facts)
+        ),
+        CpuError::NothingLeftForInit => "sidecars with CPUs of their own use up the pod's CPUs, \
+             and an init container without CPUs of its own would have none"
+            .to_owned(),
+        CpuError::NothingLeftToShare => "containers with CPUs of their own use up the pod's CPUs, \
+             and the containers that share the rest would have none"
+            .to_owned(),
+        CpuError::Take(TakeError::NotEnough {
+            requested,
+            available,
+        }) => {
+            format!(
+                "{} asked, but only {} free{}",
+                cpus(requested),
+                cpus(available),
+                listed(facts)
+            )
+        }
+        CpuError::Take(TakeError::Incomplete) => {
+            format!(
+                "the free CPUs cannot be put together as the options demand{}",
+                listed(facts)
+            )
+        }
+        CpuError::Take(TakeError::TookTooFew { missing }) => {
+            format!(
+                "spreading the CPUs over NUMA nodes came out {} short",
+                cpus(missing)
+            )
+        }
+        CpuError::Take(TakeError::TookTooMany { surplus }) => {
+            format!(
+                "spreading the CPUs over NUMA nodes came out with {} too many",
+                cpus(surplus)
+            )
+        }
+        CpuError::Take(TakeError::NeverReturns) => {
+            "the kubelet never returns from this: no NUMA node has a whole group of CPUs left"
+                .to_owned()
+        }
+        CpuError::Take(TakeError::Crashes) => {
+            "the kubelet crashes on this: the machine has fewer CPUs than cores".to_owned()
+        }
+        CpuError::Take(TakeError::TooManyCombinations { .. }) => {
+            "the kubelet would try more combinations of NUMA nodes than anyone can wait for"
+                .to_owned()
+        }
+    }
+}
+
+/// `: node 0 has 3, node 1 has 5`, where that is known.
+fn listed(facts: &[ResourceFacts]) -> String {
+    facts
+        .first()
+        .map(|facts| format!(": {}", each(facts)))
+        .unwrap_or_default()
+}
+
+fn memory(error: &MemoryError, facts: &[ResourceFacts]) -> String {
+    if let Some(short) = facts.iter().find(|facts| facts.free < facts.asked) {
+        return cannot(short);
+    }
+    match error {
+        MemoryError::NotWholeBytes(_) => not_whole(),
+        MemoryError::NoNodes { asked } => {
+            let asked = asked
+                .iter()
+                .map(|(name, &size)| format!("{} {name}", bytes(size)));
+            let asked: Vec<String> = asked.collect();
+            format!(
+                "no set of NUMA nodes has {}{}",
+                asked.join(" and "),
+                bound(facts)
+            )
+        }
+        MemoryError::DefaultNotPreferred { best } => format!(
+            "memory fits only on {}, more than an empty machine would need{}",
+            nodes(*best),
+            bound(facts)
+        ),
+        MemoryError::CannotExtend { chosen, .. } => format!(
+            "{} cannot hold the memory, and no wider set that contains {} can{}",
+            nodes(*chosen),
+            if chosen.len() == 1 { "it" } else { "them" },
+            bound(facts)
+        ),
+        MemoryError::ExtendedNotPreferred { chosen, best } => format!(
+            "{} cannot hold the memory; {} could, but would not be preferred",
+            nodes(*chosen),
+            nodes(*best)
+        ),
+        MemoryError::BreaksGroup { chosen } => format!(
+            "memory of running pods does not let {} be used together{}",
+            nodes(*chosen),
+            bound(facts)
+        ),
+        MemoryError::EmptySharedPool(EmptySharedPool::Init(resource)) => {
+            format!(
+                "sidecars use up the pod's {resource}, and an init container that shares it would have none"
+            )
+        }
+        MemoryError::EmptySharedPool(EmptySharedPool::App(resource)) => format!(
+            "containers with {resource} of their own use up the pod's {resource}, \
+             and the containers that share the rest would have none"
+        ),
+        MemoryError::EmptySharedPool(EmptySharedPool::NotWholeBytes(_)) => not_whole(),
+        MemoryError::UnknownNodes { unknown } => {
+            format!(
+                "{} were chosen, but this machine does not have them",
+                nodes(*unknown)
+            )
+        }
+    }
+}
+
+fn not_whole() -> String {
+    "an amount of memory is not written as a whole number of bytes".to_owned()
+}
+
+/// How running pods bind the nodes, if they do.
+fn bound(facts: &[ResourceFacts]) -> String {
+    let nodes = facts.first().into_iter().flat_map(|facts| &facts.nodes);
+    let bound: Vec<String> = nodes
+        .filter(|node| node.bound != Bound::Free)
+        .take(4)
+        .map(binding)
+        .collect();
+    match bound.is_empty() {
+        true => String::new(),
+        false => format!(": {}", bound.join(", ")),
+    }
+}
+
+fn devices(error: &DeviceError, facts: &[ResourceFacts]) -> String {
+    match error {
+        DeviceError::ChangedRequest {
+            resource,
+            held,
+            required,
+            ..
+        } => {
+            format!("{resource}: the container holds {held}, but asks for {required} now")
+        }
+        DeviceError::Unregistered { resource } => {
+            format!("{resource}: no device plugin offers it any more")
+        }
+        DeviceError::NoneHealthy { resource } => format!("{resource}: no device of it is in order"),
+        DeviceError::NoLongerHealthy { resource } => {
+            format!("{resource}: a device that the container holds is out of order")
+        }
+        DeviceError::Unavailable {
+            resource,
+            requested,
+            available,
+        } => {
+            match facts
+                .iter()
+                .find(|facts| facts.resource == *resource && facts.free < facts.asked)
+            {
+                Some(facts) => cannot(facts),
+                None => format!("{resource}: {requested} more asked, but only {available} free"),
+            }
+        }
+        DeviceError::TooFew { requested, .. } => format!("{requested} is no number of devices"),
+        DeviceError::NoAdvice { message } => format!("the device plugin gave no advice: {message}"),
+    }
+}

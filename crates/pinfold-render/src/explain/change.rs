@@ -1,0 +1,131 @@
+//! "What would fit": remedies as a numbered list, one line each.
+
+use std::fmt::Write;
+
+use pinfold_core::decision::{Assignment, Manager};
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::remedy::{Alone, Alteration, Ask, Neighbour, OptionOf, Remedies, Remedy};
+
+use super::words::{self, WIDTH, amount_of, bare, clip, wrap};
+
+/// The remedies, and what holds for the empty machine; nothing for a pod that needs none.
+pub(super) fn list(remedies: &Remedies) -> String {
+    if remedies.decision.is_admitted() {
+        return String::new();
+    }
+    let mut text = String::new();
+    if let Alone::Never { most } = &remedies.alone {
+        text.push_str("\nNever fits this machine as it is, even without other pods.\n");
+        if most
+            .iter()
+            .map(|remedy| &remedy.alteration)
+            .ne(pod_changes(remedies))
+        {
+            text.push_str(&numbered("The most that would fit the empty machine", most));
+        }
+    }
+    if remedies.fitting.is_empty() {
+        let nothing = match remedies.complete {
+            true => {
+                "Nothing that was looked for would fit: no other amount of one resource, no running pod that leaves, no weaker rule."
+            }
+            false => "Nothing was found that would fit, but not everything was tried.",
+        };
+        text.push('\n');
+        text.push_str(&wrap(nothing, 0));
+        return text;
+    }
+    text.push_str(&numbered("What would fit", &remedies.fitting));
+    if !remedies.complete {
+        text.push_str("Not everything was tried; smaller changes may do.\n");
+    }
+    text
+}
+
+fn pod_changes(remedies: &Remedies) -> impl Iterator<Item = &Alteration> {
+    let changes = remedies.fitting.iter().map(|remedy| &remedy.alteration);
+    changes.filter(|change| matches!(change, Alteration::Ask(_)))
+}
+
+fn numbered(title: &str, remedies: &[Remedy]) -> String {
+    let mut text = format!("\n{title}\n");
+    for (index, remedy) in remedies.iter().enumerate() {
+        let line = format!(
+            "{:>2}. {}{}",
+            index + 1,
+            what(&remedy.alteration),
+            place(&remedy.assignment)
+        );
+        let _ = writeln!(text, "{}", clip(&line, WIDTH));
+    }
+    text
+}
+
+fn what(alteration: &Alteration) -> String {
+    match alteration {
+        Alteration::Ask(asks) => match &asks[..] {
+            [ask] => one(ask),
+            asks => {
+                let parts = asks.iter().map(|ask| {
+                    let container = ask.container.as_ref().map_or("pod", |name| name.as_str());
+                    format!("{container} {}", ask.to)
+                });
+                format!(
+                    "CPUs of all containers: {}",
+                    parts.collect::<Vec<_>>().join(", ")
+                )
+            }
+        },
+        Alteration::Release(pods) => {
+            let names: Vec<&str> = pods.iter().map(called).collect();
+            format!(
+                "without {} {}",
+                if pods.len() == 1 { "pod" } else { "pods" },
+                names.join(", ")
+            )
+        }
+        Alteration::Policy { from, to } => format!("policy {to} instead of {from}"),
+        Alteration::Scope { from, to } => format!("scope {to} instead of {from}"),
+        Alteration::OptionOff { of, name } => {
+            let of = match of {
+                OptionOf::CpuManager => "CPU manager",
+                OptionOf::TopologyManager => "topology manager",
+            };
+            format!("without the {of} option {name}")
+        }
+    }
+}
+
+fn one(ask: &Ask) -> String {
+    let whose = match &ask.container {
+        Some(name) => format!("container {name}"),
+        None => "the pod".to_owned(),
+    };
+    let from = match ask.manager {
+        Manager::Device => ask.from.to_string(),
+        Manager::Cpu | Manager::Memory => amount_of(ask.manager, ask.from),
+    };
+    let to = bare(ask.manager, ask.to);
+    format!("{} of {whose}: {to} instead of {from}", ask.resource)
+}
+
+fn called(pod: &Neighbour) -> &str {
+    match pod.name.is_empty() {
+        true => pod.uid.as_str(),
+        false => &pod.name,
+    }
+}
+
+/// Where the pod would go, if that is anywhere in particular.
+fn place(assignment: &Assignment) -> String {
+    let aligned = || {
+        let hints = assignment.containers.iter().map(|one| one.affinity);
+        hints.filter_map(|hint| Some((hint.mask?, hint.preferred)))
+    };
+    let nodes = aligned().fold(NodeSet::EMPTY, |all, (mask, _)| all | mask);
+    let preferred = aligned().all(|(_, preferred)| preferred);
+    match nodes.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", words::aligned(nodes, preferred)),
+    }
+}

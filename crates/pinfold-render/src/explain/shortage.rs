@@ -1,0 +1,98 @@
+//! The table behind a refusal: what was asked of every resource, and what each NUMA node has.
+
+use pinfold_core::explanation::{Bound, ResourceFacts};
+
+use super::words::{WIDTH, bare, clip};
+use crate::table::{Align, Table};
+
+/// How many NUMA nodes are shown for one resource: those with the most free.
+const SHOWN: usize = 8;
+/// How wide a resource's name may be.
+const NAME: usize = 20;
+
+/// One row per resource and NUMA node that has any of it, then one for all of them together.
+pub(super) fn table(facts: &[ResourceFacts]) -> String {
+    let mut table = Table::new([
+        ("resource", Align::Left),
+        ("node", Align::Right),
+        ("asked", Align::Right),
+        ("free", Align::Right),
+        ("total", Align::Right),
+        ("missing", Align::Right),
+        ("", Align::Left),
+    ]);
+    for resource in facts {
+        add(&mut table, resource);
+    }
+    let lines = table.draw();
+    lines.lines().map(|line| clip(line, WIDTH) + "\n").collect()
+}
+
+fn add(table: &mut Table, facts: &ResourceFacts) {
+    let amount = |amount| bare(facts.manager, amount);
+    let mut row = |first: bool, place: String, free: u64, total: u64, note: String| {
+        let name = if first {
+            clip(facts.resource.as_str(), NAME)
+        } else {
+            String::new()
+        };
+        let missing = match facts.asked.saturating_sub(free) {
+            0 => "-".to_owned(),
+            missing => amount(missing),
+        };
+        let asked = if first {
+            amount(facts.asked)
+        } else {
+            String::new()
+        };
+        table.row([
+            name,
+            place,
+            asked,
+            amount(free),
+            amount(total),
+            missing,
+            note,
+        ]);
+    };
+    let mut shown: Vec<_> = facts.nodes.iter().filter(|node| node.total > 0).collect();
+    let hidden = shown.len().saturating_sub(SHOWN);
+    if hidden > 0 {
+        shown.sort_by_key(|node| std::cmp::Reverse(node.free));
+        shown.truncate(SHOWN);
+        shown.sort_by_key(|node| node.node);
+    }
+    let mut first = true;
+    for node in &shown {
+        let note = match node.bound {
+            Bound::Free => String::new(),
+            Bound::Alone => "only alone".to_owned(),
+            Bound::Group(group) => clip(&format!("only as {group}"), 16),
+        };
+        row(
+            std::mem::take(&mut first),
+            node.node.to_string(),
+            node.free,
+            node.total,
+            note,
+        );
+    }
+    if facts.elsewhere.total > 0 {
+        row(
+            std::mem::take(&mut first),
+            "none".to_owned(),
+            facts.elsewhere.free,
+            facts.elsewhere.total,
+            String::new(),
+        );
+    }
+    let places = shown.len() + usize::from(facts.elsewhere.total > 0);
+    if places != 1 {
+        let note = if hidden > 0 {
+            format!("{hidden} not shown")
+        } else {
+            String::new()
+        };
+        row(first, "all".to_owned(), facts.free, facts.total, note);
+    }
+}

@@ -1,0 +1,238 @@
+//! Facts that a small machine cannot easily be brought to produce: made up, each must still read as a sentence.
+
+use pinfold_core::cpu::{CpuError, TakeError};
+use pinfold_core::decision::{Manager, RefusalReason};
+use pinfold_core::demand::NotWholeBytes;
+use pinfold_core::device::DeviceError;
+use pinfold_core::explanation::{Alignment, Cause, Explanation};
+use pinfold_core::hint::Hint;
+use pinfold_core::memory::{EmptySharedPool, MemoryError};
+use pinfold_core::merge::{NoPreferred, Question, Rule};
+use pinfold_core::name::ResourceName;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::policy::TopologyPolicy;
+
+use super::*;
+
+/// A decision that failed in its merge, to change one fact of.
+fn misaligned() -> Decision {
+    let ledger = busy(settings("restricted"));
+    ask(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
+}
+
+fn refused_because(cause: Cause) -> Decision {
+    let mut decision = misaligned();
+    let facts = decision.explanation.alignments.remove(0).resources;
+    decision.explanation.shortage = facts;
+    decision.explanation.cause = Some(cause);
+    decision
+}
+
+/// Reads well: fits the screen, one sentence, no placeholder.
+fn check(decision: &Decision) -> String {
+    let text = refusal(decision, None);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let sentence = one_line(decision);
+    assert!(sentence.chars().count() <= 200, "{sentence}");
+    assert!(
+        !sentence.contains("  ") && !sentence.contains("{}"),
+        "{sentence}"
+    );
+    sentence
+}
+
+#[test]
+fn every_obstacle_of_a_merge_has_its_own_sentence() {
+    let obstacles = [
+        None,
+        Some(NoPreferred::Cannot { resource: 0 }),
+        Some(NoPreferred::PrefersNothing { resource: 1 }),
+        Some(NoPreferred::TooNarrow { resource: 1 }),
+        Some(NoPreferred::DifferentWidths {
+            resource: 0,
+            other: 2,
+        }),
+        Some(NoPreferred::NoCommonMask),
+        Some(NoPreferred::GaveUp),
+        // A position that no fact belongs to.
+        Some(NoPreferred::TooNarrow { resource: 99 }),
+    ];
+    let mut seen = std::collections::BTreeSet::new();
+    for policy in [TopologyPolicy::Restricted, TopologyPolicy::SingleNumaNode] {
+        for obstacle in obstacles {
+            let mut decision = misaligned();
+            decision.explanation.policy = policy;
+            decision.explanation.alignments[0].merge.no_preferred = obstacle;
+            assert!(seen.insert(check(&decision)), "{obstacle:?}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_of_a_merge_has_its_own_sentence() {
+    let ledger = busy(settings("best-effort"));
+    let decision = ask(&ledger, pod("new", &[("cpu", "5")])).decision;
+    let mut seen = std::collections::BTreeSet::new();
+    for rule in [
+        Rule::NoPolicy,
+        Rule::Preferred,
+        Rule::BestWidth,
+        Rule::Narrower,
+        Rule::Wider,
+        Rule::NothingLeft,
+    ] {
+        let mut decision = decision.clone();
+        decision.explanation.alignments[0].merge.decided_by = rule;
+        let text = admission(&decision);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(seen.insert(text), "{rule:?}");
+    }
+}
+
+#[test]
+fn every_cause_has_its_own_sentence() {
+    let (resource, nodes) = (ResourceName::from(GPU), NodeSet::from_bits(1));
+    let device = |error: fn(ResourceName) -> DeviceError| Cause::Device(error(resource.clone()));
+    let memory = |error| Cause::Memory(error);
+    let shared = |problem| Cause::Memory(MemoryError::EmptySharedPool(problem));
+    let take = |error| Cause::Cpu(CpuError::Take(error));
+    let causes = [
+        Cause::Cpu(CpuError::NotWholeCores {
+            requested: 3,
+            per_core: 2,
+        }),
+        Cause::Cpu(CpuError::TooFewWholeCores {
+            requested: 4,
+            per_core: 2,
+            available: 2,
+        }),
+        Cause::Cpu(CpuError::NothingLeftForInit),
+        Cause::Cpu(CpuError::NothingLeftToShare),
+        take(TakeError::NotEnough {
+            requested: 4,
+            available: 2,
+        }),
+        take(TakeError::Incomplete),
+        take(TakeError::TookTooFew { missing: 1 }),
+        take(TakeError::TookTooMany { surplus: 1 }),
+        take(TakeError::NeverReturns),
+        take(TakeError::Crashes),
+        take(TakeError::TooManyCombinations { steps: 1 }),
+        memory(MemoryError::NotWholeBytes(NotWholeBytes)),
+        memory(MemoryError::NoNodes {
+            asked: [("memory".into(), 1 << 30)].into(),
+        }),
+        memory(MemoryError::DefaultNotPreferred { best: nodes }),
+        memory(MemoryError::CannotExtend {
+            chosen: nodes,
+            asked: [].into(),
+        }),
+        memory(MemoryError::ExtendedNotPreferred {
+            chosen: nodes,
+            best: NodeSet::from_bits(3),
+        }),
+        memory(MemoryError::BreaksGroup { chosen: nodes }),
+        memory(MemoryError::UnknownNodes {
+            unknown: NodeSet::from_bits(12),
+        }),
+        shared(EmptySharedPool::Init("memory".into())),
+        shared(EmptySharedPool::App("memory".into())),
+        device(|resource| DeviceError::Unregistered { resource }),
+        device(|resource| DeviceError::NoneHealthy { resource }),
+        device(|resource| DeviceError::NoLongerHealthy { resource }),
+        device(|resource| DeviceError::Unavailable {
+            resource,
+            requested: 2,
+            available: 1,
+        }),
+        device(|resource| DeviceError::ChangedRequest {
+            pod: "new".into(),
+            container: "app".into(),
+            resource,
+            held: 1,
+            required: 2,
+        }),
+        Cause::Device(DeviceError::TooFew {
+            requested: -1,
+            got: 0,
+        }),
+        Cause::Device(DeviceError::NoAdvice {
+            message: "no answer".into(),
+        }),
+    ];
+    let mut seen = std::collections::BTreeSet::new();
+    for cause in causes {
+        let mut decision = refused_because(cause.clone());
+        for facts in &mut decision.explanation.shortage {
+            facts.free = facts.free.max(facts.asked);
+        }
+        assert!(seen.insert(check(&decision)), "{cause:?}");
+    }
+}
+
+#[test]
+fn every_question_that_was_given_up_is_noted() {
+    let mut decision = misaligned();
+    for question in Question::ALL {
+        decision.explanation.alignments[0]
+            .merge
+            .given_up
+            .insert(question);
+    }
+    check(&decision);
+    let text = refusal(&decision, None);
+    assert_eq!(
+        text.matches("Note: ").count(),
+        Question::ALL.len(),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_refusal_without_facts_still_says_something() {
+    for manager in [
+        None,
+        Some(Manager::Device),
+        Some(Manager::Cpu),
+        Some(Manager::Memory),
+    ] {
+        let decision = Decision {
+            pod: "new".into(),
+            verdict: Verdict::Refused(Refusal {
+                reason: RefusalReason::UnexpectedAdmissionError,
+                message: String::new(),
+                container: None,
+                manager,
+            }),
+            explanation: Explanation::default(),
+        };
+        assert!(check(&decision).contains("UnexpectedAdmissionError: "));
+    }
+}
+
+#[test]
+fn large_machines_and_long_names_fit_the_screen() {
+    let mut decision = misaligned();
+    let alignment: &mut Alignment = &mut decision.explanation.alignments[0];
+    alignment.hint = Hint::NONE;
+    for facts in &mut alignment.resources {
+        facts.resource = format!("vendor.example.com/{}", "long".repeat(50)).into();
+        let one = facts.nodes[1];
+        facts.nodes = (0..64)
+            .map(|id| pinfold_core::explanation::NodeFacts {
+                node: NodeId::new(id).unwrap(),
+                total: one.total.max(1),
+                ..one
+            })
+            .collect();
+    }
+    check(&decision);
+    let text = refusal(&decision, None);
+    assert!(text.contains("56 not shown"), "{text}");
+}

@@ -1,0 +1,136 @@
+//! Words and lines: amounts, plurals, wrapping, clipping.
+
+use pinfold_core::decision::Manager;
+use pinfold_core::node_set::NodeSet;
+
+use crate::amount;
+
+/// How wide a line may be.
+pub(super) const WIDTH: usize = 80;
+
+/// `1 pod`, `2 pods`.
+pub(super) fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// `NUMA node 1`, `NUMA nodes 0-1`.
+pub(super) fn nodes(nodes: NodeSet) -> String {
+    match nodes.len() {
+        0 => "no NUMA node".to_owned(),
+        1 => format!("NUMA node {nodes}"),
+        _ => format!("NUMA nodes {nodes}"),
+    }
+}
+
+/// The nodes something was aligned to. Where they are not preferred, what does not fit there goes elsewhere.
+pub(super) fn aligned(mask: NodeSet, preferred: bool) -> String {
+    let first = if preferred { "" } else { " first" };
+    format!("{}{first}", nodes(mask))
+}
+
+/// Exact where that is a short number, otherwise rounded: two amounts that differ should not look equal.
+pub(super) fn bytes(amount: u64) -> String {
+    const LONGEST: u64 = 100_000;
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let exact = units
+        .into_iter()
+        .find(|&(_, shift)| amount > 0 && amount.is_multiple_of(1 << shift));
+    match exact {
+        Some((unit, shift)) if amount >> shift < LONGEST => format!("{} {unit}", amount >> shift),
+        _ => amount::bytes(amount),
+    }
+}
+
+/// An amount with its unit: `8 CPUs`, `4 GiB`, `2 devices`.
+pub(super) fn amount_of(manager: Manager, amount: u64) -> String {
+    match manager {
+        Manager::Cpu => plural(amount, "CPU", "CPUs"),
+        Manager::Memory => bytes(amount),
+        Manager::Device => plural(amount, "device", "devices"),
+    }
+}
+
+/// An amount in a column that says what it is.
+pub(super) fn bare(manager: Manager, amount: u64) -> String {
+    match manager {
+        Manager::Memory => bytes(amount),
+        Manager::Cpu | Manager::Device => amount.to_string(),
+    }
+}
+
+/// At most `width` characters, the last one an ellipsis if something is missing.
+pub(super) fn clip(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text
+            .chars()
+            .take(width.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// Lines of at most [`WIDTH`] columns that start with `indent` blanks; a word that is longer than a line is cut.
+pub(super) fn wrap(text: &str, indent: usize) -> String {
+    let room = WIDTH.saturating_sub(indent).max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = word.chars().collect();
+        if used > 0 && used + 1 + rest.len() > room {
+            lines.push(String::new());
+            used = 0;
+        }
+        while !rest.is_empty() {
+            if used == room {
+                lines.push(String::new());
+                used = 0;
+            }
+            let blank = usize::from(used > 0 && rest.len() == word.chars().count());
+            let take = rest.len().min(room - used - blank);
+            if let Some(line) = lines.last_mut() {
+                line.push_str(&" ".repeat(blank));
+                line.extend(rest.drain(..take));
+            }
+            used += blank + take;
+        }
+    }
+    let blanks = " ".repeat(indent);
+    lines
+        .into_iter()
+        .map(|line| format!("{blanks}{line}\n"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_never_wider_than_the_screen() {
+        let text = format!("short {} words {}", "x".repeat(200), "and more ".repeat(30));
+        for indent in [0, 2, 4, 79] {
+            let wrapped = wrap(&text, indent);
+            assert!(
+                wrapped.lines().all(|line| line.chars().count() <= WIDTH),
+                "{wrapped}"
+            );
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+            assert_eq!(letters(&wrapped), letters(&text));
+        }
+    }
+
+    #[test]
+    fn amounts_are_exact_where_that_is_short() {
+        for (amount, text) in [
+            (0, "0 B"),
+            (4 << 30, "4 GiB"),
+            ((4 << 30) - (1 << 20), "4095 MiB"),
+            ((4 << 30) - 1, "4 GiB"),
+            (1 << 46, "65536 GiB"),
+            (1 << 50, "1024 TiB"),
+        ] {
+            assert_eq!(bytes(amount), text);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! CPU affinity: what is left where no control group can be made. A process and its children keep to it, but any
+//! of them may change it.
+
+use std::fs;
+use std::io;
+
+use pinfold_core::cpu_set::CpuSet;
+use rustix::process::Pid;
+use rustix::thread::{self, sched_setaffinity};
+
+use crate::error::StandaloneError;
+
+/// Deeper trees of processes are not followed.
+const MOST_PROCESSES: usize = 4096;
+
+/// Keeps this process, and what it starts, to `cpus`.
+pub(crate) fn confine_this(cpus: &CpuSet) -> Result<(), StandaloneError> {
+    sched_setaffinity(None, &mask(cpus)?).map_err(|error| StandaloneError::System {
+        action: format!("set the CPU affinity to {cpus}"),
+        error: error.into(),
+    })
+}
+
+/// Keeps a running process and everything it started to `cpus`, as far as they can be found.
+pub(crate) fn confine_family(pid: u32, cpus: &CpuSet) -> Result<(), StandaloneError> {
+    let mask = mask(cpus)?;
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(&pid) = family.get(next).filter(|_| next < MOST_PROCESSES) {
+        next += 1;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+        for task in tasks.into_iter().flatten().filter_map(Result::ok) {
+            let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
+            // A thread that has just ended needs no CPUs.
+            let _ = sched_setaffinity(thread.and_then(Pid::from_raw), &mask);
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            family.extend(
+                children
+                    .split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse::<u32>().ok()),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn mask(cpus: &CpuSet) -> Result<thread::CpuSet, StandaloneError> {
+    let mut mask = thread::CpuSet::new();
+    for cpu in cpus {
+        if cpu.index() >= thread::CpuSet::MAX_CPU {
+            return Err(StandaloneError::System {
+                action: format!("set the CPU affinity to {cpus}"),
+                error: io::Error::other("affinity knows CPUs 0 to 1023 only; use control groups"),
+            });
+        }
+        mask.set(cpu.index());
+    }
+    Ok(mask)
+}

@@ -1,0 +1,84 @@
+//! `pinfold demo`: the main job at once. A known server, some pods, one refusal explained, and the picture.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use pinfold_core::device::NoPreference;
+use pinfold_core::pod::Pod;
+use pinfold_core::remedy::{self, Effort};
+use pinfold_render::plan::Plan;
+use pinfold_render::svg;
+
+use crate::args::{MachineArg, NodeArgs};
+use crate::commands::{explain, simulate};
+use crate::exit::Failure;
+use crate::node::Node;
+use crate::output;
+use crate::simulation::{Play, Step};
+use crate::usage;
+
+/// What runs in the demonstration; the last pod is the one that does not fit.
+const PODS: &str = include_str!("demo/pods.yaml");
+const MACHINE: &str = "dgx-h100";
+
+pub(crate) fn run() -> Result<ExitCode, Failure> {
+    let node = Node::open(&NodeArgs {
+        machine: MachineArg {
+            machine: MACHINE.to_owned(),
+        },
+        config: None,
+        policy: None,
+        scope: None,
+        devices: vec!["nvidia.com/gpu=gpu".to_owned()],
+        devices_file: None,
+        exact: false,
+    })?;
+    let read = pinfold_kube::pod::read("demo", PODS.as_bytes())
+        .map_err(|findings| Failure::BadInput(findings.to_string()))?;
+    let pods: Vec<Arc<Pod>> = read
+        .value
+        .into_iter()
+        .map(|mut object| {
+            object.pod.name.clone_from(&object.meta.name);
+            Arc::new(object.pod)
+        })
+        .collect();
+    let steps: Vec<Step> = (0..pods.len()).map(Step::Add).collect();
+    let play = Play {
+        pods: &pods,
+        steps: &steps,
+        rounds: 1,
+    };
+    let simulation = play.on(&node)?;
+    let usages = usage::of(&simulation.ledger);
+    let occupancy = simulation.ledger.occupancy();
+    let mut text = simulate::text(&node, &simulation, &occupancy, &usages);
+
+    if let Some(refused) = pods.last() {
+        let found = remedy::find(
+            &simulation.ledger,
+            refused,
+            &mut NoPreference,
+            Effort::default(),
+        );
+        let found = found.map_err(|error| Failure::BadInput(error.to_string()))?;
+        let _ = write!(text, "\n{}", explain::text(&found));
+    }
+
+    let picture = std::env::temp_dir().join("pinfold-demo.svg");
+    let plan = Plan::new(node.machine(), &occupancy);
+    let drawn = svg::draw(&plan, &occupancy, &node.name);
+    let _ = match output::write_file(&picture, drawn.as_bytes()) {
+        Ok(()) => write!(text, "\nThe same as a picture: {}\n", picture.display()),
+        Err(error) => write!(text, "\nNo picture: {error}\n"),
+    };
+    text.push_str(
+        "\nTry next\n  \
+         pinfold topology                               this machine\n  \
+         pinfold simulate -m epyc-9654-nps4 PODS.yaml   your pods on a known server\n  \
+         pinfold check --config kubelet.yaml            before a kubelet starts with it\n",
+    );
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

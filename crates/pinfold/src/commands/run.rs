@@ -1,0 +1,244 @@
+//! `pinfold run`: a command on CPUs and memory of its own, without Kubernetes.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use pinfold_core::decision::Decision;
+use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::machine::Machine;
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::TopologyScope;
+use pinfold_hardware::Hardware;
+use pinfold_render::grid::Legend;
+use pinfold_render::plan::Plan;
+use pinfold_render::{explain, grid};
+use pinfold_standalone::place::{self, Policy};
+use pinfold_standalone::{Book, Outcome, Placement, Request, StandaloneError, book};
+
+use crate::args::{policies, scopes};
+use crate::exit::{Failure, REFUSED};
+use crate::output::{self, WIDTH};
+
+/// The hidden command that becomes the run's command.
+const CHILD: [&str; 1] = ["__exec"];
+
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  pinfold run --cpus 4 --memory 2Gi -- ./simulation\n  \
+    pinfold run --cpus 8 --policy single-numa-node --dry-run --machine epyc-9654-nps4 -- x\n\n\
+    The exit code is the command's. Without a command: 1 refused, 2 bad input, 3 environment."
+)]
+pub(crate) struct RunArgs {
+    /// CPUs: a whole number for CPUs of its own, a fraction (or nothing) for the shared pool
+    #[arg(long, value_name = "N")]
+    cpus: Option<Quantity>,
+    /// Memory to book, such as 2Gi; without it, memory of every NUMA node may be used
+    #[arg(long, value_name = "QUANTITY")]
+    memory: Option<Quantity>,
+    /// Hugepages of 2 MiB to book, such as 512Mi
+    #[arg(long = "hugepages-2Mi", value_name = "QUANTITY")]
+    hugepages_2mi: Option<Quantity>,
+    /// Hugepages of 1 GiB to book, such as 4Gi
+    #[arg(long = "hugepages-1Gi", value_name = "QUANTITY")]
+    hugepages_1gi: Option<Quantity>,
+    /// How strictly CPUs and memory must share NUMA nodes
+    #[arg(long, value_parser = policies(), default_value = "best-effort")]
+    policy: TopologyPolicy,
+    /// What is aligned as one
+    #[arg(long, value_parser = scopes(), default_value = "container")]
+    scope: TopologyScope,
+    /// Keep every other process of the machine off the CPUs, not only other runs (needs cgroup v2)
+    #[arg(long, requires = "cpus")]
+    exclusive: bool,
+    /// Only say what would be decided
+    #[arg(long)]
+    dry_run: bool,
+    /// Decide for another machine: a directory, a file, a preset or a description
+    #[arg(long, value_name = "MACHINE", requires = "dry_run")]
+    machine: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExecArgs {
+    id: u64,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl RunArgs {
+    fn request(&self) -> Result<Request, Failure> {
+        let positive = |name: &str, amount: Option<Quantity>| match amount {
+            Some(amount) if !amount.is_positive() => Err(Failure::BadInput(format!(
+                "--{name} must be more than 0, found {amount}"
+            ))),
+            _ => Ok(amount),
+        };
+        let cpus = positive("cpus", self.cpus)?;
+        let whole = cpus.is_some_and(|cpus| cpus.milli_value() % 1000 == 0);
+        if self.exclusive && !whole {
+            return Err(Failure::BadInput(
+                "--exclusive needs a whole number of CPUs: a share of a CPU cannot be kept from others".into(),
+            ));
+        }
+        let pages = [
+            ("hugepages-2Mi", self.hugepages_2mi),
+            ("hugepages-1Gi", self.hugepages_1gi),
+        ];
+        let mut hugepages = std::collections::BTreeMap::new();
+        for (name, amount) in pages {
+            if let Some(amount) = positive(name, amount)? {
+                hugepages.insert(name.into(), amount);
+            }
+        }
+        Ok(Request {
+            cpus,
+            memory: positive("memory", self.memory)?,
+            hugepages,
+            exclusive: self.exclusive,
+        })
+    }
+
+    fn policy(&self, request: &Request) -> Policy {
+        Policy {
+            topology: self.policy,
+            scope: self.scope,
+            memory: request.books_memory(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let request = args.request()?;
+    let policy = args.policy(&request);
+    let spec = args.machine.as_deref().unwrap_or("this");
+    let hardware = pinfold_hardware::open(spec).map_err(|error| match args.machine {
+        Some(_) => Failure::BadInput(error.to_string()),
+        None => Failure::Environment(error.to_string()),
+    })?;
+    if args.machine.is_some() {
+        return try_elsewhere(&hardware, &request, policy, args);
+    }
+    let folder = book::folder().map_err(environment)?;
+    if args.dry_run {
+        let mut book = Book::open(&folder).map_err(environment)?;
+        book.settle(&hardware).map_err(environment)?;
+        let proposal = book
+            .propose(&request, policy, &command_name(args))
+            .map_err(environment)?;
+        return answer(&proposal.decision, &proposal.ledger, proposal.placement());
+    }
+    let outcome =
+        pinfold_standalone::run(&folder, &hardware, &request, policy, &args.command, &CHILD);
+    match outcome.map_err(environment)? {
+        Outcome::Refused(decision) => {
+            // Standard output belongs to the command.
+            output::remark(explain::refusal(&decision, None).trim_end());
+            Ok(ExitCode::from(REFUSED))
+        }
+        Outcome::Ended { code, left } => {
+            if let Some(problem) = left {
+                Failure::Environment(problem.to_string()).report();
+            }
+            Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+        }
+    }
+}
+
+/// The child's side: becomes the command, or says why not with a shell's exit codes.
+pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
+    let folder = book::folder().map_err(environment)?;
+    let error =
+        pinfold_standalone::become_command(&folder, args.id, &args.command).map_err(environment)?;
+    let program = args.command.first().cloned().unwrap_or_default();
+    Failure::Environment(format!("cannot run {}: {error}", program.display())).report();
+    Ok(ExitCode::from(match error.kind() {
+        std::io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    }))
+}
+
+/// Decides for an empty machine that need not be this one.
+fn try_elsewhere(
+    hardware: &Hardware,
+    request: &Request,
+    policy: Policy,
+    args: &RunArgs,
+) -> Result<ExitCode, Failure> {
+    let bad = |error: &dyn std::fmt::Display| Failure::BadInput(error.to_string());
+    let (machine, _) = hardware
+        .machine_within_reach()
+        .map_err(|error| bad(&error))?;
+    let rules = place::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
+    let mut ledger = Ledger::new(rules);
+    let pod = Arc::new(request.pod(1, &command_name(args)));
+    let admission = ledger
+        .admit(&pod, &mut NoPreference)
+        .map_err(|error| bad(&error))?;
+    let placement = admission
+        .decision
+        .assignment()
+        .and_then(|assignment| assignment.containers.first())
+        .map(|container| Placement::of(container, ledger.state().cpus().shared()));
+    answer(&admission.decision, &ledger, placement)
+}
+
+fn command_name(args: &RunArgs) -> String {
+    let program = args.command.first().cloned().unwrap_or_default();
+    let name = std::path::Path::new(&program).file_name();
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Says what would happen, with the picture.
+fn answer(
+    decision: &Decision,
+    ledger: &Ledger,
+    placement: Option<Placement>,
+) -> Result<ExitCode, Failure> {
+    let Some(placement) = placement else {
+        output::print(&explain::refusal(decision, None))?;
+        return Ok(ExitCode::from(REFUSED));
+    };
+    let picture = picture(ledger.rules().machine(), &ledger.occupancy());
+    output::print(&format!(
+        "would run on {}\n\n{picture}",
+        describe(&placement)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `CPUs 2-3 (its own), memory of NUMA node 1`.
+pub(super) fn describe(placement: &Placement) -> String {
+    let whose = match placement.own_cpus {
+        true => "its own",
+        false => "shared",
+    };
+    let memory = match placement.nodes {
+        Some(nodes) if nodes.len() == 1 => format!("memory of NUMA node {nodes}"),
+        Some(nodes) => format!("memory of NUMA nodes {nodes}"),
+        None => "memory of every NUMA node".to_owned(),
+    };
+    format!("CPUs {} ({whose}), {memory}", placement.cpus)
+}
+
+/// The machine and who sits where.
+pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
+    let plan = Plan::new(machine, occupancy);
+    grid::draw(&plan, occupancy, Legend::Holdings, WIDTH, output::colour())
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err wants"
+)]
+pub(super) fn environment(error: StandaloneError) -> Failure {
+    Failure::Environment(error.to_string())
+}

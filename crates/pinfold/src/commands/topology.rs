@@ -1,0 +1,246 @@
+//! `pinfold topology`: what a machine is, as text, picture or data.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use pinfold_core::machine::Machine;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_hardware::doubts::Doubt;
+use pinfold_hardware::pci::{PciDevice, PciKind};
+use pinfold_hardware::record::Recording;
+use pinfold_hardware::{Hardware, NumaId};
+use pinfold_render::grid::Legend;
+use pinfold_render::plan::Plan;
+use pinfold_render::table::{Align, Table};
+use pinfold_render::text::{count, paragraph};
+use pinfold_render::{grid, svg, tree};
+use serde::Serialize;
+
+use crate::args::{Picture, TopologyArgs};
+use crate::devices::kind_name;
+use crate::exit::Failure;
+use crate::output::{self, WIDTH};
+use crate::{input, node};
+
+/// Everything about a machine, for programs.
+#[derive(Serialize)]
+struct Topology<'a> {
+    /// What was found.
+    hardware: &'a Hardware,
+    /// What the kubelet makes of it.
+    kubelet_view: &'a Machine,
+    /// Signs of missing or wrong firmware tables.
+    doubts: &'a [Doubt],
+}
+
+pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
+    if let Some(file) = &args.record {
+        return record(&args.machine.machine, file);
+    }
+    let hardware = input::hardware(&args.machine.machine)?;
+    let machine = node::view(&hardware)?;
+    let doubts = hardware.doubts();
+    let topology = Topology {
+        hardware: &hardware,
+        kubelet_view: &machine,
+        doubts: &doubts,
+    };
+    match args.output {
+        Picture::Text => output::print(&text(&topology, args.devices))?,
+        Picture::Svg => {
+            let occupancy = occupancy(&hardware, &machine);
+            let plan = Plan::new(&machine, &occupancy);
+            output::print(&svg::draw(&plan, &occupancy, title(&hardware)))?;
+        }
+        Picture::Json => output::print_json(&topology)?,
+        Picture::Yaml => output::print_yaml(&topology)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn record(spec: &str, file: &Path) -> Result<ExitCode, Failure> {
+    let root = match spec {
+        "this" => Path::new("/"),
+        directory if Path::new(directory).is_dir() => Path::new(directory),
+        other => {
+            return Err(Failure::BadInput(format!(
+                "cannot record {other:?}: expected this machine, or a directory with sys and proc in it"
+            )));
+        }
+    };
+    let recording = Recording::of(root).map_err(|error| input::machine_failure(&error))?;
+    let mut bytes = Vec::new();
+    recording
+        .write(&mut bytes)
+        .map_err(|error| Failure::Environment(error.to_string()))?;
+    output::write_file(file, &bytes)?;
+    let name = file.display();
+    output::print(&format!(
+        "recorded in {name} ({} bytes); read it back with --machine {name}\n",
+        bytes.len()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn title(hardware: &Hardware) -> &str {
+    match hardware.name.as_str() {
+        "" => "machine",
+        name => name,
+    }
+}
+
+fn text(topology: &Topology<'_>, all_devices: bool) -> String {
+    let (hardware, machine) = (topology.hardware, topology.kubelet_view);
+    let mut text = match hardware.name.as_str() {
+        "" => String::new(),
+        name => paragraph("", name, 2, WIDTH),
+    };
+    text.push_str(&tree::draw(machine, WIDTH));
+    text.push('\n');
+    let occupancy = Occupancy {
+        devices: Vec::new(),
+        ..occupancy(hardware, machine)
+    };
+    let plan = Plan::new(machine, &occupancy);
+    let colour = output::colour();
+    text.push_str(&grid::draw(&plan, &occupancy, Legend::Names, WIDTH, colour));
+    for (name, cpus) in [
+        ("isolated CPUs", &hardware.cpus.isolated),
+        ("nohz_full CPUs", &hardware.cpus.nohz_full),
+    ] {
+        if !cpus.is_empty() {
+            let _ = writeln!(text, "{name}: {cpus}");
+        }
+    }
+    if let Some(allowed) = &hardware.allowed
+        && !hardware.cpus.online.is_subset(&allowed.cpus)
+    {
+        let _ = writeln!(text, "this control group allows CPUs {}", allowed.cpus);
+    }
+    text.push_str(&match all_devices {
+        true => device_list(hardware),
+        false => device_counts(hardware),
+    });
+    let oddities = hardware.oddities.iter().map(ToString::to_string);
+    let odd: Vec<String> = topology
+        .doubts
+        .iter()
+        .map(ToString::to_string)
+        .chain(oddities)
+        .collect();
+    if !odd.is_empty() {
+        text.push_str("\nodd about this machine\n");
+        for line in odd {
+            text.push_str(&paragraph("  - ", &line, 4, WIDTH));
+        }
+    }
+    text
+}
+
+/// Devices that pods care about, by node.
+fn near(hardware: &Hardware) -> BTreeMap<String, Vec<&PciDevice>> {
+    let mut near: BTreeMap<(u32, String), Vec<&PciDevice>> = BTreeMap::new();
+    let useful = |kind| !matches!(kind, PciKind::Bridge | PciKind::Other | PciKind::Display);
+    for device in hardware.devices.iter().filter(|device| useful(device.kind)) {
+        let key = match device.node {
+            Some(node) => (node.get(), format!("near NUMA node {node}")),
+            None => (u32::MAX, "near no NUMA node".to_owned()),
+        };
+        near.entry(key).or_default().push(device);
+    }
+    near.into_iter()
+        .map(|((_, place), devices)| (place, devices))
+        .collect()
+}
+
+fn device_counts(hardware: &Hardware) -> String {
+    let mut text = String::new();
+    for (place, devices) in near(hardware) {
+        let mut kinds: BTreeMap<PciKind, usize> = BTreeMap::new();
+        for device in devices {
+            *kinds.entry(device.kind).or_default() += 1;
+        }
+        let kinds: Vec<String> = kinds
+            .into_iter()
+            .map(|(kind, number)| format!("{number} {}", kind_name(kind)))
+            .collect();
+        text.push_str(&paragraph(
+            &format!("{place}: "),
+            &kinds.join(", "),
+            4,
+            WIDTH,
+        ));
+    }
+    if !text.is_empty() {
+        text.insert_str(0, "\nPCI devices (--devices lists them)\n");
+    }
+    text
+}
+
+fn device_list(hardware: &Hardware) -> String {
+    if hardware.devices.is_empty() {
+        return "\nno PCI devices\n".to_owned();
+    }
+    let mut table = Table::new([
+        ("PCI device", Align::Left),
+        ("kind", Align::Left),
+        ("NUMA node", Align::Right),
+        ("vendor:device", Align::Left),
+    ]);
+    for device in &hardware.devices {
+        let node = device
+            .node
+            .map_or_else(|| "-".to_owned(), |node| node.to_string());
+        let kind = match device.kind {
+            PciKind::Bridge => "bridge",
+            PciKind::Display => "display",
+            kind => kind_name(kind),
+        };
+        table.row([
+            device.address.to_string(),
+            kind.to_owned(),
+            node,
+            format!("{:04x}:{:04x}", device.vendor, device.device),
+        ]);
+    }
+    format!(
+        "\n{}\n{}",
+        count(hardware.devices.len(), "PCI device", "PCI devices"),
+        table.draw()
+    )
+}
+
+/// The machine with nobody on it, and its devices in their places.
+fn occupancy(hardware: &Hardware, machine: &Machine) -> Occupancy {
+    let memory = machine.nodes().iter().map(|node| MemoryRow {
+        node: node.id,
+        resource: "memory".into(),
+        total: node.memory,
+        allocatable: node.memory,
+        free: node.memory,
+    });
+    let mut numbers: BTreeMap<PciKind, usize> = BTreeMap::new();
+    let mut devices = Vec::new();
+    for device in near(hardware).into_values().flatten() {
+        let number = numbers.entry(device.kind).or_default();
+        let kind = kind_name(device.kind);
+        let node = device.node.and_then(NumaId::node_id);
+        devices.push(DeviceSeat {
+            resource: kind.into(),
+            id: format!("{kind}{number}"),
+            nodes: node.map_or(NodeSet::EMPTY, NodeSet::single),
+            holder: None,
+            healthy: true,
+        });
+        *number += 1;
+    }
+    Occupancy {
+        shared: machine.online().clone(),
+        memory: memory.collect(),
+        devices,
+        ..Occupancy::default()
+    }
+}

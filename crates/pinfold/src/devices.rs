@@ -1,0 +1,136 @@
+//! What device plugins offer, in one notation for flags and files.
+//!
+//! ```text
+//! RESOURCE=ID@NODE,ID@NODE+NODE,ID    devices, the NUMA nodes they are near, or none
+//! RESOURCE=gpu                        all PCI devices of that kind of the machine: gpu0, gpu1, ...
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::name::ResourceName;
+use pinfold_hardware::Hardware;
+use pinfold_hardware::pci::PciKind;
+
+use crate::exit::Failure;
+use crate::input::Source;
+
+/// Offers by resource.
+pub(crate) type Offers = BTreeMap<ResourceName, DeviceOffer>;
+
+/// The kinds of PCI devices that plugins hand out, as descriptions of machines name them.
+const KINDS: [(&str, PciKind); 6] = [
+    ("gpu", PciKind::Gpu),
+    ("nic", PciKind::Nic),
+    ("infiniband", PciKind::Infiniband),
+    ("nvme", PciKind::Nvme),
+    ("accelerator", PciKind::Accelerator),
+    ("cxl-memory", PciKind::CxlMemory),
+];
+
+/// The word for a kind of PCI device.
+pub(crate) fn kind_name(kind: PciKind) -> &'static str {
+    let known = KINDS.iter().find(|(_, own)| *own == kind);
+    known.map_or("other", |(name, _)| name)
+}
+
+/// The offers of all flags and of the file.
+pub(crate) fn offers(
+    flags: &[String],
+    file: Option<&Path>,
+    hardware: &Hardware,
+) -> Result<Offers, Failure> {
+    let mut offers = Offers::new();
+    if let Some(path) = file {
+        let source = Source::open(path)?;
+        let text = String::from_utf8_lossy(&source.bytes);
+        let lines: BTreeMap<String, String> = serde_saphyr::from_str(&text).map_err(|error| {
+            let words = error.without_snippet().to_string();
+            Failure::BadInput(format!(
+                "{}: expected one line \"RESOURCE: DEVICES\" per resource, such as \
+                 \"nvidia.com/gpu: gpu0@0, gpu1@1\": {words}",
+                source.name
+            ))
+        })?;
+        for (resource, devices) in lines {
+            add(&mut offers, &source.name, &resource, &devices, hardware)?;
+        }
+    }
+    for flag in flags {
+        let Some((resource, devices)) = flag.split_once('=') else {
+            return Err(Failure::BadInput(format!(
+                "--device {flag}: expected RESOURCE=DEVICES, such as nvidia.com/gpu=gpu0@0,gpu1@1"
+            )));
+        };
+        add(&mut offers, "--device", resource, devices, hardware)?;
+    }
+    Ok(offers)
+}
+
+fn add(
+    offers: &mut Offers,
+    place: &str,
+    resource: &str,
+    devices: &str,
+    hardware: &Hardware,
+) -> Result<(), Failure> {
+    let fail = |words: String| Failure::BadInput(format!("{place}: {resource}: {words}"));
+    let resource = resource.trim();
+    if !resource.contains('/') {
+        return Err(fail(
+            "expected the name of an extended resource, such as nvidia.com/gpu".to_owned(),
+        ));
+    }
+    let offer = offers.entry(resource.into()).or_default();
+    let devices = devices.trim();
+    if let Some((name, kind)) = KINDS.iter().find(|(name, _)| *name == devices) {
+        let found: Vec<_> = hardware.devices_of_kind(*kind).collect();
+        if found.is_empty() {
+            return Err(fail(format!(
+                "the machine has no PCI device of the kind {name}; name the devices, such as {name}0@0"
+            )));
+        }
+        for (index, device) in found.into_iter().enumerate() {
+            let numa = device.node.map(|node| vec![i64::from(node.get())]);
+            let healthy = true;
+            offer.insert(format!("{name}{index}").into(), Device { numa, healthy });
+        }
+        return Ok(());
+    }
+    for word in devices
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+    {
+        let (id, nodes) = match word.split_once('@') {
+            Some((id, nodes)) => (id, Some(nodes)),
+            None => (word, None),
+        };
+        let numa = nodes.map(|nodes| {
+            let ids = nodes.split('+').map(|id| id.trim().parse::<i64>());
+            ids.collect::<Result<Vec<i64>, _>>()
+        });
+        let numa = numa.transpose().map_err(|_| {
+            fail(format!(
+                "{word:?}: expected ID@NODE or ID@NODE+NODE with the numbers of NUMA nodes"
+            ))
+        })?;
+        let unknown = numa.iter().flatten().find(|&&id| !has_node(hardware, id));
+        if let Some(id) = unknown {
+            return Err(fail(format!("{word:?}: the machine has no NUMA node {id}")));
+        }
+        let healthy = true;
+        if id.is_empty() || offer.insert(id.into(), Device { numa, healthy }).is_some() {
+            return Err(fail(format!(
+                "{word:?}: expected every device once, with a name"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn has_node(hardware: &Hardware, id: i64) -> bool {
+    let mut nodes = hardware.nodes.iter();
+    nodes.any(|node| i64::from(node.id.get()) == id)
+}

@@ -1,0 +1,265 @@
+//! [`Simulation`]: steps played on a ledger, and what came of each.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pinfold_core::decision::{Assignment, Decision, Refusal, Verdict};
+use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::{Ledger, LedgerError};
+use pinfold_core::pod::Pod;
+use pinfold_render::text::count;
+use pinfold_render::{explain, outcome};
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::node::Node;
+
+/// What happens. Pods are positions in the list of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A pod arrives.
+    Add(usize),
+    /// All containers of a pod start, one after the other.
+    Start(usize),
+    /// A pod leaves.
+    Remove(usize),
+    /// The kubelet restarts.
+    Restart,
+}
+
+/// What came of one step.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Event {
+    /// `add`, `start`, `remove` or `restart`.
+    pub(crate) step: &'static str,
+    /// The pod, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pod: Option<String>,
+    /// What the pod got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) assignment: Option<Assignment>,
+    /// Why the pod was refused, in the kubelet's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refusal: Option<Refusal>,
+    /// What happened, in one sentence.
+    pub(crate) told: String,
+}
+
+/// How many pods came in and how many did not.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Counts {
+    /// Admitted.
+    pub(crate) admitted: usize,
+    /// Refused.
+    pub(crate) refused: usize,
+}
+
+/// A node after some steps.
+pub(crate) struct Simulation {
+    /// The node.
+    pub(crate) ledger: Ledger,
+    /// What came of each step, in order.
+    pub(crate) events: Vec<Event>,
+    /// Pods in and out.
+    pub(crate) counts: Counts,
+}
+
+/// What to play.
+pub(crate) struct Play<'a> {
+    /// The pods that steps speak of.
+    pub(crate) pods: &'a [Arc<Pod>],
+    /// The steps.
+    pub(crate) steps: &'a [Step],
+    /// How many times; every time with new pods.
+    pub(crate) rounds: u32,
+}
+
+impl Play<'_> {
+    /// Plays everything on an empty node.
+    pub(crate) fn on(&self, node: &Node) -> Result<Simulation, Failure> {
+        let mut simulation = Simulation {
+            ledger: node.ledger(),
+            events: Vec::new(),
+            counts: Counts::default(),
+        };
+        let mut progress = Progress::new(self.steps.len() * self.rounds as usize);
+        for round in 1..=self.rounds {
+            let mut fresh: Vec<Option<Arc<Pod>>> = vec![None; self.pods.len()];
+            for &step in self.steps {
+                let pod = |index: usize| {
+                    let pod =
+                        fresh[index].get_or_insert_with(|| in_round(&self.pods[index], round));
+                    pod.clone()
+                };
+                simulation.play(step, pod)?;
+                progress.advance();
+            }
+        }
+        progress.end();
+        Ok(simulation)
+    }
+}
+
+/// The pod itself in the first round, a pod like it in later ones.
+fn in_round(pod: &Arc<Pod>, round: u32) -> Arc<Pod> {
+    match round {
+        1 => pod.clone(),
+        _ => Arc::new(Pod {
+            uid: format!("{}#{round}", pod.uid).into(),
+            name: format!("{}#{round}", pod.name),
+            ..Pod::clone(pod)
+        }),
+    }
+}
+
+impl Simulation {
+    fn play(&mut self, step: Step, mut pod: impl FnMut(usize) -> Arc<Pod>) -> Result<(), Failure> {
+        match step {
+            Step::Add(index) => {
+                let pod = pod(index);
+                match self.ledger.admit(&pod, &mut NoPreference) {
+                    Ok(admission) => self.decided("add", &pod.name, admission.decision),
+                    Err(error) => self.happened("add", &pod.name, &nothing(&error)),
+                }
+            }
+            Step::Start(index) => {
+                let pod = pod(index);
+                let told = self.start(&pod).unwrap_or_else(|error| nothing(&error));
+                self.happened("start", &pod.name, &told);
+            }
+            Step::Remove(index) => {
+                let pod = pod(index);
+                let released = self.ledger.release(&pod.uid);
+                let told = released.map_or_else(|error| nothing(&error), |_| "left".to_owned());
+                self.happened("remove", &pod.name, &told);
+            }
+            Step::Restart => {
+                let residents = self.ledger.residents();
+                let pods: Vec<Arc<Pod>> = residents.iter().map(|one| one.pod.clone()).collect();
+                let restarted = self.ledger.restart(&mut NoPreference).map_err(|error| {
+                    Failure::BadInput(format!("the kubelet would not start again: {error}"))
+                })?;
+                let mut kept = 0;
+                for (pod, decision) in pods.iter().zip(restarted.decisions) {
+                    match decision.is_admitted() {
+                        true => kept += 1,
+                        false => self.decided("restart", &pod.name, decision),
+                    }
+                }
+                let told = count(kept, "pod stays", "pods stay");
+                self.happened("restart", "", &told);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts all containers of a pod, in order.
+    fn start(&mut self, pod: &Pod) -> Result<String, LedgerError> {
+        let mut freed = false;
+        for container in pod.all_containers() {
+            freed |= self.ledger.start(&pod.uid, &container.name)?.is_some();
+        }
+        Ok(match freed {
+            true => "started; what its init containers held is free again".to_owned(),
+            false => "started".to_owned(),
+        })
+    }
+
+    fn decided(&mut self, step: &'static str, pod: &str, decision: Decision) {
+        match decision.is_admitted() {
+            true => self.counts.admitted += 1,
+            false => self.counts.refused += 1,
+        }
+        let told = match &decision.verdict {
+            Verdict::Admitted(assignment) => outcome::placement(assignment),
+            Verdict::Refused(_) => explain::one_line(&decision),
+        };
+        let (assignment, refusal) = match decision.verdict {
+            Verdict::Admitted(assignment) => (Some(assignment), None),
+            Verdict::Refused(refusal) => (None, Some(refusal)),
+        };
+        self.events.push(Event {
+            step,
+            pod: Some(pod.to_owned()),
+            assignment,
+            refusal,
+            told,
+        });
+    }
+
+    fn happened(&mut self, step: &'static str, pod: &str, told: &str) {
+        self.events.push(Event {
+            step,
+            pod: (!pod.is_empty()).then(|| pod.to_owned()),
+            assignment: None,
+            refusal: None,
+            told: told.to_owned(),
+        });
+    }
+}
+
+/// A step that changes nothing: a pod that was refused under one policy may have been let in under another, so scripts
+/// go on.
+fn nothing(error: &LedgerError) -> String {
+    match error {
+        LedgerError::NotHere(_) => "is not here".to_owned(),
+        LedgerError::AlreadyHere(_) => "is here already".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A bar on standard error for people who wait longer than a second.
+struct Progress {
+    total: usize,
+    done: usize,
+    shown: bool,
+    begun: Instant,
+    next: Instant,
+    visible: bool,
+}
+
+impl Progress {
+    /// How long nothing is shown.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    /// How long between two looks at the clock.
+    const STRIDE: usize = 256;
+
+    fn new(total: usize) -> Self {
+        let begun = Instant::now();
+        Self {
+            total,
+            done: 0,
+            shown: false,
+            begun,
+            next: begun + Self::PATIENCE,
+            visible: io::stderr().is_terminal(),
+        }
+    }
+
+    fn advance(&mut self) {
+        self.done += 1;
+        if !self.visible || !self.done.is_multiple_of(Self::STRIDE) {
+            return;
+        }
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + Self::PATIENCE / 5;
+            self.shown = true;
+            let marks = self.done * 40 / self.total.max(1);
+            let rate = self.done as u128 * 1000 / (now - self.begun).as_millis().max(1);
+            let bar = "#".repeat(marks);
+            let (done, total) = (self.done, self.total);
+            let _ = write!(
+                io::stderr(),
+                "\r[{bar:<40}] {done} of {total}, {rate} a second "
+            );
+        }
+    }
+
+    fn end(self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r{:79}\r", "");
+        }
+    }
+}

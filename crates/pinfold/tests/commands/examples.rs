@@ -1,0 +1,26 @@
+//! Every example does what its text says.
+
+use std::fs;
+
+use crate::golden;
+use crate::program::{root, run, words};
+
+#[test]
+fn every_example_gives_its_expected_output() {
+    let mut count = 0;
+    for entry in fs::read_dir(root().join("examples")).expect("there are examples") {
+        let folder = entry.expect("readable").path();
+        if !folder.is_dir() {
+            continue;
+        }
+        let readme = fs::read_to_string(folder.join("README.md")).expect("a README");
+        let line = readme
+            .lines()
+            .find_map(|line| line.strip_prefix("pinfold "));
+        let line = line.expect("a command line in the README");
+        let seen = run(&folder, &words(line)).seen();
+        golden::check(&folder.join("expected.txt"), &seen);
+        count += 1;
+    }
+    assert_eq!(count, 5);
+}

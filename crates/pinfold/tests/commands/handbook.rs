@@ -1,0 +1,32 @@
+//! The page about the command line shows what the program really prints.
+
+use std::fmt::Write;
+use std::fs;
+
+use crate::golden;
+use crate::program::{root, run, words};
+
+#[test]
+fn every_example_of_the_handbook_is_true() {
+    let path = root().join("docs/command-line.md");
+    let page = fs::read_to_string(&path).expect("the page is there");
+    let mut found = String::new();
+    let mut lines = page.lines();
+    let mut examples = 0;
+    while let Some(line) = lines.next() {
+        let _ = writeln!(found, "{line}");
+        if line != "```console" {
+            continue;
+        }
+        let command = lines.next().expect("a command");
+        let _ = writeln!(found, "{command}");
+        let command = command.strip_prefix("$ pinfold ").expect("one of ours");
+        found.push_str(&run(&root(), &words(command)).seen());
+        found.push_str("```\n");
+        examples += 1;
+        // What was there before is compared with the rest at once.
+        lines.by_ref().find(|line| *line == "```");
+    }
+    assert!(examples > 5);
+    golden::check(&path, &found);
+}

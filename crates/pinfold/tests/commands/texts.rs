@@ -1,0 +1,123 @@
+//! What people see of every command.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::golden;
+use crate::program::{run, words};
+
+/// Plays some command lines and compares everything they print, and their exit codes.
+fn check(name: &str, lines: &[&str]) {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut seen = String::new();
+    for line in lines {
+        let words = words(line);
+        let run = run(&tests.join("inputs"), &words);
+        let _ = write!(seen, "$ pinfold {line}\n{}", run.seen());
+        let _ = writeln!(seen, "[exit code {}]\n", run.code);
+    }
+    golden::check(&tests.join("golden").join(format!("{name}.txt")), &seen);
+}
+
+#[test]
+fn topology() {
+    check(
+        "topology",
+        &[
+            "topology --machine dgx-h100",
+            "topology --machine gb200-nvl4",
+            "topology --machine epyc-9654-nps4",
+            "topology --machine '2 sockets, 2 cores, smt2, gpu=1, nic@1=2, isolated=2-3, offline=1' --devices",
+            "topology --machine '2 sockets, 2 cores, distances=10,9/21,11'",
+            "topology --machine '2 cores' --output yaml",
+            "topology --machine '1 socket, 2 numa, 2 cores, gpu@1=1' --output svg",
+        ],
+    );
+}
+
+#[test]
+fn simulate() {
+    check(
+        "simulate",
+        &[
+            "simulate --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --policy best-effort --scope pod two.yaml",
+            "simulate --machine '2 sockets, 2 numa, 16 cores, smt2' --repeat 40 two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --script steps.yaml two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --exact --script steps.yaml two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --compare two.yaml",
+            "simulate --machine '2 cores' --output yaml one.yaml",
+        ],
+    );
+}
+
+#[test]
+fn explain() {
+    check(
+        "explain",
+        &[
+            "explain --machine '2 sockets, 4 cores, smt2' one.yaml",
+            "explain --machine '2 sockets, 4 cores, smt2' --pods two.yaml one.yaml",
+            "explain --machine '2 sockets, 4 cores, smt2' --policy none --pods two.yaml one.yaml",
+        ],
+    );
+}
+
+#[test]
+fn check_configurations() {
+    check(
+        "check",
+        &[
+            "check --config good.yaml --machine '2 sockets, 4 cores, smt2'",
+            "check --config good.yaml --machine '2 cores'",
+            "check --config bad.yaml --machine gb200-nvl4",
+            "check --config misspelt.yaml --machine '2 cores'",
+            "check --config unmanaged.yaml --machine '2 cores' --output json",
+        ],
+    );
+}
+
+#[test]
+fn demo() {
+    check("demo", &["demo"]);
+}
+
+#[test]
+fn mistakes() {
+    check(
+        "mistakes",
+        &[
+            "topology --machine dgx-h10",
+            "topology --machine '2 sokets, 8 cores'",
+            "topology --machine dgx-h100 --record x",
+            "simulate --machine '2 cores' missing.yaml",
+            "simulate --machine '2 cores' wrong.yaml",
+            "simulate --machine '2 cores' --config misspelt.yaml one.yaml",
+            "simulate --machine '2 cores' --config good.yaml one.yaml",
+            "simulate --machine '2 cores' --script wrong-step.yaml one.yaml",
+            "simulate --machine '2 cores' --script unknown-pod.yaml one.yaml",
+            "simulate --machine '2 cores' --script twice.yaml one.yaml",
+            "simulate --machine '2 cores' --device gpu one.yaml",
+            "simulate --machine '2 cores' --device example.com/gpu=gpu one.yaml",
+            "simulate --machine '2 cores' --device example.com/gpu=gpu0@1 one.yaml",
+            "simulate --machine '2 cores' --device example.com/gpu=gpu0@x one.yaml",
+            "simulate --machine '2 cores' --devices-file steps.yaml one.yaml",
+            "explain --machine '2 cores' --state . one.yaml",
+            "check --config one.yaml --machine '2 cores'",
+        ],
+    );
+}
+
+#[test]
+fn help() {
+    check(
+        "help",
+        &[
+            "--help",
+            "topology --help",
+            "simulate --help",
+            "explain --help",
+            "check --help",
+        ],
+    );
+}

@@ -1,0 +1,106 @@
+//! What the suites need on this machine: a static `pinfold`, QEMU, a kernel, busybox.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::report::say;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// Where programs and logs of guests go.
+pub(crate) fn folder() -> PathBuf {
+    workspace().join("target/guest")
+}
+
+/// Builds a `pinfold` that needs no library of the system it runs on.
+pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
+    let folder = folder();
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(workspace())
+        .args(["build", "--quiet", "-p", "pinfold", "--target", TARGET])
+        .arg("--target-dir")
+        .arg(&folder)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        // Emulated processors are slow enough.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    succeed(&mut build)?;
+    let built = folder.join(TARGET).join("debug/pinfold");
+    let bytes = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    if needs_loader(&bytes) {
+        return Err(format!("{} is not static", built.display()));
+    }
+    // Without symbols the archive that a guest boots from is a third of the size.
+    let stripped = folder.join("pinfold");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&stripped).arg(&built);
+    match succeed(&mut strip) {
+        Ok(()) => Ok(stripped),
+        Err(_) => Ok(built),
+    }
+}
+
+/// Whether an ELF file of 64 bits names a program that loads its libraries.
+fn needs_loader(elf: &[u8]) -> bool {
+    const INTERPRETER: u64 = 3;
+    let number = |at: usize, len: usize| -> Option<u64> {
+        let bytes = elf.get(at..at.checked_add(len)?)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
+        )
+    };
+    let header = |index: u64| -> Option<u64> {
+        let at = number(0x20, 8)?.checked_add(index.checked_mul(number(0x36, 2)?)?)?;
+        number(usize::try_from(at).ok()?, 4)
+    };
+    let count = number(0x38, 2).unwrap_or(0);
+    count == 0 || (0..count).any(|index| header(index).is_none_or(|kind| kind == INTERPRETER))
+}
+
+/// Installs what an emulated machine needs and is not here yet.
+pub(crate) fn install_emulator() -> Result<(), String> {
+    let there = ["/usr/bin/qemu-system-x86_64", "/bin/busybox"]
+        .iter()
+        .all(|path| Path::new(path).exists());
+    if there && crate::guest::kernel().is_ok() {
+        return Ok(());
+    }
+    say("installing QEMU, a kernel and busybox");
+    let apt = || {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
+        apt
+    };
+    succeed(apt().arg("update"))?;
+    succeed(
+        apt()
+            .args(["install", "-y", "--no-install-recommends"])
+            .args(["qemu-system-x86", "linux-image-amd64", "busybox-static"]),
+    )
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    let output = command
+        .output()
+        .map_err(|error| format!("{shown}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{shown}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
