@@ -8,9 +8,9 @@
 //! ```
 //!
 //! One line per file (`=`), link (`->`) or thing that is only there, sorted by path. Everywhere, `\n`,
-//! `\r`, `\0` and `\\` stand for a line end, a carriage return, a NUL byte and a backslash. Stored compressed with gzip; the plain
-//! text is read as well, so a recording can be edited. It holds nothing but what the reader asked for:
-//! no host name, no serial number, no process list.
+//! `\r`, `\0` and `\\` stand for a line end, a carriage return, a NUL byte and a backslash. Stored
+//! compressed with gzip; the plain text is read as well, so a recording can be edited. It holds nothing but what the
+//! reader asked for: no host name, no serial number, no process list.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
