@@ -21,8 +21,6 @@ mod reference;
 mod report;
 #[path = "../../pinfold-core/tests/merge_scenes/mod.rs"]
 #[allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     missing_docs,
     reason = "shared with the tests of the merge, where these are at home"

@@ -1,5 +1,7 @@
 //! The worked examples of the documents that describe these rules, each with its numbers.
 
+#![expect(clippy::unwrap_used, reason = "a failing test is the point of a test")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -105,7 +105,7 @@ impl Default for Budgets {
             preferred: 12_000,
             choices: 1 << 16,
             reach: 12_000,
-            closest: 4_000,
+            closest: 3_000,
         }
     }
 }
