@@ -4,8 +4,6 @@ CARGO ?= cargo
 
 .PHONY: help run test lint bench bench-docs fuzz e2e e2e-host e2e-numa
 
-.PHONY: help run test lint bench bench-docs fuzz e2e e2e-host e2e-numa
-
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 

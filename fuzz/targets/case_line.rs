@@ -11,7 +11,7 @@ static MACHINES: LazyLock<Machines> = LazyLock::new(|| {
     let mut machines = Machines::default();
     for line in include_str!("../../conformance/kubelet/topologies.jsonl").lines() {
         let case: Case = serde_json::from_str(line).expect("a machine per line");
-        machines.add(&case).expect("a good machine");
+        machines.add(&case);
     }
     machines
 });

@@ -9,10 +9,8 @@ fuzz_target!(|bytes: &[u8]| {
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
         match KubeletSettings::read("fuzz.yaml", bytes, fidelity) {
             Ok(read) => {
-                let settings = read.value;
-                let _ = settings.reserved_cpu();
-                let _ = settings.reserved_cpu_count();
-                let _ = settings.reserved_node_memory(1 << 40);
+                // What it says is also turned into what a ledger starts from, on a machine of 1 TiB.
+                let _ = read.value.settings(1 << 40, fidelity);
             }
             Err(findings) => drop(findings.to_string()),
         }
