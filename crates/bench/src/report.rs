@@ -160,7 +160,7 @@ const INTRODUCTION: &str = "\
 - A row of scenes or crowded nodes shows the slowest of 12 random ones, of adversarial scenes of 40.
 - **Instructions** are counted by valgrind and hardly differ between runs: compare those in CI.
 
-The machine of this page was a virtual machine with 2 CPUs, busy with other work while it measured.
+The machine of this page was a virtual machine with 2 CPUs, shared with other work.
 ";
 
 /// `docs/benchmarks.md`.
