@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pinfold_core::hint::{Hint, ProviderHints, ResourceHints};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::volcano::policy::Policy;
+use pinfold_core::volcano::policy::{decide, policy_of};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(super) fn replay(case: &Case) -> Outcome {
             rows: provider.into_iter().flatten().map(row).collect(),
         })
         .collect();
-    let verdict = Policy::from_text(&input.policy).decide(input.numa_nodes, &providers);
+    let verdict = decide(policy_of(&input.policy), input.numa_nodes, &providers);
     let found = json!({"hint": hint_json(&verdict.hint), "admit": verdict.admit});
     check(&case.expect, &found)
 }

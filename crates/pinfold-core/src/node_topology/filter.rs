@@ -7,7 +7,7 @@
 //! memory or hugepages at all has enough of them.
 
 use super::NodeTopology;
-use super::manager::{Manager, Policy, Scope};
+use super::manager::Manager;
 use super::numa::{NumaZones, Overdrawn};
 use super::request::PodRequest;
 use super::resources::{is_host_level, is_numa_affine, is_on_node};
@@ -15,7 +15,9 @@ use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, ResourceList};
+use crate::policy::TopologyPolicy;
 use crate::qos::QosClass;
+use crate::settings::TopologyScope;
 
 /// Why a pod does not fit. The texts are the plugin's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +78,7 @@ pub fn filter(
         return Ok(());
     };
     let manager = Manager::of(topology);
-    if manager.policy != Policy::SingleNumaNode {
+    if manager.policy != TopologyPolicy::SingleNumaNode {
         return Ok(());
     }
     let mut room = Room {
@@ -85,13 +87,13 @@ pub fn filter(
         qos,
     };
     match manager.scope {
-        Scope::Pod => {
+        TopologyScope::Pod => {
             let whole = request.effective(fidelity);
             room.find(&whole)
                 .map_err(cannot_align(Whole::Pod))
                 .map(|_| ())
         }
-        Scope::Container => room.containers(request, fidelity),
+        TopologyScope::Container => room.containers(request, fidelity),
     }
 }
 

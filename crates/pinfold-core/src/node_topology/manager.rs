@@ -4,38 +4,16 @@
 //! attributes field by field, each valid value replacing what was there. What is not valid is passed over.
 
 use super::NodeTopology;
-
-/// The kubelet's topology policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// No alignment.
-    #[default]
-    None,
-    /// Align if possible.
-    BestEffort,
-    /// As narrow as an empty machine would allow, or not at all.
-    Restricted,
-    /// One NUMA node, or not at all.
-    SingleNumaNode,
-}
-
-/// What is aligned as one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// Each container.
-    #[default]
-    Container,
-    /// The pod.
-    Pod,
-}
+use crate::policy::TopologyPolicy;
+use crate::settings::TopologyScope;
 
 /// The configuration of a node's topology manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manager {
     /// Its policy.
-    pub policy: Policy,
+    pub policy: TopologyPolicy,
     /// Its scope.
-    pub scope: Scope,
+    pub scope: TopologyScope,
     /// The most NUMA nodes it deals with, 2 to 1024: the unit in which scores count NUMA nodes.
     pub max_numa_nodes: i64,
 }
@@ -43,8 +21,8 @@ pub struct Manager {
 impl Default for Manager {
     fn default() -> Self {
         Self {
-            policy: Policy::None,
-            scope: Scope::Container,
+            policy: TopologyPolicy::None,
+            scope: TopologyScope::Container,
             max_numa_nodes: 8,
         }
     }
@@ -67,10 +45,10 @@ impl Manager {
             let value = attribute.value.as_str();
             match attribute.name.as_str() {
                 "topologyManagerScope" => {
-                    manager.scope = Scope::from_text(value).unwrap_or(manager.scope);
+                    manager.scope = value.parse().unwrap_or(manager.scope);
                 }
                 "topologyManagerPolicy" => {
-                    manager.policy = Policy::from_text(value).unwrap_or(manager.policy);
+                    manager.policy = value.parse().unwrap_or(manager.policy);
                 }
                 "topologyManagerMaxNUMANodes" => match value.parse::<i64>() {
                     Ok(most) if most > 1 => manager.max_numa_nodes = most.min(MOST_NUMA_NODES),
@@ -83,42 +61,18 @@ impl Manager {
     }
 }
 
-impl Policy {
-    /// The policy of that name in the kubelet's configuration.
-    #[must_use]
-    pub fn from_text(text: &str) -> Option<Self> {
-        match text {
-            "none" => Some(Policy::None),
-            "best-effort" => Some(Policy::BestEffort),
-            "restricted" => Some(Policy::Restricted),
-            "single-numa-node" => Some(Policy::SingleNumaNode),
-            _ => None,
-        }
-    }
-}
-
-impl Scope {
-    /// The scope of that name in the kubelet's configuration.
-    #[must_use]
-    pub fn from_text(text: &str) -> Option<Self> {
-        match text {
-            "container" => Some(Scope::Container),
-            "pod" => Some(Scope::Pod),
-            _ => None,
-        }
-    }
-}
-
 /// The deprecated words that state both. `None`, `Restricted` and `BestEffort` state no scope and are
 /// passed over like unknown ones.
-fn policy_and_scope(word: &str) -> Option<(Policy, Scope)> {
+fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
     Some(match word {
-        "SingleNUMANodePodLevel" => (Policy::SingleNumaNode, Scope::Pod),
-        "SingleNUMANodeContainerLevel" => (Policy::SingleNumaNode, Scope::Container),
-        "RestrictedPodLevel" => (Policy::Restricted, Scope::Pod),
-        "RestrictedContainerLevel" => (Policy::Restricted, Scope::Container),
-        "BestEffortPodLevel" => (Policy::BestEffort, Scope::Pod),
-        "BestEffortContainerLevel" => (Policy::BestEffort, Scope::Container),
+        "SingleNUMANodePodLevel" => (TopologyPolicy::SingleNumaNode, TopologyScope::Pod),
+        "SingleNUMANodeContainerLevel" => {
+            (TopologyPolicy::SingleNumaNode, TopologyScope::Container)
+        }
+        "RestrictedPodLevel" => (TopologyPolicy::Restricted, TopologyScope::Pod),
+        "RestrictedContainerLevel" => (TopologyPolicy::Restricted, TopologyScope::Container),
+        "BestEffortPodLevel" => (TopologyPolicy::BestEffort, TopologyScope::Pod),
+        "BestEffortContainerLevel" => (TopologyPolicy::BestEffort, TopologyScope::Container),
         _ => return None,
     })
 }
@@ -146,8 +100,8 @@ mod tests {
     fn attributes_win_over_the_policy_word_field_by_field() {
         let word = "RestrictedPodLevel";
         let manager = read(&[word], &[("topologyManagerPolicy", "single-numa-node")]);
-        assert_eq!(manager.policy, Policy::SingleNumaNode);
-        assert_eq!(manager.scope, Scope::Pod);
+        assert_eq!(manager.policy, TopologyPolicy::SingleNumaNode);
+        assert_eq!(manager.scope, TopologyScope::Pod);
     }
 
     #[test]
@@ -177,6 +131,6 @@ mod tests {
             ("topologyManagerScope", "pod"),
             ("topologyManagerScope", "?"),
         ];
-        assert_eq!(read(&[], &twice).scope, Scope::Pod);
+        assert_eq!(read(&[], &twice).scope, TopologyScope::Pod);
     }
 }

@@ -8,14 +8,16 @@
 use std::collections::BTreeMap;
 
 use super::NodeTopology;
-use super::manager::{Manager, Policy, Scope};
+use super::manager::Manager;
 use super::numa::NumaZones;
 use super::request::PodRequest;
 use crate::fidelity::Fidelity;
 use crate::name::ResourceName;
 use crate::pod::ResourceList;
+use crate::policy::TopologyPolicy;
 use crate::qos::QosClass;
 use crate::quantity::Quantity;
+use crate::settings::TopologyScope;
 
 mod least_numa;
 
@@ -76,15 +78,15 @@ pub fn score(
         fidelity,
     };
     match (strategy, manager.scope) {
-        (Strategy::LeastNumaNodes, Scope::Pod) => {
+        (Strategy::LeastNumaNodes, TopologyScope::Pod) => {
             least_numa::of_pod(&zones, &request.effective(fidelity), &manager)
         }
-        (Strategy::LeastNumaNodes, Scope::Container) => {
+        (Strategy::LeastNumaNodes, TopologyScope::Container) => {
             least_numa::of_containers(zones, request.pod, &manager, fidelity)
         }
-        _ if manager.policy != Policy::SingleNumaNode => 0,
-        (_, Scope::Pod) => scoring.all_zones(&zones, &request.effective(fidelity)),
-        (_, Scope::Container) => scoring.mean(&zones, request),
+        _ if manager.policy != TopologyPolicy::SingleNumaNode => 0,
+        (_, TopologyScope::Pod) => scoring.all_zones(&zones, &request.effective(fidelity)),
+        (_, TopologyScope::Container) => scoring.mean(&zones, request),
     }
 }
 

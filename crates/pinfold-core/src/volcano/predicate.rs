@@ -11,13 +11,14 @@
 use super::allocate::allocate;
 use super::detail::CpuDetail;
 use super::hints::{cpu_hints, reserved_cpus, whole_cpus};
-use super::policy::Policy;
+use super::policy::{decide, policy_of};
 use super::take::{NotEnoughCpus, take};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::hint::Hint;
 use crate::name::{ContainerName, NodeName};
 use crate::pod::{Container, Pod};
+use crate::policy::TopologyPolicy;
 use crate::qos::QosClass;
 use crate::quantity::Quantity;
 
@@ -193,7 +194,7 @@ pub fn simulate(
     };
     let mut placing = Placing {
         detail: &numa.cpus,
-        policy: Policy::from_text(&numa.topology),
+        policy: policy_of(&numa.topology),
         available: free.map(|free| free - reserved),
         returned: CpuSet::new(),
         decision: CpuSet::new(),
@@ -221,7 +222,7 @@ impl NumaInfo {
 /// The containers of one pod being placed on one node.
 struct Placing<'a> {
     detail: &'a CpuDetail,
-    policy: Policy,
+    policy: TopologyPolicy,
     /// Free, not reserved and not held by a container that keeps running; `None` as long as the
     /// node has no CPU entry.
     available: Option<CpuSet>,
@@ -236,7 +237,7 @@ impl Placing<'_> {
     fn place(&mut self, container: &Container, gives_back: bool) -> Result<(), Misfit> {
         let cpus = whole_cpus(&container.requests);
         let hints = cpu_hints(self.detail, self.available.as_ref(), cpus, self.fidelity);
-        let verdict = self.policy.decide(self.detail.node_ids(), &[hints]);
+        let verdict = decide(self.policy, self.detail.node_ids(), &[hints]);
         if !verdict.admit {
             return Err(Misfit::NotAdmitted {
                 container: container.name.clone(),
