@@ -2,12 +2,15 @@
 //! scheduler plugin makes of it.
 //!
 //! The values here are those of the object (group `topology.node.k8s.io`) with the names of its fields.
-//! [`filter`] says whether a pod fits, [`score`] how well; both mirror scheduler-plugins.
+//! [`filter`] says whether a pod fits, [`score`] how well; both mirror scheduler-plugins. The plugin looks at one
+//! of the kubelet's four policies; [`verdict`] predicts the kubelet under all of them, from the same object.
 //!
 //! ```text
 //! NodeTopology ─► manager: policy, scope, most NUMA nodes ─┐
 //!      └────────► numa: zones by NUMA id, what is left ────┼─► filter, score
 //! pod + overhead ─► request: per container, or as a whole ─┘
+//!
+//! Ledger ─► publish ─► NodeTopology ─► replica: the kubelet rebuilt ─► verdict
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -15,12 +18,16 @@ use serde::{Deserialize, Serialize};
 use crate::name::ResourceName;
 use crate::quantity::Quantity;
 
+pub mod attributes;
 pub mod filter;
 pub mod manager;
 pub mod numa;
+pub mod publish;
+pub mod replica;
 pub mod request;
 pub mod resources;
 pub mod score;
+pub mod verdict;
 
 /// What one node reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

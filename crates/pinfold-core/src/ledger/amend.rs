@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::Ledger;
-use super::rules::Rules;
+use super::restart::SavedState;
+use super::rules::{Rules, SettingsError};
 use super::state::LedgerState;
-use crate::cpu_set::CpuList;
+use crate::cpu::{CpuConfigError, CpuManager, Reservation, StaticCpus, StaticSettings};
+use crate::cpu_set::{CpuList, CpuSet};
 use crate::demand::PodLevel;
+use crate::device::DevicePool;
 use crate::settings::Settings;
 
 impl Ledger {
@@ -19,6 +22,18 @@ impl Ledger {
             rules: self.rules.clone(),
             state,
         }
+    }
+
+    /// A node whose books are known but not its pods: what they hold is held by nobody of a name.
+    pub(crate) fn taken_over(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
+        let state = LedgerState {
+            cpus: saved.cpus,
+            memory: saved.memory,
+            devices: saved.devices,
+            pool,
+            ..LedgerState::default()
+        };
+        Self { rules, state }
     }
 
     /// The same pods with what they hold under other rules for the same machine, which may differ in topology policy,
@@ -58,6 +73,37 @@ impl Rules {
     /// Whether containers can have CPUs for themselves alone.
     pub(crate) fn has_exclusive_cpus(&self) -> bool {
         self.cpus.as_static().is_some()
+    }
+
+    /// Whether placements are compared by the distances between NUMA nodes.
+    pub(crate) fn compares_distances(&self) -> bool {
+        self.distances.is_some()
+    }
+
+    /// Whether the answers of the CPU manager depend on which CPUs share a core or a socket.
+    pub(crate) fn looks_at_cores(&self) -> bool {
+        let options = self.cpus.as_static().map(StaticCpus::options);
+        options.is_some_and(|options| options.full_pcpus_only || options.align_by_socket)
+    }
+
+    /// The same rules with exactly these CPUs kept from pods, be it none at all.
+    pub(crate) fn reserving(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
+        if let Some(cpus) = self.cpus.as_static() {
+            let settings = StaticSettings {
+                options: cpus.options(),
+                reservation: Reservation {
+                    count: reserved.len(),
+                    cpus: CpuList::from(reserved),
+                },
+                topology_policy: self.policy.name(),
+                pod_level: self.pod_level,
+                fidelity: self.settings.fidelity,
+            };
+            let cpus = StaticCpus::new(self.topology.clone(), settings);
+            let cpus = cpus.map_err(CpuConfigError::from)?;
+            self.cpus = CpuManager::Static(Box::new(cpus));
+        }
+        Ok(self)
     }
 
     /// Whether only whole cores are handed out.

@@ -3,7 +3,7 @@
 //! Mirrors `TopologyManagerFromNodeResourceTopology`: the first of the deprecated policy words, then the
 //! attributes field by field, each valid value replacing what was there. What is not valid is passed over.
 
-use super::NodeTopology;
+use super::{NodeTopology, attributes};
 use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
@@ -44,13 +44,13 @@ impl Manager {
         for attribute in &topology.attributes {
             let value = attribute.value.as_str();
             match attribute.name.as_str() {
-                "topologyManagerScope" => {
+                attributes::TOPOLOGY_SCOPE => {
                     manager.scope = value.parse().unwrap_or(manager.scope);
                 }
-                "topologyManagerPolicy" => {
+                attributes::TOPOLOGY_POLICY => {
                     manager.policy = value.parse().unwrap_or(manager.policy);
                 }
-                "topologyManagerMaxNUMANodes" => match value.parse::<i64>() {
+                attributes::MAX_NUMA_NODES => match value.parse::<i64>() {
                     Ok(most) if most > 1 => manager.max_numa_nodes = most.min(MOST_NUMA_NODES),
                     _ => {}
                 },

@@ -1,0 +1,72 @@
+//! The names and texts of attributes that say how a node's kubelet is configured.
+//!
+//! `topologyManagerPolicy`, `topologyManagerScope` and `topologyManagerMaxNUMANodes` are the plugin's; the
+//! others follow the names of a KubeletConfiguration and are ours, because an exact prediction needs them.
+
+use std::collections::BTreeMap;
+
+use super::{Attribute, NodeTopology};
+
+/// `none`, `best-effort`, `restricted` or `single-numa-node`.
+pub const TOPOLOGY_POLICY: &str = "topologyManagerPolicy";
+/// `container` or `pod`.
+pub const TOPOLOGY_SCOPE: &str = "topologyManagerScope";
+/// The most NUMA nodes the topology manager deals with.
+pub const MAX_NUMA_NODES: &str = "topologyManagerMaxNUMANodes";
+/// Options of the topology manager: `name=value`, separated by commas.
+pub const TOPOLOGY_OPTIONS: &str = "topologyManagerPolicyOptions";
+/// `none` or `static`.
+pub const CPU_POLICY: &str = "cpuManagerPolicy";
+/// Options of the CPU manager: `name=value`, separated by commas.
+pub const CPU_OPTIONS: &str = "cpuManagerPolicyOptions";
+/// `None` or `Static`.
+pub const MEMORY_POLICY: &str = "memoryManagerPolicy";
+/// `true` if the gate `PodLevelResourceManagers` is on.
+pub const POD_LEVEL: &str = "podLevelResourceManagers";
+/// Device resources with devices near several NUMA nodes, which every one of these counts.
+pub const WIDE_DEVICES: &str = "devicesNearSeveralNUMANodes";
+/// On a zone: the zones that its memory can only be used together with, itself included. Without the
+/// attribute nothing is said; a zone whose memory nobody holds has an empty one.
+pub const MEMORY_GROUP: &str = "memoryManagerGroup";
+
+/// The value of the first attribute of that name.
+pub(super) fn first<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
+    let mut found = attributes.iter().filter(|attribute| attribute.name == name);
+    found.next().map(|attribute| attribute.value.as_str())
+}
+
+/// An attribute with that value.
+pub(super) fn attribute(name: &str, value: impl Into<String>) -> Attribute {
+    Attribute {
+        name: name.to_owned(),
+        value: value.into(),
+    }
+}
+
+/// `a=1,b=2`.
+pub(super) fn options_text(options: &BTreeMap<String, String>) -> String {
+    let rows: Vec<String> = options
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    rows.join(",")
+}
+
+/// The options in `a=1,b=2`; a name without a value is `true`.
+pub(super) fn options(text: &str) -> BTreeMap<String, String> {
+    let rows = text
+        .split(',')
+        .map(str::trim)
+        .filter(|row| !row.is_empty())
+        .map(|row| row.split_once('=').unwrap_or((row, "true")));
+    rows.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+impl NodeTopology {
+    /// The value of the first attribute of that name.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        first(&self.attributes, name)
+    }
+}

@@ -1,0 +1,481 @@
+//! [`Replica`]: a node's kubelet, rebuilt from what the node publishes.
+//!
+//! The kubelet's managers decide mostly by counting: how many CPUs, bytes and devices of each NUMA node are free,
+//! and how many there are at all. Counts are what a topology object carries, so a machine with the same counts gives
+//! the same answers. Where the object's reporter also lists the CPUs themselves, they are used instead.
+//!
+//! ```text
+//! attributes ─► Settings ─┐
+//! zones ─► CPUs, a core each, as many as counted ─► Rules ─┐
+//!      ├─► memory table with the counted amounts ──────────┼─► Ledger, asked by `verdict`
+//!      └─► devices near each node, as many as counted ─────┘
+//! ```
+//!
+//! What is *not* in the counts is told apart in [`Gaps`], and [`Replica::verdict`] says where it matters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::attributes::{self, first};
+use super::manager::Manager;
+use super::numa::numa_id;
+use super::resources::{is_hugepages, is_numa_affine};
+use super::{NodeTopology, Zone};
+use crate::cpu::CpuState;
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::device::{Device, DeviceEdit, DeviceOffer, DevicePool, DeviceSet, DeviceState};
+use crate::fidelity::Fidelity;
+use crate::ledger::{Ledger, Rules, SavedState, SettingsError};
+use crate::machine::{Core, Machine, MachineError, MachineParts, NumaNode};
+use crate::memory::{Amounts, MemoryReservation, MemoryState, NodeMemory, memory_resource};
+use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
+use crate::node_set::{NodeId, NodeSet};
+use crate::pod::ResourceList;
+use crate::policy::TopologyPolicy;
+use crate::quantity::Quantity;
+use crate::settings::Settings;
+use crate::volcano::detail::CpuRow;
+
+/// More devices of one resource are not told apart on one NUMA node; see [`Gaps::capped`].
+pub(super) const MOST_DEVICES: u64 = 1024;
+
+/// The CPUs of a node one by one, where its reporter lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownCpus {
+    /// Where every CPU sits.
+    pub rows: Vec<CpuRow>,
+    /// Those kept for the system.
+    pub reserved: CpuSet,
+    /// Those that containers hold for themselves.
+    pub held: CpuSet,
+}
+
+/// What a node has of a device resource in all, near NUMA nodes or not: a scheduler knows it from the node and
+/// its pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTotal {
+    /// What pods may have.
+    pub allocatable: u64,
+    /// What no pod has asked for yet.
+    pub free: u64,
+}
+
+/// What a node has of every device resource in all.
+pub type DeviceTotals = BTreeMap<ResourceName, DeviceTotal>;
+
+/// A kubelet that decides like the one which published a topology object.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    pub(super) ledger: Ledger,
+    pub(super) gaps: Gaps,
+}
+
+/// What the object does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gaps {
+    /// Which CPUs share a core, a socket, a cache.
+    pub(super) cores: bool,
+    /// On which NUMA nodes the memory in use lies as one.
+    pub(super) memory_groups: bool,
+    /// How far the NUMA nodes are from each other, though the kubelet looks at it.
+    pub(super) distances: bool,
+    /// Resources with devices near several NUMA nodes.
+    pub(super) wide: BTreeSet<ResourceName>,
+    /// Resources of which some NUMA node has more than are told apart.
+    pub(super) capped: BTreeSet<ResourceName>,
+}
+
+/// Why nothing can be predicted from a topology object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It reports no NUMA node.
+    #[error("no zone is a NUMA node")]
+    NoZones,
+    /// Two zones claim one NUMA node.
+    #[error("two zones are NUMA node {0}")]
+    DuplicateZone(NodeId),
+    /// More CPUs than a machine can have.
+    #[error("the zones report more than {} CPUs", CpuId::LIMIT)]
+    TooManyCpus,
+    /// The listed CPUs make no machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The attributes describe a kubelet that would not start.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+impl Replica {
+    /// Rebuilds the kubelet behind `topology`. `totals` are the devices of the node as a whole: those that no zone
+    /// counts are near no NUMA node. `cpus` are its CPUs one by one, if they are known.
+    ///
+    /// A kubelet whose CPU or memory policy is not stated is taken to manage what its zones report.
+    ///
+    /// # Errors
+    /// If the object describes no machine or no kubelet.
+    pub fn of(
+        topology: &NodeTopology,
+        totals: &DeviceTotals,
+        cpus: Option<&KnownCpus>,
+        fidelity: Fidelity,
+    ) -> Result<Self, Unreadable> {
+        let zones = numa_zones(topology)?;
+        let machine = machine(&zones, cpus)?;
+        let settings = settings(topology, &zones, fidelity);
+        let unavailable = unavailable_cpus(&zones, &machine, cpus);
+        let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
+        let rules = Rules::new(Arc::new(machine), settings)?.reserving(&unavailable)?;
+
+        let mut gaps = Gaps {
+            cores: cpus.is_none(),
+            distances: rules.compares_distances() && !distances_are_known(&zones),
+            ..Gaps::default()
+        };
+        let memory = match rules.settings().memory_policy == "Static" {
+            true => memory_table(&zones, rules.policy(), &mut gaps),
+            false => MemoryState::default(),
+        };
+        let (pool, devices) = devices(topology, &zones, totals, &mut gaps);
+        let shared = rules.topology().all() - &held;
+        let saved = SavedState {
+            cpus: CpuState::restored(shared, BTreeMap::new(), BTreeMap::new()),
+            memory,
+            devices,
+        };
+        let ledger = Ledger::taken_over(Arc::new(rules), saved, pool);
+        Ok(Self { ledger, gaps })
+    }
+
+    /// The rebuilt ledger. Its CPUs and devices bear numbers of their own unless they were known.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
+/// A zone with its NUMA id.
+type NumaZone<'a> = (NodeId, &'a Zone);
+
+fn numa_zones(topology: &NodeTopology) -> Result<Vec<NumaZone<'_>>, Unreadable> {
+    let nodes = topology.zones.iter().filter(|zone| zone.kind == "Node");
+    let zones: Vec<NumaZone<'_>> = nodes
+        .filter_map(|zone| Some((numa_id(&zone.name)?, zone)))
+        .collect();
+    let mut seen = NodeSet::EMPTY;
+    for &(id, _) in &zones {
+        if seen.contains(id) {
+            return Err(Unreadable::DuplicateZone(id));
+        }
+        seen.insert(id);
+    }
+    match zones.is_empty() {
+        true => Err(Unreadable::NoZones),
+        false => Ok(zones),
+    }
+}
+
+/// Capacity, allocatable and available of one resource in whole units, each at most the one before it.
+struct Counts {
+    capacity: u64,
+    allocatable: u64,
+    available: u64,
+}
+
+fn counts(zone: &Zone, name: &str) -> Option<Counts> {
+    let found = zone.resources.iter().find(|row| row.name.as_str() == name);
+    let whole = |amount: &Quantity| {
+        // Half a CPU is no CPU.
+        let units = amount.value();
+        let rounded_up = Quantity::from(units) > *amount;
+        u64::try_from(units.saturating_sub(i64::from(rounded_up))).unwrap_or(0)
+    };
+    found.map(|row| {
+        let capacity = whole(&row.capacity).max(whole(&row.allocatable));
+        let allocatable = whole(&row.allocatable);
+        Counts {
+            capacity,
+            allocatable,
+            available: whole(&row.available).min(allocatable),
+        }
+    })
+}
+
+fn machine(zones: &[NumaZone<'_>], known: Option<&KnownCpus>) -> Result<Machine, Unreadable> {
+    let mut next = 0_u32;
+    let mut nodes = Vec::with_capacity(zones.len());
+    for &(id, zone) in zones {
+        let cores = match known {
+            Some(known) => listed_cores(id, &known.rows),
+            None => {
+                let capacity = counts(zone, "cpu").map_or(0, |counts| counts.capacity);
+                counted_cores(&mut next, capacity)?
+            }
+        };
+        nodes.push(NumaNode {
+            id,
+            memory: 0,
+            hugepages: Vec::new(),
+            distances: distances(zones, zone).unwrap_or_default(),
+            cores,
+        });
+    }
+    let cores = nodes.iter().flat_map(|node| &node.cores);
+    let sockets: BTreeSet<u32> = cores.clone().map(|core| core.socket).collect();
+    let num_cpus = cores.map(|core| core.threads.len()).sum::<usize>();
+    Ok(Machine::new(MachineParts {
+        num_cpus: num_cpus.max(1),
+        num_sockets: sockets.len().max(1),
+        nodes,
+        offline: CpuSet::new(),
+    })?)
+}
+
+fn listed_cores(node: NodeId, rows: &[CpuRow]) -> Vec<Core> {
+    let mut cores = BTreeMap::<(u32, u32), Vec<CpuId>>::new();
+    for row in rows.iter().filter(|row| row.node == node) {
+        cores
+            .entry((row.socket, row.core))
+            .or_default()
+            .push(row.cpu);
+    }
+    let core = |((socket, id), threads)| Core {
+        id,
+        socket,
+        die: None,
+        l3: None,
+        threads,
+    };
+    cores.into_iter().map(core).collect()
+}
+
+fn counted_cores(next: &mut u32, count: u64) -> Result<Vec<Core>, Unreadable> {
+    let mut cores = Vec::new();
+    for _ in 0..count {
+        let cpu = CpuId::new(*next).ok_or(Unreadable::TooManyCpus)?;
+        cores.push(Core {
+            id: *next,
+            socket: 0,
+            die: None,
+            l3: None,
+            threads: vec![cpu],
+        });
+        *next += 1;
+    }
+    Ok(cores)
+}
+
+/// The distances of one zone to all, if it states them all.
+fn distances(zones: &[NumaZone<'_>], zone: &Zone) -> Option<Vec<u32>> {
+    let to = |id: NodeId| {
+        let mut costs = zone.costs.iter();
+        let cost = costs.find(|cost| numa_id(&cost.name) == Some(id))?;
+        u32::try_from(cost.value).ok()
+    };
+    zones.iter().map(|&(id, _)| to(id)).collect()
+}
+
+fn distances_are_known(zones: &[NumaZone<'_>]) -> bool {
+    let mut each = zones.iter();
+    each.all(|(_, zone)| distances(zones, zone).is_some())
+}
+
+/// The CPUs that pods cannot have: reserved ones if they are known, else as many as the counts say. Whether a
+/// counted CPU is reserved or held makes no difference to the next pod.
+fn unavailable_cpus(
+    zones: &[NumaZone<'_>],
+    machine: &Machine,
+    known: Option<&KnownCpus>,
+) -> CpuSet {
+    if let Some(known) = known {
+        return &known.reserved & machine.online();
+    }
+    let mut unavailable = CpuSet::new();
+    for ((_, zone), node) in zones.iter().zip(machine.nodes()) {
+        let available = counts(zone, "cpu").map_or(0, |counts| counts.available);
+        let free = usize::try_from(available).unwrap_or(usize::MAX);
+        let cpus = node.cores.iter().flat_map(|core| &core.threads);
+        unavailable.extend(cpus.skip(free).copied());
+    }
+    unavailable
+}
+
+fn settings(topology: &NodeTopology, zones: &[NumaZone<'_>], fidelity: Fidelity) -> Settings {
+    let manager = Manager::of(topology);
+    let reports = |name: &str| {
+        let mut zones = zones.iter();
+        zones.any(|(_, zone)| counts(zone, name).is_some())
+    };
+    let stated = |name: &str, known: [&'static str; 2], reported: bool| {
+        let value = topology.attribute(name);
+        let found = known.into_iter().find(|&known| value == Some(known));
+        found.unwrap_or(if reported { known[1] } else { known[0] })
+    };
+    let options = |name: &str| {
+        let text = topology.attribute(name);
+        text.map(attributes::options).unwrap_or_default()
+    };
+    let cpu_policy = stated(attributes::CPU_POLICY, ["none", "static"], reports("cpu"));
+    let memory = reports("memory");
+    let memory_policy = stated(attributes::MEMORY_POLICY, ["None", "Static"], memory);
+    // Policies insist on some reservation. The amounts that count are those of the zones.
+    let byte = ResourceList::from([(memory_resource(), Quantity::bytes(1))]);
+    let first = zones.first().map_or(0, |(id, _)| i64::from(id.get()));
+    Settings {
+        fidelity,
+        topology_policy: manager.policy.name().to_owned(),
+        topology_scope: manager.scope.name().to_owned(),
+        topology_options: options(attributes::TOPOLOGY_OPTIONS),
+        cpu_policy: cpu_policy.to_owned(),
+        cpu_options: match cpu_policy {
+            "static" => options(attributes::CPU_OPTIONS),
+            _ => BTreeMap::new(),
+        },
+        reserved_cpu: Some(Quantity::from(1)),
+        memory_policy: memory_policy.to_owned(),
+        reserved_memory: vec![MemoryReservation {
+            numa_node: first,
+            limits: byte.clone(),
+        }],
+        node_reservation: byte,
+        pod_level_resources: topology.attribute(attributes::POD_LEVEL) == Some("true"),
+        alpha_cpu_options: true,
+        ..Settings::default()
+    }
+}
+
+/// The memory manager's table as far as the zones tell it.
+fn memory_table(zones: &[NumaZone<'_>], policy: TopologyPolicy, gaps: &mut Gaps) -> MemoryState {
+    let all: NodeSet = zones.iter().map(|&(id, _)| id).collect();
+    let mut nodes = BTreeMap::new();
+    for &(id, zone) in zones {
+        let mut memory = BTreeMap::new();
+        for row in &zone.resources {
+            let name = row.name.as_str();
+            if name != "memory" && !is_hugepages(name) {
+                continue;
+            }
+            let Some(counts) = counts(zone, name) else {
+                continue;
+            };
+            let amounts = Amounts {
+                total: counts.capacity,
+                system_reserved: counts.capacity - counts.allocatable,
+                allocatable: counts.allocatable,
+                reserved: counts.allocatable - counts.available,
+                free: counts.available,
+            };
+            memory.insert(row.name.clone(), amounts);
+        }
+        let in_use = memory.values().any(|amounts| amounts.reserved > 0);
+        let alone = NodeSet::single(id);
+        let cells = match first(&zone.attributes, attributes::MEMORY_GROUP) {
+            Some(text) => (text.split(',').filter_map(numa_id).collect::<NodeSet>()) & all,
+            // Under this policy memory of one container never lies on two nodes.
+            None if policy == TopologyPolicy::SingleNumaNode || zones.len() == 1 => match in_use {
+                true => alone,
+                false => NodeSet::EMPTY,
+            },
+            None => {
+                gaps.memory_groups |= in_use;
+                if in_use { alone } else { NodeSet::EMPTY }
+            }
+        };
+        let row = NodeMemory {
+            assignments: u64::from(!cells.is_empty()),
+            cells: cells | alone,
+            memory,
+        };
+        nodes.insert(id, row);
+    }
+    MemoryState::new(nodes, BTreeMap::new(), BTreeMap::new())
+}
+
+/// As many devices near each node as the zones count, the taken ones held by a pod of no name.
+fn devices(
+    topology: &NodeTopology,
+    zones: &[NumaZone<'_>],
+    totals: &DeviceTotals,
+    gaps: &mut Gaps,
+) -> (DevicePool, DeviceState) {
+    let wide = topology.attribute(attributes::WIDE_DEVICES).unwrap_or("");
+    let wide = wide.split(',').filter(|name| !name.is_empty());
+    gaps.wide = wide.map(ResourceName::from).collect();
+    let reported = zones
+        .iter()
+        .flat_map(|(_, zone)| zone.resources.iter().map(|row| &row.name));
+    let is_device = |name: &&ResourceName| !is_numa_affine(name.as_str());
+    let resources: BTreeSet<&ResourceName> =
+        reported.chain(totals.keys()).filter(is_device).collect();
+    let mut pool = DevicePool::new(zones.iter().map(|&(id, _)| id).collect());
+    let mut state = DeviceState::default();
+    for resource in resources {
+        let mut devices = Devices::default();
+        let mut near = DeviceTotal::default();
+        for &(id, zone) in zones {
+            let Some(counts) = counts(zone, resource.as_str()) else {
+                continue;
+            };
+            near.allocatable = near.allocatable.saturating_add(counts.allocatable);
+            near.free = near.free.saturating_add(counts.available);
+            devices.add(Some(id), &counts);
+        }
+        let total = totals.get(resource).copied().unwrap_or(near);
+        if total.allocatable < near.allocatable {
+            gaps.wide.insert(resource.clone());
+        }
+        let elsewhere = total.allocatable.saturating_sub(near.allocatable);
+        devices.add(
+            None,
+            &Counts {
+                capacity: elsewhere,
+                allocatable: elsewhere,
+                available: total.free.saturating_sub(near.free).min(elsewhere),
+            },
+        );
+        if devices.capped {
+            gaps.capped.insert(resource.clone());
+        }
+        pool.report(resource.clone(), devices.offer);
+        if !devices.held.is_empty() {
+            let edit = DeviceEdit {
+                pod: PodUid::from(""),
+                container: ContainerName::from(""),
+                resource: resource.clone(),
+                before: None,
+                after: Some(devices.held),
+            };
+            let fresh = state.apply(&edit);
+            debug_assert!(fresh.is_ok(), "every resource is held once");
+        }
+    }
+    (pool, state)
+}
+
+/// The devices of one resource while they are made up.
+#[derive(Default)]
+struct Devices {
+    offer: DeviceOffer,
+    held: DeviceSet,
+    capped: bool,
+}
+
+impl Devices {
+    /// The devices near one node, or near none: first the free ones, then the held, then those out of order.
+    fn add(&mut self, node: Option<NodeId>, counts: &Counts) {
+        self.capped |= counts.capacity > MOST_DEVICES;
+        let place = node.map_or_else(|| "none".to_owned(), |id| id.to_string());
+        let free = counts.available.min(MOST_DEVICES);
+        let healthy = counts.allocatable.min(MOST_DEVICES);
+        for index in 0..counts.capacity.min(MOST_DEVICES) {
+            let id = DeviceId::from(format!("{place}-{index}"));
+            if (free..healthy).contains(&index) {
+                self.held.insert(id.clone());
+            }
+            let device = Device {
+                numa: node.map(|id| vec![i64::from(id.get())]),
+                healthy: index < healthy,
+            };
+            self.offer.insert(id, device);
+        }
+    }
+}

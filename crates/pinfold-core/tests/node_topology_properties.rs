@@ -1,0 +1,183 @@
+//! What a node publishes is enough to predict its kubelet: random machines and histories, published as counts,
+//! against the ledger that published them.
+
+mod histories;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use histories::{Random, histories, play, pod};
+use pinfold_core::decision::Decision;
+use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::node_topology::NodeTopology;
+use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_core::node_topology::verdict::{Gap, Verdict};
+use pinfold_core::pod::Pod;
+use pinfold_core::volcano::detail::CpuRow;
+
+/// The devices of the node as a whole.
+fn totals(ledger: &Ledger) -> DeviceTotals {
+    let pool = ledger.state().pool();
+    let mut totals = DeviceTotals::new();
+    for resource in pool.resources() {
+        let devices = pool.devices(resource).into_iter().flatten();
+        let healthy = devices.filter(|(_, device)| device.healthy).count();
+        let free = pool.available(ledger.state().devices(), resource).len();
+        let total = DeviceTotal {
+            allocatable: healthy as u64,
+            free: free as u64,
+        };
+        totals.insert(resource.clone(), total);
+    }
+    totals
+}
+
+/// The CPUs one by one, as an agent that lists them would.
+fn known_cpus(ledger: &Ledger) -> KnownCpus {
+    let topology = ledger.rules().topology();
+    let mut rows = Vec::new();
+    for cpu in topology.all() {
+        let place = topology.place(cpu).expect("an online CPU");
+        rows.push(CpuRow {
+            cpu,
+            core: place.core,
+            node: place.node,
+            socket: place.socket,
+        });
+    }
+    let reserved = ledger.rules().reserved_cpus();
+    let mut held = topology.all() - ledger.state().cpus().shared();
+    held -= &reserved;
+    KnownCpus {
+        rows,
+        reserved,
+        held,
+    }
+}
+
+fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, guest: &Arc<Pod>) -> Verdict {
+    let published = NodeTopology::of(ledger);
+    let fidelity = ledger.rules().fidelity();
+    let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
+        .expect("what a node publishes can be read");
+    replica.verdict(guest).expect("a new pod")
+}
+
+fn decide(ledger: &Ledger, guest: &Arc<Pod>) -> Decision {
+    let admission = ledger.clone().admit(guest, &mut NoPreference);
+    admission.expect("a new pod").decision
+}
+
+/// What came of many questions.
+#[derive(Debug, Default)]
+struct Tally {
+    admitted: usize,
+    refused: usize,
+    uncertain: BTreeMap<&'static str, usize>,
+}
+
+impl Tally {
+    fn count(&mut self, seed: u64, verdict: &Verdict, kubelet: &Decision) {
+        let admits = kubelet.is_admitted();
+        match verdict {
+            Verdict::Admitted => {
+                let why = kubelet.refusal();
+                assert!(
+                    admits,
+                    "seed {seed}: admitted, but the kubelet says {why:?}"
+                );
+                self.admitted += 1;
+            }
+            Verdict::Refused(decision) => {
+                let why = decision.refusal();
+                assert!(!admits, "seed {seed}: {why:?}, admitted by the kubelet");
+                self.refused += 1;
+            }
+            Verdict::Uncertain(gap) => {
+                let name = match gap {
+                    Gap::Cores => "cores",
+                    Gap::Division { .. } => "division",
+                    _ => "another",
+                };
+                *self.uncertain.entry(name).or_default() += 1;
+            }
+        }
+    }
+
+    fn doubts(&self, name: &str) -> usize {
+        self.uncertain.get(name).copied().unwrap_or(0)
+    }
+
+    fn all(&self) -> usize {
+        self.admitted + self.refused + self.uncertain.values().sum::<usize>()
+    }
+}
+
+#[test]
+fn counts_predict_the_kubelet_or_say_that_they_cannot() {
+    let mut tally = Tally::default();
+    for seed in histories() {
+        let mut random = Random(seed + 5);
+        play(seed, |_, after, _| {
+            let guest = pod(&mut random, 3_000);
+            tally.count(seed, &ask(after, None, &guest), &decide(after, &guest));
+        });
+    }
+    println!("several containers: {tally:?}");
+    assert!(tally.admitted > 500 && tally.refused > 500, "{tally:?}");
+    assert_eq!(tally.doubts("another"), 0, "{tally:?}");
+    assert!(tally.doubts("division") * 10 < tally.all(), "{tally:?}");
+}
+
+#[test]
+fn a_single_container_is_in_doubt_only_where_cores_are_looked_at() {
+    let mut tally = Tally::default();
+    for seed in histories() {
+        let mut random = Random(seed + 6);
+        play(seed, |_, after, _| {
+            let mut guest = Pod::clone(&pod(&mut random, 3_000));
+            guest.init_containers.clear();
+            guest.containers.truncate(1);
+            let guest = Arc::new(guest);
+            let verdict = ask(after, None, &guest);
+            if verdict == Verdict::Uncertain(Gap::Cores) {
+                let options = &after.rules().settings().cpu_options;
+                assert!(options.contains_key("full-pcpus-only"), "seed {seed}");
+            }
+            tally.count(seed, &verdict, &decide(after, &guest));
+        });
+    }
+    println!("one container: {tally:?}");
+    assert!(tally.admitted > 500 && tally.refused > 500, "{tally:?}");
+    let other = tally.doubts("division") + tally.doubts("another");
+    assert_eq!(other, 0, "{tally:?}");
+}
+
+#[test]
+fn listed_cpus_leave_no_doubt_about_cpus() {
+    let mut tally = Tally::default();
+    for seed in histories() {
+        let mut random = Random(seed + 7);
+        play(seed, |_, after, _| {
+            let known = known_cpus(after);
+            let mut guest = Pod::clone(&pod(&mut random, 3_000));
+            for container in guest
+                .init_containers
+                .iter_mut()
+                .chain(&mut guest.containers)
+            {
+                container.requests.remove("example.com/gpu");
+                container.limits.remove("example.com/gpu");
+            }
+            let guest = Arc::new(guest);
+            tally.count(
+                seed,
+                &ask(after, Some(&known), &guest),
+                &decide(after, &guest),
+            );
+        });
+    }
+    println!("listed CPUs: {tally:?}");
+    assert!(tally.uncertain.is_empty(), "{tally:?}");
+}
