@@ -11,6 +11,7 @@
 //! Start with [`machine`] and [`pod`] for what comes in, [`hint`] for what the managers say about it,
 //! [`merge`] for how one placement comes out.
 
+pub mod cluster;
 pub mod cpu;
 pub mod cpu_set;
 pub mod decision;

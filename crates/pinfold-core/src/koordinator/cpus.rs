@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
-use crate::node_set::NodeId;
+use crate::node_set::{NodeId, NodeSet};
 
 /// One CPU as a node reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +195,13 @@ impl Topology {
     pub fn cpus_of_node(&self, node: NodeId) -> Option<&CpuSet> {
         let node = self.node_at(i64::from(node.get()))?;
         Some(&self.nodes[node].cpus)
+    }
+
+    /// The NUMA nodes that own a CPU and have an id that a set of nodes can hold.
+    #[must_use]
+    pub fn node_ids(&self) -> NodeSet {
+        let ids = self.nodes.iter().map(|node| NodeId::new(node.id));
+        ids.filter_map(Result::ok).collect()
     }
 
     /// CPUs per core, as the quotient of the totals.

@@ -14,7 +14,7 @@ use crate::name::PodUid;
 use crate::node_set::{NodeId, NodeSet};
 
 /// A cluster node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// Label `cpu-bind-policy`.
     pub bind_policy: Option<NodeBindPolicy>,
@@ -58,7 +58,7 @@ pub struct KubeletCpus {
 }
 
 /// What a node's agent reports.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// The CPUs.
     pub topology: Topology,

@@ -6,9 +6,8 @@
 //!
 //! Reservations, preemption and devices are not part of it.
 
-use super::allocate::{Allocator, Ask, View};
 use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
-use super::amplify::{Ratios, amplify};
+use super::amplify::amplify;
 use super::ledger::Allocation;
 use super::merge::ScoredHint;
 use super::node::{Node, RatioAnnotation};
@@ -20,11 +19,13 @@ use super::values::{
     BindPolicy, Binding, Exclusive, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec,
     NumaStrategy, ResourceSpec,
 };
-use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 
 mod admit;
+mod attempt;
 mod constrained;
+
+use attempt::Attempt;
 
 /// The plugin's configuration (`NodeNUMAResourceArgs`), and two defaults that only sound mode has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,31 +209,89 @@ fn check_words(pod: &PodDemand) -> Result<(), Refusal> {
     }
 }
 
+/// What the stages before binding say about one pod on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The NUMA placement that [`filter`] decided, if it did.
+    pub placement: Option<ScoredHint>,
+    /// What [`reserve`] would give, as far as it was worked out already.
+    pub allocation: Option<Allocation>,
+    /// What [`score`] says, 0 to 100.
+    pub score: i64,
+}
+
+/// [`filter`] and [`score`] in one: what the filter worked out is not worked out again.
+///
+/// # Errors
+/// With the reasons why the node could not take the pod.
+pub fn outlook(pod: &PodState, node: &Node, args: &Args) -> Result<Outlook, Refusal> {
+    let terms = Terms::of(pod, node, args)?;
+    let found = find(pod, node, args, &terms)?;
+    let score = match &found {
+        Found::Aligned(_, allocation) => score_aligned(pod, node, args, &terms, Some(allocation)),
+        Found::Unaligned(_) | Found::Undecided => {
+            score_under(pod, node, args, &terms, found.placement())
+        }
+    };
+    Ok(Outlook {
+        placement: found.placement().copied(),
+        score,
+        allocation: match found {
+            Found::Aligned(_, allocation) => Some(allocation),
+            Found::Unaligned(allocation) => allocation,
+            Found::Undecided => None,
+        },
+    })
+}
+
 /// Tells whether the node could take the pod. Returns the NUMA placement that the later stages are to use, if one
 /// was decided.
 ///
 /// # Errors
 /// With the reasons why not.
 pub fn filter(pod: &PodState, node: &Node, args: &Args) -> Result<Option<ScoredHint>, Refusal> {
-    let fidelity = node.ledger.fidelity();
     let terms = Terms::of(pod, node, args)?;
+    let found = find(pod, node, args, &terms)?;
+    Ok(found.placement().copied())
+}
+
+/// What the filter worked out.
+enum Found {
+    /// These NUMA nodes, and what the pod gets on them.
+    Aligned(ScoredHint, Allocation),
+    /// No NUMA nodes, and what the pod gets, if anything.
+    Unaligned(Option<Allocation>),
+    /// Nothing yet: that is left to [`reserve`].
+    Undecided,
+}
+
+impl Found {
+    fn placement(&self) -> Option<&ScoredHint> {
+        match self {
+            Found::Aligned(hint, _) => Some(hint),
+            Found::Unaligned(_) | Found::Undecided => None,
+        }
+    }
+}
+
+fn find(pod: &PodState, node: &Node, args: &Args, terms: &Terms) -> Result<Found, Refusal> {
+    let fidelity = node.ledger.fidelity();
     check_amplified_cpu(pod, node, terms.bind)?;
     if terms.bind {
-        check_binding(pod, node, &terms)?;
+        check_binding(pod, node, terms)?;
         if terms.numa_policy.is_none() && (terms.required || !fidelity.decides_in_reserve()) {
-            Attempt::new(pod, node, &terms)
+            let allocation = Attempt::new(pod, node, terms)
                 .map_err(Refusal::here)?
                 .run(|allocator| allocator.allocate(None))?;
-            return Ok(None);
+            return Ok(Found::Unaligned(Some(allocation)));
         }
     }
     match &terms.numa_policy {
-        Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => Ok(None),
-        Some(policy) => admit::admit(pod, node, args, &terms, policy).map(Some),
-        None => {
-            constrained::filter(pod, node)?;
-            Ok(None)
-        }
+        Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => Ok(Found::Undecided),
+        Some(policy) => admit::admit(pod, node, args, terms, policy)
+            .map(|(hint, allocation)| Found::Aligned(hint, allocation)),
+        None if terms.bind => Ok(Found::Undecided),
+        None => constrained::filter(pod, node).map(Found::Unaligned),
     }
 }
 
@@ -297,28 +356,56 @@ fn check_binding(pod: &PodState, node: &Node, terms: &Terms) -> Result<(), Refus
 /// How well the node suits the pod, 0 to 100.
 #[must_use]
 pub fn score(pod: &PodState, node: &Node, args: &Args, placement: Option<&ScoredHint>) -> i64 {
-    let fidelity = node.ledger.fidelity();
-    let Ok(terms) = Terms::of(pod, node, args) else {
+    match Terms::of(pod, node, args) {
+        Ok(terms) => score_under(pod, node, args, &terms, placement),
+        Err(_) => 0,
+    }
+}
+
+fn score_under(
+    pod: &PodState,
+    node: &Node,
+    args: &Args,
+    terms: &Terms,
+    placement: Option<&ScoredHint>,
+) -> i64 {
+    if terms.bind && node.valid_topology().is_none() {
+        return 0;
+    }
+    if terms.numa_policy.is_some() {
+        let nodes = placement.and_then(|hint| hint.mask);
+        let allocation = Attempt::new(pod, node, terms)
+            .ok()
+            .and_then(|attempt| attempt.run(|allocator| allocator.allocate(nodes)).ok());
+        return score_aligned(pod, node, args, terms, allocation.as_ref());
+    }
+    let Ok(attempt) = Attempt::new(pod, node, terms) else {
+        return 0;
+    };
+    let scorer = args.scorer(args.scoring, node.ledger.fidelity());
+    match attempt.node_requested() {
+        Some(used) => scorer.score(&used, &node.allocatable, &attempt.requests),
+        None => 0,
+    }
+}
+
+/// The score of a pod that is aligned and would get `allocation`.
+fn score_aligned(
+    pod: &PodState,
+    node: &Node,
+    args: &Args,
+    terms: &Terms,
+    allocation: Option<&Allocation>,
+) -> i64 {
+    let attempt = Attempt::new(pod, node, terms);
+    let (Ok(attempt), Some(allocation)) = (attempt, allocation) else {
         return 0;
     };
     if terms.bind && node.valid_topology().is_none() {
         return 0;
     }
-    let Ok(attempt) = Attempt::new(pod, node, &terms) else {
-        return 0;
-    };
-    let scorer = args.scorer(args.scoring, fidelity);
-    if terms.numa_policy.is_none() {
-        return match attempt.node_requested() {
-            Some(used) => scorer.score(&used, &node.allocatable, &attempt.requests),
-            None => 0,
-        };
-    }
-    let nodes = placement.and_then(|hint| hint.mask);
-    let Ok(allocation) = attempt.run(|allocator| allocator.allocate(nodes)) else {
-        return 0;
-    };
-    let (used, total) = attempt.used_and_total(&allocation);
+    let scorer = args.scorer(args.scoring, node.ledger.fidelity());
+    let (used, total) = attempt.used_and_total(allocation);
     scorer.score(&used, &total, &attempt.requests)
 }
 
@@ -335,7 +422,7 @@ pub fn reserve(
     let terms = Terms::of(pod, node, args)?;
     let mut nodes = placement.and_then(|hint| hint.mask);
     if let (None, Some(policy @ NumaPolicy::BestEffort)) = (placement, &terms.numa_policy) {
-        nodes = admit::admit(pod, node, args, &terms, policy)?.mask;
+        nodes = admit::admit(pod, node, args, &terms, policy)?.0.mask;
     }
     if !terms.bind && terms.numa_policy.is_none() {
         return constrained::filter(pod, node);
@@ -370,107 +457,6 @@ pub fn pre_bind(
         complete.preferred_bind = used;
     }
     (complete != *spec).then_some(complete)
-}
-
-/// One look at one node for one pod. Mirrors `getResourceOptions`.
-struct Attempt<'a> {
-    pod: &'a PodState,
-    node: &'a Node,
-    terms: &'a Terms,
-    zones: std::borrow::Cow<'a, [NodeAmounts]>,
-    ratios: std::borrow::Cow<'a, Ratios>,
-    /// Amplified if the pod binds CPUs.
-    requests: std::borrow::Cow<'a, Amounts>,
-    none: CpuSet,
-}
-
-impl<'a> Attempt<'a> {
-    fn new(pod: &'a PodState, node: &'a Node, terms: &'a Terms) -> Result<Self, Reason> {
-        let (zones, ratios) = node.amplified_zones()?;
-        let mut requests = std::borrow::Cow::Borrowed(&pod.requests);
-        if terms.bind && ratios.cpu() > 1.0 && pod.cpu_milli() != 0 {
-            requests
-                .to_mut()
-                .set_cpu(amplify(pod.cpu_milli(), ratios.cpu()));
-        }
-        Ok(Self {
-            pod,
-            node,
-            terms,
-            zones,
-            ratios,
-            requests,
-            none: CpuSet::new(),
-        })
-    }
-
-    fn run<T>(&self, act: impl FnOnce(&Allocator<'_>) -> T) -> T {
-        let report = self.node.report.as_ref();
-        let view = View {
-            topology: report.map(|report| &report.topology),
-            reserved: report.map_or(&self.none, |report| report.reserved()),
-            max_refs: report.map_or(1, |report| report.max_refs),
-            // Without a NUMA policy nobody asks what NUMA nodes have.
-            zones: if self.terms.numa_policy.is_some() {
-                &self.zones
-            } else {
-                &[]
-            },
-            cpu_ratio: self.ratios.cpu(),
-            strategy: self.terms.strategy,
-            ledger: &self.node.ledger,
-        };
-        let ask = Ask {
-            cpus: self.pod.cpus,
-            bind: self.terms.bind,
-            requests: &self.requests,
-            plain_requests: &self.pod.requests,
-            binding: self.terms.binding,
-            required: self.terms.required,
-            exclusive: self.terms.exclusive,
-            preferred: &self.none,
-            preemptible: &self.none,
-            reusable: &[],
-            offered: &[],
-        };
-        act(&Allocator::new(view, ask))
-    }
-
-    /// What the node's pods use, bound CPUs amplified. Mirrors `scoreWithAmplifiedCPUs`.
-    fn node_requested(&self) -> Option<Amounts> {
-        let mut used = self.node.requested.clone();
-        if self.pod.cpu_milli() == 0 || self.ratios.cpu().is_nan() || self.ratios.cpu() <= 1.0 {
-            return Some(used);
-        }
-        if self.node.report.is_some() && self.node.valid_topology().is_none() {
-            return None;
-        }
-        let bound = self.node.ledger.bound_milli();
-        let more = amplify(bound, self.ratios.cpu()).saturating_sub(bound);
-        used.set_cpu(used.get(CPU).saturating_add(more));
-        Some(used)
-    }
-
-    /// What is used and what there is where the pod would go. Mirrors `calculateAllocatableAndRequested`.
-    fn used_and_total(&self, allocation: &Allocation) -> (Amounts, Amounts) {
-        let (mut used, mut total) = (Amounts::new(), Amounts::new());
-        for part in &allocation.numa {
-            if let Some(allocated) = self.node.ledger.allocated(part.node, self.ratios.cpu()) {
-                used.add(&allocated.minus(&Amounts::new()));
-            }
-            if let Some(zone) = self.zones.iter().find(|zone| zone.node == part.node) {
-                total.add(&zone.amounts);
-            }
-        }
-        if allocation.numa.is_empty() {
-            used = self.node.requested.clone();
-            total = self.node.allocatable.clone();
-        }
-        if !allocation.cpus.is_empty() {
-            used.set_cpu(amplify(self.node.ledger.bound_milli(), self.ratios.cpu()));
-        }
-        (used, total)
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Deciding the NUMA nodes of a pod. Mirrors `FilterByNUMANode` and the topology manager's `Admit`.
 
-use super::{Args, Attempt, Node, PodState};
+use super::{Allocation, Args, Attempt, Node, PodState};
 use crate::koordinator::allocate::Allocator;
 use crate::koordinator::hints::HintLists;
 use crate::koordinator::merge::{
@@ -11,14 +11,14 @@ use crate::koordinator::reasons::{Code, Reason, Refusal};
 use crate::koordinator::score::Scorer;
 use crate::koordinator::values::NumaPolicy;
 
-/// The NUMA nodes the pod is to have under `policy`.
+/// The NUMA nodes the pod is to have under `policy`, and what it gets there.
 pub(super) fn admit(
     pod: &PodState,
     node: &Node,
     args: &Args,
     terms: &Terms,
     policy: &NumaPolicy,
-) -> Result<ScoredHint, Refusal> {
+) -> Result<(ScoredHint, Allocation), Refusal> {
     let zones = node
         .report
         .as_ref()
@@ -34,7 +34,7 @@ pub(super) fn admit(
         }
         let hint = choose(allocator, node, terms, policy, &scorer)?;
         match allocator.allocate(hint.mask) {
-            Ok(_) => Ok(hint),
+            Ok(allocation) => Ok((hint, allocation)),
             Err(_)
                 if *policy == NumaPolicy::BestEffort
                     && !node.ledger.fidelity().decides_in_reserve() =>
@@ -47,15 +47,16 @@ pub(super) fn admit(
 }
 
 /// Best effort means: if not aligned, then anywhere.
-fn unaligned(allocator: &Allocator<'_>) -> Result<ScoredHint, Refusal> {
+fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), Refusal> {
     let all = ScoredHint {
         mask: Some(allocator.zones().iter().map(|zone| zone.node).collect()),
         ..ScoredHint::default()
     };
-    if allocator.allocate(all.mask).is_ok() {
-        return Ok(all);
+    if let Ok(allocation) = allocator.allocate(all.mask) {
+        return Ok((all, allocation));
     }
-    allocator.allocate(None).map(|_| ScoredHint::default())
+    let anywhere = allocator.allocate(None)?;
+    Ok((ScoredHint::default(), anywhere))
 }
 
 fn choose(

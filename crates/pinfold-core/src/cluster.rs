@@ -1,0 +1,343 @@
+//! [`Cluster`]: many nodes, each deciding by its own dialect, and the pods that are placed on them.
+//!
+//! ```text
+//! insert(node, Member) ─┐
+//!                       ├─► ask / ask_all ─► rank ─► place, place_on, place_all ─► Placement
+//! PodAsk ───────────────┘   fits or why not   best     takes what was decided
+//!                                             first    remove(pod) gives it back
+//! ```
+//!
+//! Deterministic: nodes are asked in ascending order of their names, and of equally good nodes the first by name is
+//! taken. Every member checks the sums first ([`Shortage`]) and then asks its dialect:
+//!
+//! | dialect | fits | score |
+//! |---|---|---|
+//! | kubelet | a trial admission that is taken back | the fewer NUMA nodes, the better: 100 for one |
+//! | Koordinator | the plugin's filter | the plugin's score, 0 to 100 |
+//! | Volcano | the plugin's predicate | 100 less the span's share of the widest candidate's, times the weight |
+//! | unknown | the sums | 0 |
+//!
+//! Scores of different dialects all lie between 0 and 100 (with Volcano's weight at 1) but mean different things.
+//!
+//! A node's generation changes with every change to it, and no generation ever stands for two states. Answers about a pod
+//! are remembered by its shape (all but name and uid); the next pod of that shape asks only the nodes that changed
+//! since. [`MOST_SHAPES`] shapes are kept.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pinfold_core::cluster::{Cluster, Member, PodAsk};
+//! use pinfold_core::koordinator::amounts::Amounts;
+//! use pinfold_core::pod::{Container, Pod};
+//!
+//! let mut cluster = Cluster::new();
+//! for (name, milli) in [("a", 2000), ("b", 8000)] {
+//!     let allocatable = Amounts::from([("cpu", milli), ("pods", 110)]);
+//!     cluster.insert(name.into(), Member::unknown(allocatable));
+//! }
+//! let main = Container {
+//!     name: "main".into(),
+//!     restartable: false,
+//!     requests: [("cpu".into(), "4".parse()?)].into(),
+//!     limits: Default::default(),
+//! };
+//! let pod = Pod {
+//!     uid: "web-1".into(),
+//!     name: "shop/web-1".into(),
+//!     init_containers: Vec::new(),
+//!     containers: vec![main],
+//!     pod_requests: None,
+//!     pod_limits: None,
+//! };
+//! let ask = PodAsk::new(Arc::new(pod));
+//! let refusal = cluster.ask(&ask, &"a".into()).refusal().cloned().expect("too small");
+//! assert_eq!(refusal.to_string(), "Insufficient cpu (4 asked, 2 left)");
+//! let placement = cluster.place(&ask)?;
+//! assert_eq!(placement.node.as_str(), "b");
+//! assert!(cluster.remove(&placement.pod).is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::demand::effective_requests;
+use crate::koordinator::amounts::Amounts;
+use crate::name::{NodeName, PodUid};
+use crate::volcano::score::scores;
+
+mod ask;
+mod fit;
+mod member;
+mod place;
+mod states;
+mod verdict;
+mod warm;
+
+use member::Held;
+use states::States;
+use warm::{Known, Memory, NEVER};
+
+pub use ask::PodAsk;
+pub use fit::{PODS, Shortage};
+pub use member::{Dialect, Member, VolcanoNode};
+pub use verdict::{Answer, Decided, Fit, Gauge, NotPlaced, Placement, Ranked, Refusal, Verdict};
+pub use warm::MOST_SHAPES;
+
+/// Many nodes and the pods on them.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Where each node sits.
+    names: BTreeMap<NodeName, usize>,
+    /// Nothing sits where a node was removed.
+    seats: Vec<Option<Seat>>,
+    /// The pods that can be removed.
+    pods: BTreeMap<PodUid, Tenant>,
+    /// The last generation given out.
+    clock: u64,
+    volcano_weight: i64,
+    memory: Memory,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Seat {
+    member: Member,
+    generation: u64,
+}
+
+/// A pod on a node.
+#[derive(Clone, Debug, PartialEq)]
+struct Tenant {
+    node: NodeName,
+    held: Held,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cluster {
+    /// No node yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            names: BTreeMap::new(),
+            seats: Vec::new(),
+            pods: BTreeMap::new(),
+            clock: NEVER,
+            volcano_weight: 1,
+            memory: Memory::default(),
+        }
+    }
+
+    /// The same with the weight of Volcano's plugin, which is 1 unless configured.
+    #[must_use]
+    pub fn with_volcano_weight(self, weight: i64) -> Self {
+        Self {
+            volcano_weight: weight,
+            ..self
+        }
+    }
+
+    /// Adds a node, with the pods its kubelet has, or puts another in its place; returns the one before. Pods that were
+    /// placed on that one are forgotten: a member comes with everything that is on it.
+    pub fn insert(&mut self, name: NodeName, member: Member) -> Option<Member> {
+        let before = self.remove_node(&name);
+        if let Dialect::Kubelet(ledger) = member.dialect() {
+            for (uid, resident) in ledger.state().residents() {
+                let tenant = Tenant {
+                    node: name.clone(),
+                    held: Held {
+                        requests: Amounts::of(&effective_requests(&resident.pod)),
+                        ..Held::default()
+                    },
+                };
+                self.pods.entry(uid.clone()).or_insert(tenant);
+            }
+        }
+        let generation = self.tick();
+        let seat = Some(Seat { member, generation });
+        let is_full = self.names.len() == self.seats.len();
+        let vacant = (!is_full).then(|| self.seats.iter().position(Option::is_none));
+        let at = vacant.flatten().unwrap_or(self.seats.len());
+        match self.seats.get_mut(at) {
+            Some(vacant) => *vacant = seat,
+            None => self.seats.push(seat),
+        }
+        self.names.insert(name, at);
+        before
+    }
+
+    /// Takes a node out, with everything on it.
+    pub fn remove_node(&mut self, name: &NodeName) -> Option<Member> {
+        let at = self.names.remove(name)?;
+        self.pods.retain(|_, tenant| tenant.node != *name);
+        let seat = self.seats.get_mut(at).and_then(Option::take);
+        seat.map(|seat| seat.member)
+    }
+
+    /// The nodes, ascending by name.
+    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
+        let seat = |at: &usize| self.seats.get(*at)?.as_ref();
+        self.names
+            .iter()
+            .filter_map(move |(name, at)| Some((name, &seat(at)?.member)))
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> Option<&Member> {
+        self.seat(name).map(|seat| &seat.member)
+    }
+
+    /// The number of the state a node is in.
+    #[must_use]
+    pub fn generation(&self, name: &NodeName) -> Option<u64> {
+        self.seat(name).map(|seat| seat.generation)
+    }
+
+    /// Where a pod is.
+    #[must_use]
+    pub fn whereabouts(&self, pod: &PodUid) -> Option<&NodeName> {
+        self.pods.get(pod).map(|tenant| &tenant.node)
+    }
+
+    /// What one node says about a pod. Nothing that can be seen changes.
+    #[must_use]
+    pub fn ask(&mut self, ask: &PodAsk, node: &NodeName) -> Verdict {
+        let Some(&at) = self.names.get(node) else {
+            return Verdict::Refused(Refusal::UnknownNode);
+        };
+        let known = self.memory.about(ask, self.seats.len());
+        if let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at)) {
+            seat.answer(ask, &mut States::of(ask), known);
+        }
+        self.verdict(at).clone()
+    }
+
+    /// What every node says about a pod, ascending by name. Nothing that can be seen changes.
+    pub fn ask_all(&mut self, ask: &PodAsk) -> Vec<Answer<'_>> {
+        self.refresh(ask);
+        let answer = |(node, &at): (_, &usize)| Answer {
+            node,
+            verdict: self.verdict(at),
+        };
+        self.names.iter().map(answer).collect()
+    }
+
+    /// The nodes that could take a pod, best first.
+    pub fn rank(&mut self, ask: &PodAsk) -> Vec<Ranked<'_>> {
+        self.refresh(ask);
+        let ranked = self.ranked();
+        ranked
+            .into_iter()
+            .map(|(node, _, score)| Ranked { node, score })
+            .collect()
+    }
+
+    /// Brings all answers about a pod up to date; they are the latest in memory then.
+    fn refresh(&mut self, ask: &PodAsk) {
+        let mut states = States::of(ask);
+        let known = self.memory.about(ask, self.seats.len());
+        for (seat, known) in self.seats.iter_mut().zip(known) {
+            if let Some(seat) = seat {
+                seat.answer(ask, &mut states, known);
+            }
+        }
+    }
+
+    /// The candidates of the latest answers with seat and score, best first.
+    fn ranked(&self) -> Vec<(&NodeName, usize, i64)> {
+        let mut ranked = Vec::with_capacity(self.names.len());
+        let (mut spans, mut spanning) = (Vec::new(), Vec::new());
+        for (name, &at) in &self.names {
+            let score = match self.verdict(at) {
+                Verdict::Refused(_) => continue,
+                Verdict::NoOpinion => 0,
+                Verdict::Fits(fit) => match fit.gauge {
+                    Gauge::Score(score) => score,
+                    Gauge::Span(span) => {
+                        spans.push(span);
+                        spanning.push(ranked.len());
+                        0
+                    }
+                },
+            };
+            ranked.push((name, at, score));
+        }
+        let scores = scores(&spans, self.volcano_weight);
+        for (place, score) in spanning.into_iter().zip(scores) {
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number; saturates")]
+            let whole = score as i64;
+            ranked[place].2 = whole;
+        }
+        // Stable: equally good nodes stay in the order of their names.
+        ranked.sort_by_key(|&(_, _, score)| Reverse(score));
+        ranked
+    }
+
+    /// The latest answer from one seat.
+    fn verdict(&self, at: usize) -> &Verdict {
+        const NOBODY: &Verdict = &Verdict::Refused(Refusal::UnknownNode);
+        let known = self.memory.latest().get(at);
+        known.map_or(NOBODY, |known| &known.verdict)
+    }
+
+    fn seat(&self, name: &NodeName) -> Option<&Seat> {
+        self.seats.get(*self.names.get(name)?)?.as_ref()
+    }
+
+    fn seat_mut(&mut self, name: &NodeName) -> Option<&mut Seat> {
+        self.seats.get_mut(*self.names.get(name)?)?.as_mut()
+    }
+
+    /// A generation that no node ever had.
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+impl Seat {
+    /// Makes `known` what the member says about a pod.
+    fn answer(&mut self, ask: &PodAsk, states: &mut States<'_>, known: &mut Known) {
+        let minds = self.member.minds_uid(ask.uid());
+        if known.generation == self.generation && !minds {
+            return;
+        }
+        let verdict = self.member.decide(ask, states);
+        let names_pod = matches!(verdict, Verdict::Refused(Refusal::Ledger(_)));
+        *known = Known {
+            generation: match minds || names_pod {
+                true => NEVER,
+                false => self.generation,
+            },
+            verdict,
+        };
+    }
+}
+
+/// Clusters with the same nodes in the same states and generations and the same pods on them; what is remembered
+/// to answer faster does not count.
+impl PartialEq for Cluster {
+    fn eq(&self, other: &Self) -> bool {
+        let same_seats = || {
+            let seats = |cluster: &'_ Self| -> Vec<Option<Seat>> {
+                cluster
+                    .names
+                    .keys()
+                    .map(|name| cluster.seat(name).cloned())
+                    .collect()
+            };
+            seats(self) == seats(other)
+        };
+        self.volcano_weight == other.volcano_weight
+            && self.pods == other.pods
+            && self.names.keys().eq(other.names.keys())
+            && same_seats()
+    }
+}
+
+#[cfg(test)]
+mod tests;

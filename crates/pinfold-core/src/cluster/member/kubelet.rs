@@ -1,0 +1,88 @@
+//! A node whose kubelet decides.
+//!
+//! Its scheduler sees no NUMA nodes, so the score is ours: 100 if what the pod gets lies on one NUMA node or on none in
+//! particular, and for each further node an equal part less, down to 0 for one more node than the machine has.
+
+use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict};
+use crate::cluster::verdict::Decided;
+use crate::cpu_set::CpuSet;
+use crate::decision::{self, Assignment};
+use crate::device::NoPreference;
+use crate::ledger::{Change, Ledger};
+use crate::name::PodUid;
+use crate::node_set::NodeSet;
+
+pub(super) fn decide(ledger: &mut Ledger, ask: &PodAsk) -> Verdict {
+    let (assignment, change) = match admit(ledger, ask) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return Verdict::Refused(refusal),
+    };
+    undo(ledger, change.as_ref());
+    let (cpus, numa) = totals(ledger, &assignment);
+    Verdict::Fits(Fit {
+        gauge: Gauge::Score(score(numa.len(), ledger.rules().topology().num_nodes())),
+        cpus,
+        numa,
+    })
+}
+
+pub(super) fn reserve(ledger: &mut Ledger, ask: &PodAsk) -> Result<Given, Refusal> {
+    let (assignment, change) = admit(ledger, ask)?;
+    let (cpus, numa) = totals(ledger, &assignment);
+    Ok(Given {
+        cpus,
+        numa,
+        decided: Decided::Kubelet(assignment),
+        before: DialectBefore::Kubelet(change),
+    })
+}
+
+pub(super) fn release(ledger: &mut Ledger, pod: &PodUid) {
+    // A pod that left by itself is as gone as one that leaves now.
+    let _gone = ledger.release(pod);
+}
+
+fn admit(ledger: &mut Ledger, ask: &PodAsk) -> Result<(Assignment, Option<Change>), Refusal> {
+    let admission = ledger
+        .admit(ask.pod(), &mut NoPreference)
+        .map_err(Refusal::Ledger)?;
+    match admission.decision.verdict {
+        decision::Verdict::Admitted(assignment) => Ok((assignment, admission.change)),
+        decision::Verdict::Refused(refusal) => {
+            undo(ledger, admission.change.as_ref());
+            Err(Refusal::Kubelet(refusal))
+        }
+    }
+}
+
+fn undo(ledger: &mut Ledger, change: Option<&Change>) {
+    if let Some(change) = change {
+        ledger
+            .undo(change)
+            .expect("the change that was just made can be taken back");
+    }
+}
+
+/// All exclusive CPUs of the pod, and the NUMA nodes of its CPUs and memory.
+fn totals(ledger: &Ledger, assignment: &Assignment) -> (CpuSet, NodeSet) {
+    let mut cpus = CpuSet::new();
+    let mut numa = NodeSet::EMPTY;
+    for container in &assignment.containers {
+        if let Some(own) = &container.cpus {
+            cpus |= own;
+        }
+        for block in container.memory.iter().flatten() {
+            numa = numa | block.nodes;
+        }
+    }
+    let nodes = ledger.rules().topology().nodes().iter();
+    let touched = nodes.filter(|node| !node.cpus.is_disjoint(&cpus));
+    let of_cpus: NodeSet = touched.map(|node| node.id).collect();
+    (cpus, numa | of_cpus)
+}
+
+fn score(span: usize, nodes: usize) -> i64 {
+    let further = i64::try_from(span.saturating_sub(1)).unwrap_or(i64::MAX);
+    let nodes = i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
+    (100 - further.saturating_mul(100) / nodes).max(0)
+}
