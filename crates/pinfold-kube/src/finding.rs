@@ -24,8 +24,12 @@ pub struct Finding {
     pub file: String,
     /// Where in the file, if it can be told.
     pub at: Option<Position>,
+    /// Kind and name of the object, such as `Node/worker-1`, where a file holds many.
+    pub object: Option<String>,
     /// Where in the object: `spec.containers[0].resources`. Empty for the object as a whole.
     pub path: String,
+    /// Where in the text of an annotation that is itself a document.
+    pub within: Option<Position>,
     /// What it is.
     pub problem: Problem,
     /// What to do, if there is something better to say than the problem itself.
@@ -86,6 +90,9 @@ pub enum Problem {
         /// What it stands for today.
         read_as: String,
     },
+    /// Two statements that cannot both be true.
+    #[error("{0}")]
+    Contradiction(String),
     /// Something that is read and has no effect.
     #[error("{0} has no effect here")]
     NoEffect(String),
@@ -98,8 +105,13 @@ impl fmt::Display for Finding {
             write!(f, ":{at}")?;
         }
         write!(f, ": ")?;
-        if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+        if let Some(object) = &self.object {
+            write!(f, "{object}: ")?;
+        }
+        match (self.path.as_str(), self.within) {
+            ("", None) => {}
+            (path, None) => write!(f, "{path}: ")?,
+            (path, Some(within)) => write!(f, "{path} (at {within} of the text): ")?,
         }
         write!(f, "{}", self.problem)?;
         match &self.hint {
@@ -138,10 +150,24 @@ pub struct Read<T> {
 /// More findings than this about one file help nobody.
 pub(crate) const MOST_FINDINGS: usize = 50;
 
+/// Where something was found: in the file, and in the text of an annotation there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) at: Option<Position>,
+    pub(crate) within: Option<Position>,
+}
+
+impl From<Option<Position>> for Spot {
+    fn from(at: Option<Position>) -> Self {
+        Self { at, within: None }
+    }
+}
+
 /// Collects what is found while one file is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     file: String,
+    object: Option<String>,
     errors: Vec<Finding>,
     warnings: Vec<Finding>,
 }
@@ -150,20 +176,42 @@ impl Report {
     pub(crate) fn new(file: &str) -> Self {
         Self {
             file: file.to_owned(),
+            object: None,
             errors: Vec::new(),
             warnings: Vec::new(),
         }
     }
 
+    /// Notes about one object of the file, which every finding names.
+    pub(crate) fn about(file: &str, kind: &str, name: &str) -> Self {
+        Self {
+            object: Some(format!("{kind}/{name}")),
+            ..Self::new(file)
+        }
+    }
+
+    /// A report about the same object without findings.
+    pub(crate) fn fresh(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            ..Self::new(&self.file)
+        }
+    }
+
+    /// Names the object that the next findings are about.
+    pub(crate) fn turn_to(&mut self, kind: &str, name: &str) {
+        self.object = Some(format!("{kind}/{name}"));
+    }
+
     /// Notes something that makes the file unusable.
     pub(crate) fn error(
         &mut self,
-        at: Option<Position>,
+        at: impl Into<Spot>,
         path: &str,
         problem: Problem,
         hint: Option<String>,
     ) {
-        let finding = self.finding(at, path, problem, hint);
+        let finding = self.finding(at.into(), path, problem, hint);
         if self.errors.len() < MOST_FINDINGS {
             self.errors.push(finding);
         }
@@ -172,31 +220,77 @@ impl Report {
     /// Notes something odd.
     pub(crate) fn warning(
         &mut self,
-        at: Option<Position>,
+        at: impl Into<Spot>,
         path: &str,
         problem: Problem,
         hint: Option<String>,
     ) {
-        let finding = self.finding(at, path, problem, hint);
+        let finding = self.finding(at.into(), path, problem, hint);
         if self.warnings.len() < MOST_FINDINGS {
             self.warnings.push(finding);
         }
     }
 
-    fn finding(
-        &self,
-        at: Option<Position>,
-        path: &str,
-        problem: Problem,
-        hint: Option<String>,
-    ) -> Finding {
+    fn finding(&self, spot: Spot, path: &str, problem: Problem, hint: Option<String>) -> Finding {
         Finding {
             file: self.file.clone(),
-            at,
+            at: spot.at,
+            object: self.object.clone(),
             path: path.to_owned(),
+            within: spot.within,
             problem,
             hint,
         }
+    }
+
+    /// Whether nothing made the file unusable so far.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// What made the file unusable first.
+    pub(crate) fn first_error(&self) -> Option<String> {
+        self.errors.first().map(ToString::to_string)
+    }
+
+    /// Turns what made something unusable into warnings: for those who pass over it.
+    pub(crate) fn forgive(&mut self) {
+        self.warnings.append(&mut self.errors);
+        self.warnings.truncate(MOST_FINDINGS);
+    }
+
+    /// The value if there is one and nothing made the file unusable.
+    pub(crate) fn finish_some<T>(mut self, value: Option<T>) -> Result<Read<T>, Findings> {
+        if value.is_none() && self.errors.is_empty() {
+            let expected = "an object".to_owned();
+            self.error(None, "", Problem::Missing { expected }, None);
+        }
+        match value {
+            Some(value) => self.finish(value),
+            None => Err(Findings(self.errors)),
+        }
+    }
+
+    /// Takes over what was found about a value that was read elsewhere, and gives the value.
+    pub(crate) fn take<T>(&mut self, read: Result<Read<T>, Findings>) -> Option<T> {
+        let (value, errors, warnings) = match read {
+            Ok(read) => (Some(read.value), Vec::new(), read.warnings),
+            Err(Findings(errors)) => (None, errors, Vec::new()),
+        };
+        self.merge(Report {
+            errors,
+            warnings,
+            ..self.fresh()
+        });
+        value
+    }
+
+    /// Takes over what was found elsewhere.
+    pub(crate) fn merge(&mut self, other: Report) {
+        self.errors.extend(other.errors);
+        self.warnings.extend(other.warnings);
+        self.errors.truncate(MOST_FINDINGS);
+        self.warnings.truncate(MOST_FINDINGS);
     }
 
     /// The value if nothing made the file unusable.

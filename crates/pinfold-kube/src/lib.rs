@@ -9,10 +9,19 @@
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 
+pub mod amount;
+pub mod annotation;
+pub mod content;
 pub mod finding;
 mod go;
+pub mod koordinator;
 pub mod kubelet_config;
 pub mod manifest;
+pub mod meta;
+pub mod node;
+pub mod node_resource_topology;
+pub mod objects;
 pub mod pod;
 pub mod state;
 mod suggest;
+pub mod volcano;

@@ -10,7 +10,7 @@
 
 use crate::finding::{Findings, Position, Problem, Report};
 
-mod node;
+pub(crate) mod node;
 pub(crate) mod place;
 mod yaml;
 
@@ -77,7 +77,23 @@ impl Document {
 /// If the file is too large, not UTF-8, not YAML, or holds something that is not a Kubernetes object.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Findings> {
     let mut report = Report::new(file);
-    let nodes = match text(bytes) {
+    let nodes = values(bytes, &mut report);
+    let mut documents = Vec::new();
+    for node in nodes {
+        collect(file, node, String::new(), &mut documents, &mut report);
+    }
+    report.finish(documents).map(|read| read.value)
+}
+
+/// Reads the values of a file that need not be Kubernetes objects.
+pub(crate) fn read_values(file: &str, bytes: &[u8]) -> Result<Vec<Node>, Findings> {
+    let mut report = Report::new(file);
+    let nodes = values(bytes, &mut report);
+    report.finish(nodes).map(|read| read.value)
+}
+
+fn values(bytes: &[u8], report: &mut Report) -> Vec<Node> {
+    match text(bytes) {
         Err((problem, hint)) => {
             report.error(None, "", problem, Some(hint.to_owned()));
             Vec::new()
@@ -86,12 +102,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Findings> {
             report.error(error.at, "", error.problem, error.hint);
             Vec::new()
         }),
-    };
-    let mut documents = Vec::new();
-    for node in nodes {
-        collect(file, node, String::new(), &mut documents, &mut report);
     }
-    report.finish(documents).map(|read| read.value)
 }
 
 fn text(bytes: &[u8]) -> Result<&str, (Problem, &'static str)> {

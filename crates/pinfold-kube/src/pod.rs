@@ -7,20 +7,20 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::name::PodUid;
-use pinfold_core::pod::Pod;
+use pinfold_core::pod::{Pod, ResourceList};
 
 use crate::finding::{Findings, Position, Read, Report};
 use crate::manifest::{self, Document};
 
-mod aggregate;
+pub(crate) mod aggregate;
 mod container;
 mod fields;
-mod meta;
 mod pod_level;
 mod resources;
+mod volcano_job;
 mod workload;
 
-pub use meta::ObjectMeta;
+pub use crate::meta::ObjectMeta;
 
 /// The most pods that one file may stand for; replicas are written out.
 pub const MAX_PODS: usize = 10_000;
@@ -36,6 +36,10 @@ pub struct PodObject {
     pub node_name: Option<String>,
     /// The scheduler it asks for, if its manifest says so.
     pub scheduler_name: Option<String>,
+    /// Its priority as a number, if its manifest says so.
+    pub priority: Option<i32>,
+    /// What running it costs on top, if its manifest says so.
+    pub overhead: ResourceList,
     /// Kind and name of the object it was made from; `None` for a plain pod.
     pub owner: Option<Owner>,
     /// Where the object begins in its file.
@@ -82,7 +86,7 @@ pub fn pods_of(document: &Document) -> Result<Read<Vec<PodObject>>, Findings> {
 }
 
 /// Two pods of one id cannot be told apart by any ledger.
-fn refuse_same_uid(pods: &[PodObject], report: &mut Report) {
+pub(crate) fn refuse_same_uid(pods: &[PodObject], report: &mut Report) {
     let mut seen: BTreeMap<&PodUid, &PodObject> = BTreeMap::new();
     for pod in pods {
         let Some(first) = seen.insert(&pod.pod.uid, pod) else {

@@ -49,16 +49,31 @@ pub(crate) type SyntaxError = String;
 
 /// Reads one JSON value that fills the whole input, blanks around it apart.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Json, SyntaxError> {
+    match parse_with_starts(bytes) {
+        Ok((json, _)) => Ok(json),
+        Err((error, _)) => Err(error),
+    }
+}
+
+/// As [`parse`], with the byte at which each value starts, a container before its members, or the byte at which
+/// reading failed.
+pub(crate) fn parse_with_starts(bytes: &[u8]) -> Result<(Json, Vec<usize>), (SyntaxError, usize)> {
     let mut reader = Reader {
         bytes,
         at: 0,
         open: Vec::new(),
+        starts: Vec::new(),
     };
-    let top = reader.value_tree()?;
-    reader.skip_blanks();
-    match reader.peek() {
-        None => Ok(top),
-        Some(_) => Err(reader.unexpected("after top-level value")),
+    let top = reader.value_tree().and_then(|top| {
+        reader.skip_blanks();
+        match reader.peek() {
+            None => Ok(top),
+            Some(_) => Err(reader.unexpected("after top-level value")),
+        }
+    });
+    match top {
+        Ok(top) => Ok((top, reader.starts)),
+        Err(error) => Err((error, reader.at)),
     }
 }
 
@@ -67,6 +82,8 @@ struct Reader<'a> {
     at: usize,
     /// Containers begun and not ended, outermost first. No recursion: depth is the input's choice.
     open: Vec<Open>,
+    /// Where each value that is kept starts.
+    starts: Vec<usize>,
 }
 
 /// A container whose end has not been read.
@@ -105,6 +122,9 @@ impl Reader<'_> {
     /// Reads a whole scalar or empty container, or opens a container and returns `None`.
     fn begin_value(&mut self) -> Result<Option<Json>, SyntaxError> {
         self.skip_blanks();
+        if self.open.len() <= KEPT_DEPTH {
+            self.starts.push(self.at);
+        }
         match self.peek() {
             Some(b'{') => {
                 self.push(true)?;

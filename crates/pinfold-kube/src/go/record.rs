@@ -149,7 +149,7 @@ pub(crate) fn field_named(names: &[&'static str], member: &str) -> Option<&'stat
 }
 
 /// Equality without case. Two letters of other alphabets fold into ASCII: the long s and the Kelvin sign.
-fn same_letters(name: &str, member: &str) -> bool {
+pub(crate) fn same_letters(name: &str, member: &str) -> bool {
     let folded = |c: char| match c {
         '\u{17f}' => 'S',
         '\u{212a}' => 'K',

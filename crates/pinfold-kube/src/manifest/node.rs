@@ -1,5 +1,6 @@
 //! [`Node`]: a YAML value with the place it was read from.
 
+use crate::content::Content;
 use crate::finding::Position;
 
 /// A value and where it is.
@@ -44,6 +45,24 @@ impl Node {
             }
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+impl From<&Node> for Content {
+    fn from(node: &Node) -> Self {
+        match &node.value {
+            Value::Null => Content::Null,
+            Value::Bool(value) => Content::Bool(*value),
+            Value::Number(text) => Content::Number(text.clone()),
+            Value::Text(text) => Content::Text(text.clone()),
+            Value::List(items) => Content::List(items.iter().map(Content::from).collect()),
+            Value::Map(members) => Content::Map(
+                members
+                    .iter()
+                    .map(|member| (member.key.clone(), Content::from(&member.node)))
+                    .collect(),
+            ),
         }
     }
 }

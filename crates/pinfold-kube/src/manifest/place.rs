@@ -7,7 +7,9 @@
 use pinfold_core::quantity::Quantity;
 
 use super::node::{Member, Node, Value};
-use crate::finding::{MOST_FINDINGS, Position, Problem, Report};
+use crate::content::Content;
+use crate::finding::{MOST_FINDINGS, Position, Problem, Report, Spot};
+use crate::go::record::same_letters;
 use crate::suggest;
 
 /// A value and its path.
@@ -15,15 +17,37 @@ use crate::suggest;
 pub(crate) struct Place<'n> {
     node: &'n Node,
     path: String,
+    /// For a value in the text of an annotation: where that text is in the file.
+    text_at: Option<Option<Position>>,
 }
 
 impl<'n> Place<'n> {
     pub(crate) fn new(node: &'n Node, path: String) -> Self {
-        Self { node, path }
+        Self {
+            node,
+            path,
+            text_at: None,
+        }
+    }
+
+    /// The root of what the text of an annotation says.
+    pub(crate) fn in_text(node: &'n Node, path: String, text_at: Option<Position>) -> Self {
+        Self {
+            node,
+            path,
+            text_at: Some(text_at),
+        }
     }
 
     pub(crate) fn at(&self) -> Option<Position> {
-        self.node.at
+        self.text_at.unwrap_or(self.node.at)
+    }
+
+    fn spot(&self) -> Spot {
+        Spot {
+            at: self.at(),
+            within: self.text_at.and(self.node.at),
+        }
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -46,17 +70,22 @@ impl<'n> Place<'n> {
             expected: expected.to_owned(),
             found: self.node.described(),
         };
-        report.error(self.at(), &self.path, problem, hint);
+        report.error(self.spot(), &self.path, problem, hint);
     }
 
     /// Notes that Kubernetes refuses the value, in its words.
     pub(crate) fn refused(&self, words: impl Into<String>, report: &mut Report) {
-        report.error(self.at(), &self.path, Problem::Refused(words.into()), None);
+        report.error(
+            self.spot(),
+            &self.path,
+            Problem::Refused(words.into()),
+            None,
+        );
     }
 
     /// Notes something odd about the value.
     pub(crate) fn warn(&self, problem: Problem, hint: Option<String>, report: &mut Report) {
-        report.warning(self.at(), &self.path, problem, hint);
+        report.warning(self.spot(), &self.path, problem, hint);
     }
 
     /// Whether it is exactly this text.
@@ -93,7 +122,15 @@ impl<'n> Place<'n> {
             (false, true) => format!("{}.{key}", self.path),
             (false, false) => format!("{}[{key}]", self.path),
         };
-        Place::new(&member.node, path)
+        self.below(&member.node, path)
+    }
+
+    fn below(&self, node: &'n Node, path: String) -> Place<'n> {
+        Place {
+            node,
+            path,
+            text_at: self.text_at,
+        }
     }
 
     /// This place, if it is a mapping.
@@ -114,15 +151,45 @@ impl<'n> Place<'n> {
 
     /// The items of the list under `key`; empty if it is not there.
     pub(crate) fn get_list(&self, key: &str, what: &str, report: &mut Report) -> Vec<Place<'n>> {
-        let Some(list) = self.get(key) else {
+        self.get(key)
+            .map(|list| list.items(what, report))
+            .unwrap_or_default()
+    }
+
+    /// The items of this list.
+    pub(crate) fn items(&self, what: &str, report: &mut Report) -> Vec<Place<'n>> {
+        let Value::List(items) = &self.node.value else {
+            self.unexpected(what, report);
             return Vec::new();
         };
-        let Value::List(items) = &list.node.value else {
-            list.unexpected(what, report);
-            return Vec::new();
-        };
-        let item = |(i, node)| Place::new(node, format!("{}[{i}]", list.path));
+        let item = |(i, node)| self.below(node, format!("{}[{i}]", self.path));
         items.iter().enumerate().map(item).collect()
+    }
+
+    /// The member of that name in any letter case, the last one if there are several: how Go reads JSON.
+    pub(crate) fn get_as_go(&self, key: &str) -> Option<Place<'n>> {
+        let named = |member: &&Member| same_letters(key, &member.key);
+        let member = self.member_list().iter().rev().find(named)?;
+        (member.node.value != Value::Null).then(|| self.child(member))
+    }
+
+    /// Whether it is `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        self.node.value == Value::Null
+    }
+
+    /// The value by itself.
+    pub(crate) fn content(&self) -> Content {
+        Content::from(self.node)
+    }
+
+    /// The members that `known` does not have, in order.
+    pub(crate) fn rest(&self, known: &[&str]) -> Vec<(String, Content)> {
+        let members = self.member_list().iter();
+        members
+            .filter(|member| !known.contains(&member.key.as_str()))
+            .map(|member| (member.key.clone(), Content::from(&member.node)))
+            .collect()
     }
 
     /// The text.
@@ -184,13 +251,42 @@ impl<'n> Place<'n> {
             false => format!("{}.{key}", self.path),
         };
         let expected = what.to_owned();
-        report.error(self.at(), &path, Problem::Missing { expected }, Some(hint));
+        report.error(
+            self.spot(),
+            &path,
+            Problem::Missing { expected },
+            Some(hint),
+        );
     }
 
     /// The whole number.
     pub(crate) fn integer(&self, what: &str, report: &mut Report) -> Option<i64> {
         let number = match &self.node.value {
             Value::Number(text) => text.parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            self.unexpected(what, report);
+        }
+        number
+    }
+
+    /// The whole number of 32 bits.
+    pub(crate) fn small_integer(&self, what: &str, report: &mut Report) -> Option<i32> {
+        let number = self.integer(what, report)?;
+        match i32::try_from(number) {
+            Ok(number) => Some(number),
+            Err(_) => {
+                self.unexpected(what, report);
+                None
+            }
+        }
+    }
+
+    /// The number.
+    pub(crate) fn float(&self, what: &str, report: &mut Report) -> Option<f64> {
+        let number = match &self.node.value {
+            Value::Number(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
             _ => None,
         };
         if number.is_none() {

@@ -6,7 +6,7 @@
 use pinfold_core::pod::{Container, ResourceList};
 
 /// The sum of one list per container, over the whole life of the pod.
-pub(super) fn aggregate(
+pub(crate) fn aggregate(
     init_containers: &[Container],
     containers: &[Container],
     list: fn(&Container) -> &ResourceList,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::pod::Pod;
+use pinfold_core::pod::{Pod, ResourceList};
 
-use super::{MAX_PODS, ObjectMeta, Owner, PodObject, container, fields, pod_level};
+use super::{MAX_PODS, ObjectMeta, Owner, PodObject, container, fields, pod_level, volcano_job};
 use crate::finding::{Problem, Report};
 use crate::manifest::Document;
 use crate::manifest::place::Place;
@@ -87,7 +87,7 @@ const KINDS: &[Kind] = &[
 const WITHOUT_PODS: &[&str] = &[
     "ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Endpoints",
     "HorizontalPodAutoscaler", "Ingress", "LimitRange", "Namespace", "NetworkPolicy", "Node",
-    "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "PriorityClass", "ResourceQuota",
+    "NodeResourceTopology", "Numatopology", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "PriorityClass", "ResourceQuota",
     "Role", "RoleBinding", "RuntimeClass", "Secret", "Service", "ServiceAccount", "StorageClass",
 ];
 
@@ -98,6 +98,9 @@ pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mu
         return refuse_kind(document, report);
     };
     let (group, _) = document.api_version().rsplit_once('/').unwrap_or_default();
+    if kind.name == "Job" && group == volcano_job::GROUP {
+        return expand_volcano_job(document, pods, report);
+    }
     if !kind.groups.contains(&group) {
         let words = format!(
             "no matches for kind {:?} in version {:?}",
@@ -108,9 +111,10 @@ pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mu
         let at = object.get("apiVersion").and_then(|place| place.at());
         return report.error(at, "apiVersion", Problem::Refused(words), hint);
     }
-    let Some(meta) = ObjectMeta::read(&object, report) else {
+    let Some(mut meta) = ObjectMeta::read(&object, report) else {
         return;
     };
+    document.file().clone_into(&mut meta.origin.file);
     if kind.controller.is_empty() {
         if let Some(spec) = required_map(&object, "spec", "a pod specification", report) {
             pods.extend(pod(&meta, &spec, None, document, report));
@@ -118,6 +122,13 @@ pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mu
         return;
     }
     expand_template(kind, &meta, document, pods, report);
+}
+
+fn expand_volcano_job(document: &Document, pods: &mut Vec<PodObject>, report: &mut Report) {
+    if let Some(mut meta) = ObjectMeta::read(&document.place(), report) {
+        document.file().clone_into(&mut meta.origin.file);
+        volcano_job::expand(&meta, document, pods, report);
+    }
 }
 
 fn expand_template(
@@ -142,10 +153,11 @@ fn expand_template(
     let Some(spec) = required_map(&template, "spec", "a pod specification", report) else {
         return;
     };
-    let own = template
+    let mut own = template
         .get_map("metadata", "a mapping", report)
         .map(|meta| ObjectMeta::read_template(&meta, report))
         .unwrap_or_default();
+    own.origin.file.clone_from(&meta.origin.file);
     let owner = Owner {
         kind: kind.name.to_owned(),
         name: meta.name.clone(),
@@ -159,13 +171,25 @@ fn expand_template(
     let Some(model) = pod(&of_template, &spec, Some(owner), document, report) else {
         return;
     };
+    push_replicas(&model, first, count, document, pods, report);
+}
+
+/// Adds `count` pods like the model, numbered from `first` on.
+pub(super) fn push_replicas(
+    model: &PodObject,
+    first: u64,
+    count: u64,
+    document: &Document,
+    pods: &mut Vec<PodObject>,
+    report: &mut Report,
+) {
     let room = u64::try_from(MAX_PODS.saturating_sub(pods.len())).unwrap_or(0);
     if count > room {
         let problem = Problem::TooComplex(format!("more than {MAX_PODS} pods in one file"));
         return report.error(document.at(), "spec", problem, None);
     }
     for i in 0..count {
-        pods.push(replica(&model, first.saturating_add(i)));
+        pods.push(replica(model, first.saturating_add(i)));
     }
 }
 
@@ -181,18 +205,7 @@ fn replica(model: &PodObject, number: u64) -> PodObject {
 
 /// How many pods run at a time.
 fn count(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
-    let mut number = |key: &str| -> Option<u64> {
-        let place = controller.get(key)?;
-        let number = place.integer("a whole number of pods", report)?;
-        match u64::try_from(number) {
-            Ok(number) => Some(number),
-            Err(_) => {
-                let words = format!("Invalid value: {number}: must be greater than or equal to 0");
-                place.refused(words, report);
-                None
-            }
-        }
-    };
+    let mut number = |key: &str| count_of(controller, key, report);
     let Some(field) = kind.count else {
         return 1;
     };
@@ -200,6 +213,20 @@ fn count(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
     match field {
         "parallelism" => number("completions").map_or(count, |most| count.min(most)),
         _ => count,
+    }
+}
+
+/// The number of pods under `key`.
+pub(super) fn count_of(parent: &Place<'_>, key: &str, report: &mut Report) -> Option<u64> {
+    let place = parent.get(key)?;
+    let number = place.integer("a whole number of pods", report)?;
+    match u64::try_from(number) {
+        Ok(number) => Some(number),
+        Err(_) => {
+            let words = format!("Invalid value: {number}: must be greater than or equal to 0");
+            place.refused(words, report);
+            None
+        }
     }
 }
 
@@ -217,7 +244,7 @@ fn first_ordinal(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u6
         .unwrap_or(0)
 }
 
-fn pod(
+pub(super) fn pod(
     meta: &ObjectMeta,
     spec: &Place<'_>,
     owner: Option<Owner>,
@@ -263,12 +290,25 @@ fn pod(
         meta: meta.clone(),
         node_name: text("nodeName", "the name of a node", report),
         scheduler_name: text("schedulerName", "the name of a scheduler", report),
+        priority: spec
+            .get("priority")
+            .and_then(|priority| priority.small_integer("a priority", report)),
+        overhead: overhead(spec, report),
         owner,
         at: document.at(),
     })
 }
 
-fn required_map<'n>(
+/// What the runtime class of the pod costs.
+fn overhead(spec: &Place<'_>, report: &mut Report) -> ResourceList {
+    let list = spec.get_map("overhead", "amounts by resource", report);
+    let amounts = list.iter().flat_map(Place::members);
+    amounts
+        .filter_map(|(name, amount)| Some((name.into(), amount.quantity(report)?)))
+        .collect()
+}
+
+pub(super) fn required_map<'n>(
     parent: &Place<'n>,
     key: &str,
     what: &str,

@@ -1,0 +1,158 @@
+//! [`Content`]: a value of a Kubernetes object by itself, to be written as JSON or YAML.
+//!
+//! Objects of other programs carry fields that are none of our business. They are kept as contents and written
+//! back, so that reading and writing an object loses nothing.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::go::json::push_string;
+
+/// Members of a mapping in order; no key comes twice.
+pub type Fields = Vec<(String, Content)>;
+
+/// A value by the types of JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// No value.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number in decimal notation.
+    Number(String),
+    /// Text.
+    Text(String),
+    /// Values in order.
+    List(Vec<Content>),
+    /// Members in order.
+    Map(Fields),
+}
+
+impl Content {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Content::Text(text.into())
+    }
+
+    /// The member of a mapping.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Content> {
+        match self {
+            Content::Map(members) => {
+                let member = members.iter().find(|(own, _)| own == key);
+                member.map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    /// The value as JSON in one line, as Go writes it.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.push_json(&mut out);
+        out
+    }
+
+    /// The value as YAML.
+    ///
+    /// # Errors
+    /// If the YAML library cannot write it, with its words.
+    pub fn to_yaml(&self) -> Result<String, String> {
+        serde_saphyr::to_string(self).map_err(|error| error.to_string())
+    }
+
+    fn push_json(&self, out: &mut String) {
+        match self {
+            Content::Null => out.push_str("null"),
+            Content::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Content::Number(text) if is_json_number(text) => out.push_str(text),
+            Content::Number(text) | Content::Text(text) => push_string(out, text),
+            Content::List(items) => {
+                let mut separator = '[';
+                for item in items {
+                    out.push(separator);
+                    item.push_json(out);
+                    separator = ',';
+                }
+                out.push_str(if separator == '[' { "[]" } else { "]" });
+            }
+            Content::Map(members) => {
+                let mut separator = '{';
+                for (key, value) in members {
+                    out.push(separator);
+                    push_string(out, key);
+                    out.push(':');
+                    value.push_json(out);
+                    separator = ',';
+                }
+                out.push_str(if separator == '{' { "{}" } else { "}" });
+            }
+        }
+    }
+}
+
+/// Infinity and its kin are numbers in YAML only.
+fn is_json_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.starts_with(|c: char| c.is_ascii_digit())
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Content::Text(text.to_owned())
+    }
+}
+
+impl From<bool> for Content {
+    fn from(value: bool) -> Self {
+        Content::Bool(value)
+    }
+}
+
+impl From<i64> for Content {
+    fn from(value: i64) -> Self {
+        Content::Number(value.to_string())
+    }
+}
+
+impl From<Vec<Content>> for Content {
+    fn from(items: Vec<Content>) -> Self {
+        Content::List(items)
+    }
+}
+
+/// A mapping of these members; those without a value are left out.
+pub(crate) fn map<const N: usize>(members: [(&str, Option<Content>); N]) -> Content {
+    let present = members.into_iter();
+    Content::Map(
+        present
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect(),
+    )
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Content::Null => serializer.serialize_unit(),
+            Content::Bool(value) => serializer.serialize_bool(*value),
+            Content::Number(text) => match (text.parse::<i64>(), text.parse::<u64>()) {
+                (Ok(number), _) => serializer.serialize_i64(number),
+                (_, Ok(number)) => serializer.serialize_u64(number),
+                _ => match text.parse::<f64>() {
+                    Ok(number) => serializer.serialize_f64(number),
+                    Err(_) => serializer.serialize_str(text),
+                },
+            },
+            Content::Text(text) => serializer.serialize_str(text),
+            Content::List(items) => serializer.collect_seq(items),
+            Content::Map(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (key, value) in members {
+                    map.serialize_entry(key, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A node as Koordinator's scheduler sees it.
+
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::ledger::Ledger;
+use pinfold_core::koordinator::node::{Node, RatioAnnotation};
+use pinfold_core::koordinator::values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
+
+use super::facts::{NodeFacts, keys};
+use super::facts_read::ratios;
+use super::spellings;
+use crate::annotation::Annotation;
+use crate::finding::{Findings, Problem, Read, Report};
+use crate::meta::{ObjectMeta, TextKind};
+use crate::node::NodeObject;
+use crate::node_resource_topology::NodeResourceTopology;
+
+/// Puts together a node from its object and its report. Nobody is on it yet.
+///
+/// # Errors
+/// With every annotation of the report that cannot be read (sound mode).
+pub fn node(
+    object: &NodeObject,
+    topology: Option<&NodeResourceTopology>,
+    fidelity: Fidelity,
+) -> Result<Read<Node>, Findings> {
+    let meta = &object.meta;
+    let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+    let bind = spellings::label(meta, keys::BIND_POLICY, fidelity, &mut report);
+    let strategy = spellings::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
+    let mut node = Node {
+        bind_policy: bind.and_then(|(_, word)| NodeBindPolicy::parse(word)),
+        strategy: strategy.and_then(|(_, word)| AllocateStrategy::parse(word)),
+        numa_policy: numa_policy(meta, fidelity, &mut report),
+        ratios: ratio_annotation(meta, &mut report),
+        report: None,
+        allocatable: Amounts::of(&object.allocatable),
+        requested: Amounts::new(),
+        ledger: Ledger::new(fidelity),
+    };
+    let mut read = match topology {
+        Some(topology) => {
+            let Read { value, warnings } = NodeFacts::report(topology, fidelity)?;
+            node.report = Some(value);
+            warnings
+        }
+        None => Vec::new(),
+    };
+    let own = report.finish(node)?;
+    read.extend(own.warnings);
+    Ok(Read {
+        value: own.value,
+        warnings: read,
+    })
+}
+
+/// The policy of the label. In sound mode the words of `topologyPolicies` are understood here too, as the label was
+/// designed to be their equal.
+fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Option<NumaPolicy> {
+    let (key, word) = spellings::label(meta, keys::NUMA_POLICY, fidelity, report)?;
+    let policy = NumaPolicy::parse(word)?;
+    if fidelity == Fidelity::Exact || policy.known().is_ok() {
+        return Some(policy);
+    }
+    let stem = word
+        .strip_suffix("PodLevel")
+        .or_else(|| word.strip_suffix("ContainerLevel"));
+    let meant = stem.and_then(NumaPolicy::parse);
+    let Some(meant) = meant.filter(|meant| meant.known().is_ok()) else {
+        return Some(policy);
+    };
+    let (at, path) = meta.place_of(TextKind::Label, key);
+    let problem = Problem::OldSpelling {
+        found: format!("{word:?}"),
+        read_as: format!("{:?}", meant.as_str()),
+    };
+    let hint = format!("write {:?}", meant.as_str());
+    report.warning(at, &path, problem, Some(hint));
+    Some(meant)
+}
+
+/// The ratios, or why they cannot be read: then pods that ask for CPU are refused there, in both modes.
+fn ratio_annotation(meta: &ObjectMeta, report: &mut Report) -> RatioAnnotation {
+    if meta
+        .annotations
+        .get(keys::RATIOS)
+        .is_none_or(String::is_empty)
+    {
+        return RatioAnnotation::Absent;
+    }
+    let mut own = report.fresh();
+    let annotation = Annotation::read(meta, keys::RATIOS, &mut own);
+    let read = annotation.map(|annotation| match annotation.place().is_null() {
+        true => RatioAnnotation::Absent,
+        false => RatioAnnotation::Ratios(ratios(&annotation.place(), &mut own)),
+    });
+    let words = own.first_error();
+    own.forgive();
+    report.merge(own);
+    match (words, read) {
+        (None, Some(read)) => read,
+        (words, _) => RatioAnnotation::Unreadable(words.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,213 @@
+//! What a pod asks of Koordinator's scheduler.
+
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::plugin::PodDemand;
+use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
+use pinfold_core::koordinator::values::{
+    BindPolicy, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec, ResourceSpec,
+};
+use pinfold_core::pod::ResourceList;
+
+use super::facts::keys;
+use super::facts_read::warn_old;
+use crate::annotation::Annotation;
+use crate::content::Content;
+use crate::finding::{Findings, Problem, Read, Report};
+use crate::manifest::place::Place;
+use crate::meta::{ObjectMeta, TextKind};
+use crate::node_resource_topology::with_rest;
+use crate::pod::PodObject;
+use crate::pod::aggregate::aggregate;
+use crate::suggest;
+
+/// Reads labels and annotations of a pod. Words that mean nothing are kept: the core refuses or ignores them.
+///
+/// # Errors
+/// If an annotation cannot be read: then Koordinator does not schedule the pod either.
+pub fn demand(pod: &PodObject, fidelity: Fidelity) -> Result<Read<PodDemand>, Findings> {
+    let meta = &pod.meta;
+    let mut report = Report::about(&meta.origin.file, "Pod", &meta.full_name());
+    let (spec, mut numa) = spec(meta, fidelity, &mut report);
+    read_numa_spec(meta, &mut numa, &mut report);
+    let demand = PodDemand {
+        requests: Amounts::of(&effective_requests(pod)),
+        limits: Amounts::of(&effective_limits(pod)),
+        qos: qos(meta, &mut report),
+        priority: priority(pod, &mut report),
+        spec,
+        numa,
+    };
+    report.finish(demand)
+}
+
+/// What the pod needs at its peak, overhead included. Mirrors `PodRequests`.
+#[must_use]
+pub fn effective_requests(pod: &PodObject) -> ResourceList {
+    let of = &pod.pod;
+    let own = aggregate(&of.init_containers, &of.containers, |c| &c.requests);
+    with_pod_level(own, of.pod_requests.as_ref(), &pod.overhead)
+}
+
+/// What the pod may use at most, overhead included. Mirrors `PodLimits`.
+#[must_use]
+pub fn effective_limits(pod: &PodObject) -> ResourceList {
+    let of = &pod.pod;
+    let own = aggregate(&of.init_containers, &of.containers, |c| &c.limits);
+    with_pod_level(own, of.pod_limits.as_ref(), &pod.overhead)
+}
+
+fn with_pod_level(
+    mut sum: ResourceList,
+    pod_level: Option<&ResourceList>,
+    overhead: &ResourceList,
+) -> ResourceList {
+    for (name, amount) in pod_level.into_iter().flatten() {
+        sum.insert(name.clone(), *amount);
+    }
+    for (name, amount) in overhead {
+        *sum.entry(name.clone()).or_default() += *amount;
+    }
+    sum
+}
+
+fn qos(meta: &ObjectMeta, report: &mut Report) -> Option<KoordinatorQos> {
+    let text = meta.labels.get(keys::QOS_CLASS)?;
+    let qos = KoordinatorQos::from_label(text);
+    let known = ["LSE", "LSR", "LS", "BE", "SYSTEM"];
+    warn_unknown(meta, keys::QOS_CLASS, text, &known, qos.is_none(), report);
+    qos
+}
+
+fn priority(pod: &PodObject, report: &mut Report) -> Option<Priority> {
+    let key = keys::PRIORITY_CLASS;
+    let label = pod.meta.labels.get(key).map(String::as_str);
+    let priority = Priority::stated(label, pod.priority);
+    if let Some(text) = label {
+        let known = ["koord-prod", "koord-mid", "koord-batch", "koord-free"];
+        let is_unknown = priority.is_none();
+        warn_unknown(&pod.meta, key, text, &known, is_unknown, report);
+    }
+    priority
+}
+
+/// A label whose text names nothing has no effect, which is hardly ever meant.
+fn warn_unknown(
+    meta: &ObjectMeta,
+    key: &str,
+    text: &str,
+    known: &[&str],
+    is_unknown: bool,
+    report: &mut Report,
+) {
+    if is_unknown && !text.is_empty() {
+        let (at, path) = meta.place_of(TextKind::Label, key);
+        let problem = Problem::NoEffect(format!("the text {text:?}"));
+        report.warning(at, &path, problem, Some(suggest::hint(text, known)));
+    }
+}
+
+/// The text under `key`.
+fn word<'n>(place: &Place<'n>, key: &str, report: &mut Report) -> Option<&'n str> {
+    place.get_as_go(key)?.text("a policy", report)
+}
+
+fn spec(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> (ResourceSpec, NumaSpec) {
+    let (mut spec, mut numa) = (ResourceSpec::default(), NumaSpec::default());
+    let Some(annotation) = Annotation::read(meta, keys::RESOURCE_SPEC, report) else {
+        return (spec, numa);
+    };
+    let place = annotation.place();
+    if place.is_null() {
+        return (spec, numa);
+    }
+    let Some(place) = place.map("an object with policies", report) else {
+        return (spec, numa);
+    };
+    let required = word(&place, "requiredCPUBindPolicy", report);
+    spec.required_bind = required.and_then(BindPolicy::parse);
+    let preferred = word(&place, "preferredCPUBindPolicy", report);
+    spec.preferred_bind = preferred.and_then(BindPolicy::parse);
+    let exclusive = word(&place, "preferredCPUExclusivePolicy", report);
+    spec.preferred_exclusive = exclusive.and_then(ExclusivePolicy::parse);
+    if fidelity == Fidelity::Exact {
+        return (spec, numa);
+    }
+    if exclusive == Some("Default")
+        && let Some(place) = place.get_as_go("preferredCPUExclusivePolicy")
+    {
+        let read_as = "the scheduler's default exclusive policy";
+        warn_old(&place, "\"Default\"", read_as, report);
+    }
+    // The first design had these two here.
+    for key in ["numaTopologyPolicy", "singleNUMANodeExclusive"] {
+        let Some(place) = place.get_as_go(key) else {
+            continue;
+        };
+        let found = format!("{key:?} in {}", keys::RESOURCE_SPEC);
+        warn_old(
+            &place,
+            &found,
+            &format!("{key:?} in {}", keys::NUMA_SPEC),
+            report,
+        );
+    }
+    let policy = word(&place, "numaTopologyPolicy", report);
+    numa.policy = policy.and_then(NumaPolicy::parse);
+    let exclusive = word(&place, "singleNUMANodeExclusive", report);
+    numa.exclusive = exclusive.and_then(NumaExclusive::parse);
+    (spec, numa)
+}
+
+/// The annotation of its own wins, field by field.
+fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut Report) {
+    let Some(annotation) = Annotation::read(meta, keys::NUMA_SPEC, report) else {
+        return;
+    };
+    let place = annotation.place();
+    if place.is_null() {
+        return;
+    }
+    let Some(place) = place.map("an object with policies", report) else {
+        return;
+    };
+    if let Some(policy) = word(&place, "numaTopologyPolicy", report) {
+        numa.policy = NumaPolicy::parse(policy);
+    }
+    if let Some(exclusive) = word(&place, "singleNUMANodeExclusive", report) {
+        numa.exclusive = NumaExclusive::parse(exclusive);
+    }
+}
+
+/// The text of the annotation `resource-spec` once the policies are completed. What else the annotation holds stays.
+#[must_use]
+pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
+    let word = |word: Option<&str>| word.map(Content::text);
+    let known = crate::content::map([
+        (
+            "requiredCPUBindPolicy",
+            word(spec.required_bind.as_ref().map(BindPolicy::as_str)),
+        ),
+        (
+            "preferredCPUBindPolicy",
+            word(spec.preferred_bind.as_ref().map(BindPolicy::as_str)),
+        ),
+        (
+            "preferredCPUExclusivePolicy",
+            word(
+                spec.preferred_exclusive
+                    .as_ref()
+                    .map(ExclusivePolicy::as_str),
+            ),
+        ),
+    ]);
+    let mut nobody = Report::new("");
+    let annotation = Annotation::read(&pod.meta, keys::RESOURCE_SPEC, &mut nobody);
+    let names = [
+        "requiredCPUBindPolicy",
+        "preferredCPUBindPolicy",
+        "preferredCPUExclusivePolicy",
+    ];
+    let rest = annotation.map(|annotation| annotation.place().rest(&names));
+    with_rest(known, &rest.unwrap_or_default()).to_json()
+}

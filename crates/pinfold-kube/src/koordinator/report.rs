@@ -1,0 +1,175 @@
+//! From a node's report to [`Report`], the core's value. Mirrors `NewTopologyOptions`.
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
+use pinfold_core::koordinator::cpus::Topology;
+use pinfold_core::koordinator::node::{KubeletCpus, Report, zone_id};
+use pinfold_core::koordinator::pools::Holders;
+use pinfold_core::koordinator::qos::KubeletPinning;
+use pinfold_core::node_set::NodeId;
+
+use super::facts::{NodeFacts, keys};
+use crate::finding::{self, Finding, Findings, Problem, Read};
+use crate::meta::TextKind;
+use crate::node_resource_topology::{KIND, NodeResourceTopology};
+
+impl NodeFacts {
+    /// The CPUs.
+    #[must_use]
+    pub fn topology(&self, fidelity: Fidelity) -> Topology {
+        Topology::from_report(self.cpus.iter().copied(), fidelity)
+    }
+
+    /// Who holds CPUs, as far as the report says it: without the pods that Koordinator's scheduler placed.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        let pinned = self.pod_cpus.iter().filter(|pod| pod.managed_by_kubelet);
+        let mut kubelet_pinned = CpuSet::new();
+        for pod in pinned {
+            kubelet_pinned |= &pod.cpus;
+        }
+        let system = self.system.as_ref().filter(|system| system.exclusive);
+        Holders {
+            kubelet_pinned,
+            node_reserved: self.reservation.cpus.clone(),
+            system_exclusive: system.map_or_else(CpuSet::new, |system| system.cpus.clone()),
+            kubelet_reserved: self.cpu_manager.reserved.clone(),
+            ..Holders::default()
+        }
+    }
+
+    /// The kubelet's CPU manager, as far as the scheduler minds it.
+    #[must_use]
+    pub fn kubelet(&self) -> KubeletCpus {
+        let is_set =
+            |option: &str| self.cpu_manager.options.get(option).map(String::as_str) == Some("true");
+        KubeletCpus {
+            pinning: match self.cpu_manager.policy.as_str() {
+                "static" => KubeletPinning::Static,
+                _ => KubeletPinning::None,
+            },
+            full_pcpus_only: is_set("full-pcpus-only"),
+            distribute_across_numa: is_set("distribute-cpus-across-numa"),
+        }
+    }
+
+    /// What Koordinator's scheduler makes of a report: these facts, and the zones and policies of the object itself.
+    /// What contradicts itself is told as a warning.
+    ///
+    /// # Errors
+    /// With every annotation that cannot be read (sound mode).
+    pub fn report(
+        topology: &NodeResourceTopology,
+        fidelity: Fidelity,
+    ) -> Result<Read<Report>, Findings> {
+        let Read {
+            value: facts,
+            mut warnings,
+        } = NodeFacts::read(topology, fidelity)?;
+        let cpus = facts.topology(fidelity);
+        let holders = facts.holders();
+        let mut set_aside = holders.kubelet_pinned;
+        set_aside |= &holders.node_reserved;
+        set_aside |= &holders.system_exclusive;
+        warnings.extend(contradictions(topology, &facts, &cpus, &set_aside));
+        warnings.truncate(finding::MOST_FINDINGS);
+        let zones = zones(topology);
+        let mut report = Report::new(cpus, &holders.kubelet_reserved, set_aside, zones);
+        report
+            .topology_policies
+            .clone_from(&topology.topology_policies);
+        report.kubelet = facts.kubelet();
+        report.ratios = facts.ratios;
+        Ok(Read {
+            value: report,
+            warnings,
+        })
+    }
+}
+
+/// What each NUMA zone offers: `allocatable`, the only number that Koordinator reads. The last zone of an id counts.
+fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
+    let mut zones: Vec<NodeAmounts> = Vec::new();
+    for zone in topology.zones.iter().filter(|zone| zone.kind == "Node") {
+        let Some(node) = zone_id(&zone.name) else {
+            continue;
+        };
+        let list = zone.resources.iter();
+        let list = list.map(|resource| {
+            (
+                resource.name.as_str().into(),
+                resource.allocatable.quantity(),
+            )
+        });
+        let amounts = Amounts::of(&list.collect());
+        zones.retain(|zone| zone.node != node);
+        zones.push(NodeAmounts { node, amounts });
+    }
+    zones
+}
+
+/// What cannot be true together.
+fn contradictions(
+    topology: &NodeResourceTopology,
+    facts: &NodeFacts,
+    cpus: &Topology,
+    set_aside: &CpuSet,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut tell = |key: &str, words: String, hint: &str| {
+        let (at, path) = topology.meta.place_of(TextKind::Annotation, key);
+        found.push(Finding {
+            file: topology.meta.origin.file.clone(),
+            at,
+            object: Some(format!("{KIND}/{}", topology.meta.name)),
+            path,
+            within: None,
+            problem: Problem::Contradiction(words),
+            hint: Some(hint.to_owned()),
+        });
+    };
+    if facts.cpus.is_empty() {
+        return found;
+    }
+    let mut off = Vec::new();
+    for zone in topology.zones.iter().filter(|zone| zone.kind == "Node") {
+        let Some(node) = zone_id(&zone.name) else {
+            continue;
+        };
+        let listed = cpus.cpus_of_node(node).map_or(0, CpuSet::len);
+        let cpu = zone.resources.iter().find(|resource| resource.name == CPU);
+        let counted = cpu.map_or(0, |cpu| cpu.capacity.quantity().value());
+        if i64::try_from(listed).ok() != Some(counted) && counted > 0 {
+            off.push(format!("{counted} in {}, {listed} listed", zone.name));
+        }
+    }
+    if !off.is_empty() {
+        let words = format!(
+            "the CPUs listed are not those that the zones count: {}",
+            off.join("; ")
+        );
+        let hint = "CPUs that are not listed are never handed out";
+        tell(keys::CPU_TOPOLOGY, words, hint);
+    }
+    let unknown = set_aside - cpus.all();
+    if !unknown.is_empty() {
+        let words = format!("CPUs {unknown} belong to pods or reservations and are not listed");
+        tell(keys::CPU_TOPOLOGY, words, "list every CPU of the node");
+    }
+    let zones: Vec<Option<NodeId>> = topology.zones.iter().map(|z| zone_id(&z.name)).collect();
+    let homeless: CpuSet = facts
+        .cpus
+        .iter()
+        .filter(|row| {
+            let node = NodeId::new(row.node).ok();
+            node.is_none() || !zones.contains(&node)
+        })
+        .map(|row| row.cpu)
+        .collect();
+    if !homeless.is_empty() {
+        let words = format!("CPUs {homeless} are on NUMA nodes that no zone is named after");
+        tell(keys::CPU_TOPOLOGY, words, "add a zone node-<id> for them");
+    }
+    found
+}

@@ -1,0 +1,256 @@
+//! [`ResourceStatus`]: what the scheduler wrote on a pod (annotation `resource-status`).
+//!
+//! Today's scheduler states amounts per NUMA node (`numaNodeResources`), its design document named shared pools
+//! (`cpuSharedPools`). Sound mode reads both, the amounts win, and writes both; exact mode knows the amounts only.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
+use pinfold_core::koordinator::cpus::Topology;
+use pinfold_core::koordinator::ledger::Allocation;
+use pinfold_core::koordinator::plugin::PodDemand;
+use pinfold_core::koordinator::pools::{Holders, Pools};
+use pinfold_core::koordinator::values::ExclusivePolicy;
+use pinfold_core::node_set::NodeId;
+use pinfold_core::pod::ResourceList;
+use pinfold_core::quantity::Quantity;
+
+use super::facts::keys;
+use super::facts_read::{Reader, cpu_list, pool};
+use crate::content::{Content, map};
+use crate::finding::{Findings, Problem, Read, Report};
+use crate::manifest::place::Place;
+use crate::node::amounts;
+use crate::pod::PodObject;
+
+/// What a pod got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceStatus {
+    /// Its CPUs; none if it is not bound.
+    pub cpus: CpuSet,
+    /// Its NUMA nodes and what it has on them.
+    pub numa: Vec<NumaPart>,
+    /// The shared pools it keeps to.
+    pub shared_pools: Vec<SharedPool>,
+}
+
+/// What a pod has on one NUMA node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumaPart {
+    /// The NUMA node.
+    pub node: NodeId,
+    /// What it has there.
+    pub resources: ResourceList,
+}
+
+/// A shared pool, named by where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPool {
+    /// The socket.
+    pub socket: i64,
+    /// The NUMA node.
+    pub node: NodeId,
+}
+
+impl ResourceStatus {
+    /// Reads the annotation; `None` if the pod has none. In exact mode one that cannot be read counts as none, with a
+    /// warning, as Koordinator's scheduler ignores such a pod.
+    ///
+    /// # Errors
+    /// If it cannot be read (sound mode).
+    pub fn read(pod: &PodObject, fidelity: Fidelity) -> Result<Read<Option<Self>>, Findings> {
+        let meta = &pod.meta;
+        let mut report = Report::about(&meta.origin.file, "Pod", &meta.full_name());
+        let mut reader = Reader {
+            fidelity,
+            report: &mut report,
+        };
+        let status = reader.value(meta, keys::RESOURCE_STATUS, |place, report| {
+            read(place, fidelity, report)
+        });
+        report.finish(status)
+    }
+
+    /// The status that tells of an allocation. Pods that share CPUs on certain NUMA nodes are told the pools too in
+    /// sound mode; `topology` says in which socket each is.
+    #[must_use]
+    pub fn of(allocation: &Allocation, topology: &Topology, fidelity: Fidelity) -> Self {
+        let parts = Pools::of(topology, &Holders::default()).shared;
+        let sockets: BTreeMap<i64, i64> = parts
+            .iter()
+            .rev()
+            .map(|part| (part.node, part.socket))
+            .collect();
+        let shares = allocation.cpus.is_empty() && fidelity != Fidelity::Exact;
+        let shared_pools = allocation
+            .numa
+            .iter()
+            .filter(|_| shares)
+            .filter_map(|part| {
+                let socket = *sockets.get(&i64::from(part.node.get()))?;
+                let node = part.node;
+                Some(SharedPool { socket, node })
+            });
+        Self {
+            cpus: allocation.cpus.clone(),
+            shared_pools: shared_pools.collect(),
+            numa: allocation
+                .numa
+                .iter()
+                .map(|part| NumaPart {
+                    node: part.node,
+                    resources: quantities(&part.amounts),
+                })
+                .collect(),
+        }
+    }
+
+    /// What the pod holds, for the scheduler's books. A pod that was told pools alone has its CPU spread over them.
+    #[must_use]
+    pub fn allocation(&self, pod: &PodDemand) -> Allocation {
+        let mut numa: Vec<NodeAmounts> = Vec::new();
+        for part in &self.numa {
+            let amounts = Amounts::of(&part.resources);
+            match numa.iter_mut().find(|own| own.node == part.node) {
+                Some(own) => own.amounts.add(&amounts),
+                None => numa.push(NodeAmounts {
+                    node: part.node,
+                    amounts,
+                }),
+            }
+        }
+        if numa.is_empty() {
+            numa = spread(pod.requests.get(CPU), &self.shared_pools);
+        }
+        numa.sort_by_key(|part| part.node);
+        Allocation {
+            cpus: self.cpus.clone(),
+            exclusive: ExclusivePolicy::level(pod.spec.preferred_exclusive.as_ref()),
+            numa,
+        }
+    }
+
+    /// The text of the annotation.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let some = |items: Vec<Content>| (!items.is_empty()).then_some(Content::List(items));
+        let numa = self.numa.iter().map(|part| {
+            let resources = part.resources.iter();
+            let resources = resources.map(|(name, amount)| {
+                let amount = Content::Text(amount.to_string());
+                (name.as_str().to_owned(), amount)
+            });
+            map([
+                ("node", Some(i64::from(part.node.get()).into())),
+                ("resources", Some(Content::Map(resources.collect()))),
+            ])
+        });
+        let pools = self.shared_pools.iter().map(|pool| {
+            map([
+                ("socket", Some(pool.socket.into())),
+                ("node", Some(i64::from(pool.node.get()).into())),
+            ])
+        });
+        let cpus = (!self.cpus.is_empty()).then(|| Content::Text(self.cpus.to_string()));
+        let status = map([
+            ("cpuset", cpus),
+            ("numaNodeResources", some(numa.collect())),
+            ("cpuSharedPools", some(pools.collect())),
+        ]);
+        status.to_json()
+    }
+}
+
+fn quantities(amounts: &Amounts) -> ResourceList {
+    let quantity = |name: &str, amount: i64| match name {
+        CPU => Quantity::milli(amount),
+        "memory" => Quantity::bytes(amount),
+        name if name.starts_with("hugepages-") => Quantity::bytes(amount),
+        _ => amount.into(),
+    };
+    amounts
+        .iter()
+        .map(|(name, amount)| (name.clone(), quantity(name.as_str(), amount)))
+        .collect()
+}
+
+/// Thousandths in equal parts, the first ones a little larger.
+fn spread(milli: i64, pools: &[SharedPool]) -> Vec<NodeAmounts> {
+    let mut nodes: Vec<NodeId> = pools.iter().map(|pool| pool.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let count = i64::try_from(nodes.len()).unwrap_or(i64::MAX).max(1);
+    let (each, more) = (milli / count, milli % count);
+    let part = |(i, node): (i64, NodeId)| NodeAmounts {
+        node,
+        amounts: Amounts::from([(CPU, each + i64::from(i < more))]),
+    };
+    (0..).zip(nodes).map(part).collect()
+}
+
+fn read(place: &Place<'_>, fidelity: Fidelity, report: &mut Report) -> Option<ResourceStatus> {
+    let place = place.map("an object with a cpuset", report)?;
+    let mut status = ResourceStatus {
+        cpus: cpu_list(&place, "cpuset", report),
+        ..ResourceStatus::default()
+    };
+    let parts = place.get_as_go("numaNodeResources");
+    let parts = parts.map(|parts| parts.items("a list of NUMA nodes", report));
+    for part in parts.unwrap_or_default() {
+        let Some(part) = part.map("a NUMA node with its resources", report) else {
+            continue;
+        };
+        let Some(node) = node_id(&part, report) else {
+            continue;
+        };
+        let resources = part.get_as_go("resources");
+        let resources = resources.and_then(|list| list.map("amounts by resource", report));
+        let resources = resources.map(|list| amounts(&list, report));
+        status.numa.push(NumaPart {
+            node,
+            resources: resources.unwrap_or_default(),
+        });
+    }
+    if fidelity == Fidelity::Exact {
+        return Some(status);
+    }
+    let pools = place.get_as_go("cpuSharedPools");
+    let rows = pools.map(|pools| pools.items("a list of pools", report));
+    for row in rows.unwrap_or_default() {
+        let Some(row) = row.map("a pool with socket and node", report) else {
+            continue;
+        };
+        let socket = pool(&row, report).socket;
+        if let Some(node) = node_id(&row, report) {
+            status.shared_pools.push(SharedPool { socket, node });
+        }
+    }
+    contradiction(&place, &status, report);
+    Some(status)
+}
+
+/// Amounts on some NUMA nodes and pools of others: the amounts win.
+fn contradiction(place: &Place<'_>, status: &ResourceStatus, report: &mut Report) {
+    let named = |pool: &SharedPool| status.numa.iter().any(|part| part.node == pool.node);
+    if !status.numa.is_empty() && !status.shared_pools.iter().all(named) {
+        let words = "numaNodeResources and cpuSharedPools name other NUMA nodes; the former count";
+        place.warn(Problem::Contradiction(words.to_owned()), None, report);
+    }
+}
+
+fn node_id(place: &Place<'_>, report: &mut Report) -> Option<NodeId> {
+    let what = "the id of a NUMA node, 0 to 63";
+    let Some(id) = place.get_as_go("node") else {
+        return Some(NodeId::MIN);
+    };
+    let number = id.integer(what, report)?;
+    match NodeId::new(number) {
+        Ok(node) => Some(node),
+        Err(_) => {
+            id.unexpected(what, report);
+            None
+        }
+    }
+}

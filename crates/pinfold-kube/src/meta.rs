@@ -1,0 +1,164 @@
+//! The metadata of an object.
+
+use std::collections::BTreeMap;
+
+use crate::content::{Content, Fields};
+use crate::finding::{Position, Report};
+use crate::manifest::Document;
+use crate::manifest::place::Place;
+
+/// What an object says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Its namespace; `default` if it says none, empty for objects that belong to no namespace.
+    pub namespace: String,
+    /// Its name, unique among its kind in the namespace.
+    pub name: String,
+    /// The id that the API server gave it, if it ever was there.
+    pub uid: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Everything else, as it was read.
+    pub rest: Fields,
+    /// Where all this was read, for findings.
+    pub origin: Origin,
+}
+
+/// Where an object was read. Says nothing about the object: all origins are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The file.
+    pub file: String,
+    labels: BTreeMap<String, Position>,
+    annotations: BTreeMap<String, Position>,
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
+const KNOWN: &[&str] = &["namespace", "name", "uid", "labels", "annotations"];
+
+/// A label or an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextKind {
+    Label,
+    Annotation,
+}
+
+impl ObjectMeta {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Reads `metadata`. An object without a name takes it from `generateName`, with a 0 behind it.
+    pub(crate) fn read(object: &Place<'_>, report: &mut Report) -> Option<Self> {
+        let Some(meta) = object.get_map("metadata", "a mapping with a name", report) else {
+            if object.get("metadata").is_none() {
+                object.missing("metadata", "a mapping with a name", report);
+            }
+            return None;
+        };
+        let mut read = Self::read_template(&meta, report);
+        read.name = match meta.get_text("generateName", "the start of a name", report) {
+            Some(start) if meta.get("name").is_none() => format!("{start}0"),
+            _ => meta.required_text("name", "a name", report)?,
+        };
+        Some(read)
+    }
+
+    /// Reads the metadata of an object that belongs to no namespace. From then on findings name the object.
+    pub(crate) fn read_cluster_scoped(document: &Document, report: &mut Report) -> Option<Self> {
+        let mut meta = Self::read(&document.place(), report)?;
+        meta.namespace = String::new();
+        meta.origin.file = document.file().to_owned();
+        report.turn_to(document.kind(), &meta.name);
+        Some(meta)
+    }
+
+    /// Reads the metadata of a pod template, which has no name of its own.
+    pub(crate) fn read_template(meta: &Place<'_>, report: &mut Report) -> Self {
+        let namespace = meta.get_text("namespace", "a namespace", report);
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        let uid = meta.get_text("uid", "an id", report);
+        let (labels, label_places) = texts(meta, "labels", report);
+        let (annotations, annotation_places) = texts(meta, "annotations", report);
+        Self {
+            namespace: namespace.unwrap_or("default").to_owned(),
+            name: String::new(),
+            uid: uid.filter(|uid| !uid.is_empty()).map(str::to_owned),
+            labels,
+            annotations,
+            rest: meta.rest(KNOWN),
+            origin: Origin {
+                file: String::new(),
+                labels: label_places,
+                annotations: annotation_places,
+            },
+        }
+    }
+
+    pub(crate) fn texts(&self, kind: TextKind) -> &BTreeMap<String, String> {
+        match kind {
+            TextKind::Label => &self.labels,
+            TextKind::Annotation => &self.annotations,
+        }
+    }
+
+    /// Where a label or annotation is in its file, and its path.
+    pub(crate) fn place_of(&self, kind: TextKind, key: &str) -> (Option<Position>, String) {
+        let (places, section) = match kind {
+            TextKind::Label => (&self.origin.labels, "labels"),
+            TextKind::Annotation => (&self.origin.annotations, "annotations"),
+        };
+        let at = places.get(key).copied();
+        (at, format!("metadata.{section}[{key}]"))
+    }
+
+    /// The metadata as it is written.
+    pub(crate) fn content(&self) -> Content {
+        let mut fields = Fields::new();
+        let mut text = |key: &str, value: &str| {
+            if !value.is_empty() {
+                fields.push((key.to_owned(), Content::text(value)));
+            }
+        };
+        text("name", &self.name);
+        text("namespace", &self.namespace);
+        text("uid", self.uid.as_deref().unwrap_or_default());
+        for (key, texts) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            if !texts.is_empty() {
+                let texts = texts.iter();
+                let texts = texts.map(|(key, text)| (key.clone(), Content::text(text)));
+                fields.push((key.to_owned(), Content::Map(texts.collect())));
+            }
+        }
+        fields.extend(self.rest.iter().cloned());
+        Content::Map(fields)
+    }
+}
+
+type Texts = (BTreeMap<String, String>, BTreeMap<String, Position>);
+
+/// A mapping of texts.
+fn texts(meta: &Place<'_>, key: &str, report: &mut Report) -> Texts {
+    let mut texts = Texts::default();
+    let Some(map) = meta.get_map(key, "a mapping of texts", report) else {
+        return texts;
+    };
+    for (key, place) in map.members() {
+        if let Some(text) = place.text("text", report) {
+            texts.0.insert(key.to_owned(), text.to_owned());
+            texts.1.extend(place.at().map(|at| (key.to_owned(), at)));
+        }
+    }
+    texts
+}

@@ -1,0 +1,114 @@
+//! From one version to the other: the word for policy and scope, and the attributes that say the same.
+//!
+//! Attributes win over the word, field by field, as scheduler-plugins reads them. `Restricted` and `BestEffort` state no
+//! scope: scheduler-plugins passes over them, so they become no attributes; Koordinator reads them, so they stay.
+
+use super::{Attribute, NodeResourceTopology, Version};
+
+/// The attribute that names the kubelet's topology policy.
+pub(super) const POLICY: &str = "topologyManagerPolicy";
+/// The attribute that names its scope.
+pub(super) const SCOPE: &str = "topologyManagerScope";
+
+/// The words of `topologyPolicies` that state policy and scope, with both as the kubelet spells them.
+pub const POLICY_WORDS: [(&str, &str, &str); 6] = [
+    ("SingleNUMANodePodLevel", "single-numa-node", "pod"),
+    (
+        "SingleNUMANodeContainerLevel",
+        "single-numa-node",
+        "container",
+    ),
+    ("RestrictedPodLevel", "restricted", "pod"),
+    ("RestrictedContainerLevel", "restricted", "container"),
+    ("BestEffortPodLevel", "best-effort", "pod"),
+    ("BestEffortContainerLevel", "best-effort", "container"),
+];
+
+/// The word for a policy and a scope; `None` for the policy `none` and for names that are not the kubelet's.
+#[must_use]
+pub(super) fn word(policy: &str, scope: &str) -> &'static str {
+    let found = POLICY_WORDS
+        .iter()
+        .find(|(_, own_policy, own_scope)| *own_policy == policy && *own_scope == scope);
+    found.map_or("None", |(word, _, _)| word)
+}
+
+fn meaning(word: &str) -> Option<(&'static str, &'static str)> {
+    let found = POLICY_WORDS.iter().find(|(own, _, _)| *own == word);
+    found.map(|(_, policy, scope)| (*policy, *scope))
+}
+
+impl NodeResourceTopology {
+    /// The same report in another version.
+    #[must_use]
+    pub fn converted(&self, version: Version) -> Self {
+        match (self.version, version) {
+            (Version::V1Alpha1, Version::V1Alpha2) => self.to_v1alpha2(),
+            (Version::V1Alpha2, Version::V1Alpha1) => self.to_v1alpha1(),
+            _ => self.clone(),
+        }
+    }
+
+    /// Policy and scope as the kubelet spells them, from the first word and the attributes.
+    #[must_use]
+    pub fn policy_and_scope(&self) -> (&str, &str) {
+        let first = self.topology_policies.first();
+        let (mut policy, mut scope) = first
+            .and_then(|word| meaning(word))
+            .unwrap_or(("none", "container"));
+        for Attribute { name, value, .. } in &self.attributes {
+            let is_policy =
+                value == "none" || POLICY_WORDS.iter().any(|(_, policy, _)| policy == value);
+            let is_scope = POLICY_WORDS.iter().any(|(_, _, scope)| scope == value);
+            match name.as_str() {
+                POLICY if is_policy => policy = value,
+                SCOPE if is_scope => scope = value,
+                _ => {}
+            }
+        }
+        (policy, scope)
+    }
+
+    fn to_v1alpha2(&self) -> Self {
+        let mut other = self.clone();
+        other.version = Version::V1Alpha2;
+        let first = self.topology_policies.first();
+        let Some((policy, scope)) = first.and_then(|word| meaning(word)) else {
+            return other;
+        };
+        for (name, value) in [(SCOPE, scope), (POLICY, policy)] {
+            if !other.attributes.iter().any(|own| own.name == name) {
+                other.attributes.insert(
+                    0,
+                    Attribute {
+                        name: name.to_owned(),
+                        value: value.to_owned(),
+                        ..Attribute::default()
+                    },
+                );
+            }
+        }
+        other
+    }
+
+    /// The word says what the attributes said; the other attributes stay, though servers may drop them.
+    fn to_v1alpha1(&self) -> Self {
+        let mut other = self.clone();
+        other.version = Version::V1Alpha1;
+        let (policy, scope) = self.policy_and_scope();
+        let word = word(policy, scope);
+        let stated = self
+            .attributes
+            .iter()
+            .any(|own| own.name == POLICY || own.name == SCOPE);
+        match other.topology_policies.first_mut() {
+            Some(first) if stated && meaning(first) != meaning(word) => word.clone_into(first),
+            Some(_) => {}
+            None => other.topology_policies.push(word.to_owned()),
+        }
+        other
+            .attributes
+            .retain(|own| own.name != POLICY && own.name != SCOPE);
+        other
+    }
+}

@@ -1,0 +1,404 @@
+//! [`Numatopology`]: what Volcano's resource exporter reports about one node.
+//!
+//! The scheduler's cache is forgiving: a CPU list it cannot read is empty, a CPU without a number is CPU 0, a
+//! reservation it cannot read is none. Exact mode repeats that with warnings, sound mode refuses the object.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::cpu_set::{CpuId, CpuSet};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::node_set::NodeId;
+use pinfold_core::quantity::Quantity;
+use pinfold_core::volcano::detail::{CpuDetail, CpuRow};
+use pinfold_core::volcano::predicate::{Node, NumaInfo};
+
+use crate::content::{Content, Fields, map};
+use crate::finding::{Findings, Problem, Read, Report};
+use crate::manifest::Document;
+use crate::manifest::place::Place;
+use crate::meta::ObjectMeta;
+use crate::node_resource_topology::with_rest;
+
+/// The API version.
+pub const API_VERSION: &str = "nodeinfo.volcano.sh/v1alpha1";
+/// The kind.
+pub const KIND: &str = "Numatopology";
+
+/// What one node reports. Its name is the node's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numatopology {
+    /// Name, labels and annotations.
+    pub meta: ObjectMeta,
+    /// `CPUManagerPolicy` and `TopologyManagerPolicy`.
+    pub policies: BTreeMap<String, String>,
+    /// What is kept from pods, by resource.
+    pub reserved: BTreeMap<String, String>,
+    /// What there is, by resource; only `cpu` is in use.
+    pub resources: BTreeMap<String, ResourceInfo>,
+    /// Where each CPU sits, by its id.
+    pub cpus: BTreeMap<String, CpuInfo>,
+    /// Pods with CPUs of their own.
+    pub pods: Vec<PodAllocation>,
+    /// Everything else in `spec`.
+    pub spec_rest: Fields,
+    /// Everything else.
+    pub rest: Fields,
+}
+
+/// One resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceInfo {
+    /// The CPUs that no container owns, as a list.
+    pub allocatable: String,
+    /// How many there are.
+    pub capacity: i64,
+    /// Everything else.
+    pub rest: Fields,
+}
+
+/// Where one CPU sits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuInfo {
+    /// Its NUMA node.
+    pub numa: i64,
+    /// Its socket.
+    pub socket: i64,
+    /// The kernel's number of its core, unique inside the socket.
+    pub core: i64,
+    /// Everything else.
+    pub rest: Fields,
+}
+
+/// A pod with CPUs of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodAllocation {
+    /// Its id, if the exporter knows it.
+    pub uid: String,
+    /// Its name, if the exporter knows it.
+    pub name: String,
+    /// Its namespace, if the exporter knows it.
+    pub namespace: String,
+    /// Its containers.
+    pub containers: Vec<ContainerAllocation>,
+    /// Everything else.
+    pub rest: Fields,
+}
+
+/// A container with CPUs of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerAllocation {
+    /// Its name.
+    pub name: String,
+    /// A list by resource.
+    pub allocations: BTreeMap<String, String>,
+    /// Everything else.
+    pub rest: Fields,
+}
+
+impl Numatopology {
+    /// Reads a document of this kind.
+    ///
+    /// # Errors
+    /// With everything that makes the object unusable.
+    pub fn read(document: &Document) -> Result<Read<Self>, Findings> {
+        let mut report = Report::new(document.file());
+        let object = read(document, &mut report);
+        report.finish_some(object)
+    }
+
+    /// The node as Volcano's scheduler knows it.
+    ///
+    /// # Errors
+    /// With everything that cannot be understood (sound mode).
+    pub fn node(&self, fidelity: Fidelity) -> Result<Read<Node>, Findings> {
+        let mut report = Report::about(&self.meta.origin.file, KIND, &self.meta.name);
+        let numa = self.numa_info(fidelity, &mut report);
+        if fidelity == Fidelity::Exact {
+            report.forgive();
+        }
+        let name = self.meta.name.as_str().into();
+        report.finish(Node {
+            name,
+            numa: Some(numa),
+        })
+    }
+
+    fn numa_info(&self, fidelity: Fidelity, report: &mut Report) -> NumaInfo {
+        let policy = |key: &str| self.policies.get(key).cloned().unwrap_or_default();
+        let mut rows = Vec::new();
+        for (key, info) in &self.cpus {
+            rows.extend(self.row(key, info, fidelity, report));
+        }
+        let free = self.resources.get("cpu").map(|cpu| {
+            CpuSet::parse(&cpu.allocatable).unwrap_or_else(|error| {
+                let expected = "a CPU list such as 2-15";
+                let path = "spec.numares.cpu.allocatable";
+                unexpected(path, expected, &cpu.allocatable, error.to_string(), report);
+                CpuSet::new()
+            })
+        });
+        let cpus = CpuDetail::new(rows);
+        if let Some(free) = &free
+            && !free.is_subset(cpus.all())
+        {
+            let unknown = free - cpus.all();
+            let words = format!("CPUs {unknown} are free and not in cpuDetail");
+            let problem = Problem::Contradiction(words);
+            report.warning(None, "spec.numares.cpu.allocatable", problem, None);
+        }
+        NumaInfo {
+            cpu_manager: policy("CPUManagerPolicy"),
+            topology: policy("TopologyManagerPolicy"),
+            cpus,
+            free,
+            reserved: self.reserved_cpu(report),
+        }
+    }
+
+    /// One bad entry makes the scheduler forget all reservations.
+    fn reserved_cpu(&self, report: &mut Report) -> Option<Quantity> {
+        let mut cpu = None;
+        for (name, text) in &self.reserved {
+            match text.parse::<Quantity>() {
+                Ok(amount) if name == "cpu" => cpu = Some(amount),
+                Ok(_) => {}
+                Err(error) => {
+                    let path = format!("spec.resReserved[{name}]");
+                    unexpected(
+                        &path,
+                        "a quantity such as 1500m",
+                        text,
+                        error.to_string(),
+                        report,
+                    );
+                    return None;
+                }
+            }
+        }
+        cpu
+    }
+
+    fn row(
+        &self,
+        key: &str,
+        info: &CpuInfo,
+        fidelity: Fidelity,
+        report: &mut Report,
+    ) -> Option<CpuRow> {
+        let path = format!("spec.cpuDetail[{key}]");
+        let cpu = key.parse::<u32>().ok().and_then(CpuId::new);
+        if cpu.is_none() {
+            let hint = "use the kernel's number of the CPU".to_owned();
+            unexpected(&path, "the id of a CPU, 0 to 4095", key, hint, report);
+        }
+        let cpu = cpu.or_else(|| CpuId::new(0).filter(|_| fidelity == Fidelity::Exact))?;
+        let node = NodeId::new(info.numa);
+        let socket = u32::try_from(info.socket);
+        let core = u32::try_from(info.core);
+        let (Ok(node), Ok(socket), Ok(core)) = (node, socket, core) else {
+            let expected = "numa 0 to 63, socket and core 0 or more";
+            let found = format!(
+                "numa {}, socket {}, core {}",
+                info.numa, info.socket, info.core
+            );
+            let hint = "report the numbers of the kernel".to_owned();
+            unexpected(&path, expected, &found, hint, report);
+            return None;
+        };
+        Some(CpuRow {
+            cpu,
+            core,
+            node,
+            socket,
+        })
+    }
+}
+
+fn unexpected(path: &str, expected: &str, found: &str, hint: String, report: &mut Report) {
+    let problem = Problem::Unexpected {
+        expected: expected.to_owned(),
+        found: format!("{found:?}"),
+    };
+    report.error(None, path, problem, Some(hint));
+}
+
+fn read(document: &Document, report: &mut Report) -> Option<Numatopology> {
+    let object = document.expect_kind(KIND, &[API_VERSION], report)?;
+    let meta = ObjectMeta::read_cluster_scoped(document, report)?;
+    let mut topology = Numatopology {
+        meta,
+        rest: object.rest(&["apiVersion", "kind", "metadata", "spec"]),
+        ..Numatopology::default()
+    };
+    let Some(spec) = object.get_map("spec", "a mapping", report) else {
+        return Some(topology);
+    };
+    topology.policies = texts(&spec, "policies", report);
+    topology.reserved = texts(&spec, "resReserved", report);
+    for (name, place) in section(&spec, "numares", "resources by name", report) {
+        topology.resources.insert(
+            name.to_owned(),
+            ResourceInfo {
+                allocatable: text(&place, "allocatable", "a CPU list", report),
+                capacity: number(&place, "capacity", report),
+                rest: place.rest(&["allocatable", "capacity"]),
+            },
+        );
+    }
+    for (id, place) in section(&spec, "cpuDetail", "CPUs by id", report) {
+        topology.cpus.insert(
+            id.to_owned(),
+            CpuInfo {
+                numa: number(&place, "numa", report),
+                socket: number(&place, "socket", report),
+                core: number(&place, "core", report),
+                rest: place.rest(&["numa", "socket", "core"]),
+            },
+        );
+    }
+    for place in spec.get_list("podAllocations", "a list of pods", report) {
+        topology.pods.push(pod(&place, report));
+    }
+    topology.spec_rest = spec.rest(&[
+        "policies",
+        "resReserved",
+        "numares",
+        "cpuDetail",
+        "podAllocations",
+    ]);
+    Some(topology)
+}
+
+/// The members of a mapping that are mappings themselves.
+fn section<'n>(
+    spec: &Place<'n>,
+    key: &str,
+    what: &str,
+    report: &mut Report,
+) -> Vec<(&'n str, Place<'n>)> {
+    let members = spec.get_map(key, what, report);
+    let members = members.iter().flat_map(Place::members);
+    members
+        .filter_map(|(name, place)| Some((name, place.map("a mapping", report)?)))
+        .collect()
+}
+
+fn texts(spec: &Place<'_>, key: &str, report: &mut Report) -> BTreeMap<String, String> {
+    let members = spec.get_map(key, "texts by name", report);
+    let members = members.iter().flat_map(Place::members);
+    members
+        .filter_map(|(name, place)| {
+            let text = place.text("text", report)?;
+            Some((name.to_owned(), text.to_owned()))
+        })
+        .collect()
+}
+
+fn text(place: &Place<'_>, key: &str, what: &str, report: &mut Report) -> String {
+    let text = place.get_text(key, what, report);
+    text.unwrap_or_default().to_owned()
+}
+
+fn number(place: &Place<'_>, key: &str, report: &mut Report) -> i64 {
+    let number = place.get(key);
+    let number = number.and_then(|number| number.integer("a whole number", report));
+    number.unwrap_or(0)
+}
+
+fn pod(place: &Place<'_>, report: &mut Report) -> PodAllocation {
+    let containers = place.get_list("containerAllocations", "a list of containers", report);
+    let containers = containers.iter().map(|place| ContainerAllocation {
+        name: text(place, "name", "a container's name", report),
+        allocations: texts(place, "allocations", report),
+        rest: place.rest(&["name", "allocations"]),
+    });
+    PodAllocation {
+        containers: containers.collect(),
+        uid: text(place, "uid", "an id", report),
+        name: text(place, "name", "a pod's name", report),
+        namespace: text(place, "namespace", "a namespace", report),
+        rest: place.rest(&["uid", "name", "namespace", "containerAllocations"]),
+    }
+}
+
+impl Numatopology {
+    /// The object to be written as JSON or YAML. Zeros are left out where the exporter leaves them out.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        let resources = self.resources.iter().map(|(name, info)| {
+            let known = map([
+                ("allocatable", some_text(&info.allocatable)),
+                ("capacity", some_number(info.capacity)),
+            ]);
+            (name.clone(), with_rest(known, &info.rest))
+        });
+        let cpus = self.cpus.iter().map(|(id, info)| {
+            let known = map([
+                ("numa", some_number(info.numa)),
+                ("socket", some_number(info.socket)),
+                ("core", some_number(info.core)),
+            ]);
+            (id.clone(), with_rest(known, &info.rest))
+        });
+        let mut cpus: Fields = cpus.collect();
+        cpus.sort_by_key(|(id, _)| (id.parse::<u32>().unwrap_or(u32::MAX), id.clone()));
+        let pods: Vec<Content> = self.pods.iter().map(pod_content).collect();
+        let spec = map([
+            ("policies", some_map(text_fields(&self.policies))),
+            ("resReserved", some_map(text_fields(&self.reserved))),
+            ("numares", some_map(resources.collect())),
+            ("cpuDetail", some_map(cpus)),
+            (
+                "podAllocations",
+                (!pods.is_empty()).then_some(Content::List(pods)),
+            ),
+        ]);
+        let object = map([
+            ("apiVersion", Some(API_VERSION.into())),
+            ("kind", Some(KIND.into())),
+            ("metadata", Some(self.meta.content())),
+            ("spec", Some(with_rest(spec, &self.spec_rest))),
+        ]);
+        with_rest(object, &self.rest)
+    }
+}
+
+fn pod_content(pod: &PodAllocation) -> Content {
+    let containers = pod.containers.iter().map(|container| {
+        let known = map([
+            ("name", some_text(&container.name)),
+            ("allocations", some_map(text_fields(&container.allocations))),
+        ]);
+        with_rest(known, &container.rest)
+    });
+    let containers: Vec<Content> = containers.collect();
+    let known = map([
+        ("uid", some_text(&pod.uid)),
+        ("name", some_text(&pod.name)),
+        ("namespace", some_text(&pod.namespace)),
+        (
+            "containerAllocations",
+            (!containers.is_empty()).then_some(Content::List(containers)),
+        ),
+    ]);
+    with_rest(known, &pod.rest)
+}
+
+fn text_fields(texts: &BTreeMap<String, String>) -> Fields {
+    let texts = texts.iter();
+    texts
+        .map(|(key, text)| (key.clone(), Content::text(text)))
+        .collect()
+}
+
+fn some_map(fields: Fields) -> Option<Content> {
+    (!fields.is_empty()).then_some(Content::Map(fields))
+}
+
+fn some_text(text: &str) -> Option<Content> {
+    (!text.is_empty()).then(|| Content::text(text))
+}
+
+fn some_number(number: i64) -> Option<Content> {
+    (number != 0).then(|| number.into())
+}

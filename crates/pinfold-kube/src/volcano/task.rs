@@ -1,0 +1,70 @@
+//! A pod as a task of Volcano's scheduler.
+
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::volcano::predicate::Task;
+
+use crate::finding::{Finding, Problem, Read};
+use crate::meta::TextKind;
+use crate::pod::PodObject;
+use crate::suggest;
+
+/// The annotation that names a pod's topology policy.
+pub const POLICY_ANNOTATION: &str = "volcano.sh/numa-topology-policy";
+
+/// The words that a node can answer.
+const POLICIES: [&str; 4] = ["none", "best-effort", "restricted", "single-numa-node"];
+
+/// The names of the first design.
+const OLD: [(&str, &str); 2] = [("strict", "restricted"), ("preferred", "best-effort")];
+
+/// The pod with its topology policy. Any text is a policy, though only a node that reports the same text can take the
+/// pod; sound mode reads the names of the first design and warns of words that no node reports.
+#[must_use]
+pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<Task> {
+    let text = pod.meta.annotations.get(POLICY_ANNOTATION);
+    let mut task = Task {
+        pod: pod.pod.clone(),
+        policy: text.cloned(),
+    };
+    let mut warnings = Vec::new();
+    if let Some(text) = text
+        && fidelity != Fidelity::Exact
+        && !text.is_empty()
+        && !POLICIES.contains(&text.as_str())
+    {
+        let old = OLD.iter().find(|(old, _)| old == text);
+        let (problem, hint) = match old {
+            Some((old, today)) => (
+                Problem::OldSpelling {
+                    found: format!("{old:?}"),
+                    read_as: format!("{today:?}"),
+                },
+                format!("write {today:?}"),
+            ),
+            None => (
+                Problem::Unexpected {
+                    expected: "a topology policy".to_owned(),
+                    found: format!("{text:?}"),
+                },
+                suggest::hint(text, &POLICIES),
+            ),
+        };
+        let (at, path) = pod.meta.place_of(TextKind::Annotation, POLICY_ANNOTATION);
+        warnings.push(Finding {
+            file: pod.meta.origin.file.clone(),
+            at,
+            object: Some(format!("Pod/{}", pod.meta.full_name())),
+            path,
+            within: None,
+            problem,
+            hint: Some(hint),
+        });
+        if let Some((_, today)) = old {
+            task.policy = Some((*today).to_owned());
+        }
+    }
+    Read {
+        value: task,
+        warnings,
+    }
+}
