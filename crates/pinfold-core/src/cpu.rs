@@ -27,6 +27,7 @@ mod take;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use combinations::Combinations;
 pub use distributed::take_distributed;
 pub use error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 pub use manager::{CpuConfig, CpuManager};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! refused pod ─┬─ asks for less of one thing in one container ── or fills whole cores
-//!              ├─ neighbours leave: one, then two, then three
+//!              ├─ neighbours change places: one, then two; or leave: one, then two, then three
 //!              └─ the node is run otherwise: weaker policy, other scope, one option off
 //!                        each tried for real on a copy of the ledger ─► ranked by size
 //! ```
@@ -31,11 +31,14 @@ use crate::settings::TopologyScope;
 mod amounts;
 mod ask;
 mod critical;
+mod moves;
 mod neighbours;
 mod settings;
 mod trial;
 
 use trial::Trial;
+
+pub use moves::{Defragmentation, Move, Plan, Step, defragment};
 
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct Effort {
     pub admissions: usize,
     /// How many neighbours may have to leave together.
     pub neighbours: usize,
+    /// How many neighbours may have to change places.
+    pub moves: usize,
 }
 
 impl Default for Effort {
@@ -51,6 +56,7 @@ impl Default for Effort {
         Self {
             admissions: 5_000,
             neighbours: 3,
+            moves: 2,
         }
     }
 }
@@ -102,6 +108,8 @@ pub struct Remedy {
 pub enum Alteration {
     /// The pod asks for something else: one amount, or the CPUs of all containers by one factor.
     Ask(Vec<Ask>),
+    /// These pods change places, and all of them run on.
+    Move(Plan),
     /// These pods leave.
     Release(Vec<Neighbour>),
     /// The node is run under another topology policy.
@@ -142,7 +150,7 @@ pub struct Ask {
     pub to: u64,
 }
 
-/// A pod that is in the way.
+/// A pod on the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Neighbour {
     /// Its id.
@@ -217,6 +225,10 @@ pub fn find(
     });
     let mut empty = ledger.without_pods();
     if trial.admit(&mut empty, pod).is_some() {
+        let share = trial.left / 2;
+        trial.with_share(share, |trial| {
+            fitting.extend(moves::fewest(ledger, pod, effort.moves, trial).0);
+        });
         fitting.extend(neighbours::remedies(
             ledger,
             pod,

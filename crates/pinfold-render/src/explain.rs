@@ -15,22 +15,25 @@ use pinfold_core::remedy::Remedies;
 mod because;
 mod cause;
 mod change;
+mod moves;
 mod shortage;
 mod words;
 
 use words::{clip, wrap};
 
+pub use moves::defragmentation;
+
 /// The longest text an event may have.
 const EVENT: usize = 200;
 
 /// Why a pod was refused: one sentence, what there was of everything it asked for, and what would fit. Empty if it was not
-/// refused.
+/// refused. `name` is what people call the pod.
 #[must_use]
-pub fn refusal(decision: &Decision, remedies: Option<&Remedies>) -> String {
+pub fn refusal(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> String {
     let Some(refusal) = decision.refusal() else {
         return String::new();
     };
-    let mut text = wrap(&format!("{}:", subject(decision, refusal)), 0);
+    let mut text = wrap(&format!("{}:", subject(name, refusal)), 0);
     text.push_str(&wrap(&format!("{}.", sentence(decision, refusal)), 2));
     let facts = facts(decision);
     if !facts.is_empty() {
@@ -49,17 +52,15 @@ pub fn refusal(decision: &Decision, remedies: Option<&Remedies>) -> String {
     text
 }
 
-/// Where the containers of an admitted pod went, and why there. Empty if it was refused.
+/// Where the containers of an admitted pod went, and why there. Empty if it was refused. `name` is what people call the
+/// pod.
 #[must_use]
-pub fn admission(decision: &Decision) -> String {
+pub fn admission(name: &str, decision: &Decision) -> String {
     let Some(assignment) = decision.assignment() else {
         return String::new();
     };
     let explanation = &decision.explanation;
-    let mut text = wrap(
-        &format!("Pod {} is admitted ({}).", decision.pod, terms(decision)),
-        0,
-    );
+    let mut text = wrap(&format!("Pod {name} is admitted ({}).", terms(decision)), 0);
     for container in &assignment.containers {
         text.push_str(&wrap(
             &format!("container {}: {}", container.name, holding(container)),
@@ -119,14 +120,13 @@ pub fn one_line(decision: &Decision) -> String {
     clip(&line, EVENT)
 }
 
-fn subject(decision: &Decision, refusal: &Refusal) -> String {
+fn subject(name: &str, refusal: &Refusal) -> String {
     let container = refusal
         .container
         .as_ref()
         .map(|name| format!(" (container {name})"));
     format!(
-        "Pod {}{} is refused, {}",
-        decision.pod,
+        "Pod {name}{} is refused, {}",
         container.unwrap_or_default(),
         refusal.reason
     )

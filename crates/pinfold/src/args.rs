@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Say why a pod goes where it goes, or what stands in its way and which changes would let it in
     Explain(ExplainArgs),
+    /// Find the fewest running pods that have to change places so that a refused pod fits
+    Defragment(DefragmentArgs),
     /// Check a kubelet configuration against a machine before a kubelet crash-loops on it
     Check(CheckArgs),
     /// See the main job at once: a machine, some pods, one refusal explained, and the picture
@@ -190,13 +192,45 @@ pub(crate) struct ExplainArgs {
     /// The pod; of a file with several pods the first. `-` is standard input
     #[arg(value_name = "POD")]
     pub(crate) pod: PathBuf,
-    /// Pods that run already, admitted in order
+    #[command(flatten)]
+    pub(crate) running: RunningArgs,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// What runs on a node already.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunningArgs {
+    /// Pods that run already, admitted in order. Repeatable
     #[arg(long, value_name = "FILE", conflicts_with = "state")]
     pub(crate) pods: Vec<PathBuf>,
+    /// Play these steps with the pods of --pods instead, as `simulate` does
+    #[arg(long, value_name = "FILE", requires = "pods")]
+    pub(crate) script: Option<PathBuf>,
     /// A kubelet's directory (or a copy) with cpu_manager_state, memory_manager_state and
     /// device-plugins/kubelet_internal_checkpoint
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold defragment --machine dgx-h100 --pods running.yaml new.yaml\n  \
+    pinfold defragment --config kubelet.yaml --state /var/lib/kubelet new.yaml\n\n\
+    Nothing is changed: the plan is a list of pods to remove and to add again, in order.\n\n\
+    Exit code 0: the pod fits, with the plan or without. Exit code 1: no plan was found.")]
+pub(crate) struct DefragmentArgs {
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    /// The pod that needs room; of a file with several pods the first. `-` is standard input
+    #[arg(value_name = "POD")]
+    pub(crate) pod: PathBuf,
+    #[command(flatten)]
+    pub(crate) running: RunningArgs,
+    /// The most pods that may move
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) moves: u8,
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod conformance;
+pub(crate) mod defragment;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod man;

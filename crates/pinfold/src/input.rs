@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
@@ -163,4 +164,20 @@ pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
         }
         _ => Failure::BadInput(error.to_string()),
     }
+}
+
+/// The one pod that a command is about, and what people call it.
+pub(crate) fn first_pod(path: &Path) -> Result<(String, Arc<Pod>), Failure> {
+    let mut pods = pods(&[path])?.into_iter();
+    let Some(first) = pods.next() else {
+        return Err(Failure::BadInput(format!(
+            "{}: expected a pod, or something that makes pods; found none",
+            path.display()
+        )));
+    };
+    let name = first.pod.name.clone();
+    if pods.len() > 0 {
+        remark(&format!("this is about {name}, the first pod of the file"));
+    }
+    Ok((name, Arc::new(first.pod)))
 }

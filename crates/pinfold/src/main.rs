@@ -10,6 +10,7 @@ mod exit;
 mod input;
 mod node;
 mod output;
+mod running;
 mod script;
 mod simulation;
 mod usage;
@@ -33,6 +34,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Topology(args) => commands::topology::run(&args),
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
+        Command::Defragment(args) => commands::defragment::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Demo => commands::demo::run(),
         Command::Run(args) => commands::run::run(&args),

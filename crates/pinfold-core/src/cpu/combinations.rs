@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 pub(super) type Chosen = SmallVec<[usize; 16]>;
 
 /// All ways to choose k of n positions, in lexicographic order. Mirrors `iterateCombinations`.
-pub(super) struct Combinations {
+pub(crate) struct Combinations {
     chosen: Chosen,
     n: usize,
     begun: bool,
 }
 
 impl Combinations {
-    pub(super) fn new(n: usize, k: usize) -> Self {
+    pub(crate) fn new(n: usize, k: usize) -> Self {
         Self {
             chosen: (0..k).collect(),
             n,
@@ -22,7 +22,7 @@ impl Combinations {
     }
 
     /// The next combination. There is none with no or too many positions.
-    pub(super) fn next(&mut self) -> Option<&[usize]> {
+    pub(crate) fn next(&mut self) -> Option<&[usize]> {
         let k = self.chosen.len();
         if k == 0 || k > self.n {
             return None;

@@ -49,12 +49,8 @@ pub(super) fn remedies(
         let loss = leaving()
             .map(|pod| ledger.exclusive_cpus(&pod.uid).len() as u64)
             .sum();
-        let neighbour = |pod: &Arc<Pod>| Neighbour {
-            uid: pod.uid.clone(),
-            name: pod.name.clone(),
-        };
         Remedy {
-            alteration: Alteration::Release(leaving().map(neighbour).collect()),
+            alteration: Alteration::Release(leaving().map(Neighbour::from).collect()),
             size: Size {
                 reach: Reach::Neighbours,
                 amount: set.len() as u64,

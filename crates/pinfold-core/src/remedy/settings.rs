@@ -102,7 +102,7 @@ impl Alteration {
             } => {
                 changed.topology_options.remove(name);
             }
-            Alteration::Ask(_) | Alteration::Release(_) => {}
+            Alteration::Ask(_) | Alteration::Move(_) | Alteration::Release(_) => {}
         }
         changed
     }

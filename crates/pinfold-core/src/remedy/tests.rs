@@ -15,6 +15,8 @@ use crate::node_set::NodeId;
 use crate::pod::{Container, ResourceList};
 use crate::settings::Settings;
 
+mod moves;
+
 const MIB: u64 = 1 << 20;
 const NIC: &str = "example.com/nic";
 const HUGE: &str = "hugepages-2Mi";
@@ -204,6 +206,7 @@ fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
     let changed = alteration.pod(pod).unwrap();
     match alteration {
         Alteration::Ask(_) => fits(ledger, &changed),
+        Alteration::Move(plan) => moves::carried_out(ledger, &Arc::new(changed), plan).is_some(),
         Alteration::Release(leaving) => {
             let mut copy = ledger.clone();
             for neighbour in leaving {
@@ -307,6 +310,7 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
                     asks[0].resource.as_str()
                 }
             }
+            Alteration::Move(_) => "move",
             Alteration::Release(leaving) => {
                 no_fewer_neighbours_help(ledger, pod, leaving.len());
                 "release"
@@ -328,7 +332,7 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
             Alteration::OptionOff { .. } => "option",
         };
         let kind = [
-            "together", "cpu", "memory", HUGE, NIC, "release", "policy", "scope", "option",
+            "together", "cpu", "memory", HUGE, NIC, "move", "release", "policy", "scope", "option",
         ]
         .into_iter()
         .find(|known| *known == kind)
@@ -404,7 +408,8 @@ fn every_remedy_is_let_in_and_nothing_nearer_of_its_kind_is() {
     }
     assert!(refusals > 300, "only {refusals} refusals");
     for kind in [
-        "together", "cpu", "memory", HUGE, NIC, "release", "policy", "scope", "option", "never",
+        "together", "cpu", "memory", HUGE, NIC, "move", "release", "policy", "scope", "option",
+        "never",
     ] {
         assert!(
             kinds.get(kind).is_some_and(|&count| count > 5),

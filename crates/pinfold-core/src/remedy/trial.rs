@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decision::{Assignment, Verdict};
 use crate::device::PreferredAllocation;
-use crate::ledger::Ledger;
+use crate::ledger::{Change, Ledger};
 use crate::pod::Pod;
 
 /// How many candidates are tried one by one; after that the rest is searched by halves.
@@ -44,6 +44,17 @@ impl<'p> Trial<'p> {
     /// What `pod` would get of `ledger`, which is the same afterwards. `None` if it would be refused, or if there are no
     /// trials left.
     pub(super) fn admit(&mut self, ledger: &mut Ledger, pod: &Arc<Pod>) -> Option<Assignment> {
+        let (change, assignment) = self.keep(ledger, pod)?;
+        take_back(ledger, &change);
+        Some(assignment)
+    }
+
+    /// Lets `pod` into `ledger`. `None` if it is refused, or if there are no trials left; the ledger is the same then.
+    pub(super) fn keep(
+        &mut self,
+        ledger: &mut Ledger,
+        pod: &Arc<Pod>,
+    ) -> Option<(Change, Assignment)> {
         let Some(left) = self.left.checked_sub(1) else {
             self.complete = false;
             return None;
@@ -51,14 +62,12 @@ impl<'p> Trial<'p> {
         self.left = left;
         self.tried += 1;
         let admission = ledger.admit(pod, self.plugins).ok()?;
-        if let Some(change) = &admission.change {
-            ledger
-                .undo(change)
-                .expect("the change that was just made can be taken back");
-        }
-        match admission.decision.verdict {
-            Verdict::Admitted(assignment) => Some(assignment),
-            Verdict::Refused(_) => None,
+        match (admission.decision.verdict, admission.change) {
+            (Verdict::Admitted(assignment), Some(change)) => Some((change, assignment)),
+            (_, change) => {
+                change.iter().for_each(|change| take_back(ledger, change));
+                None
+            }
         }
     }
 
@@ -110,4 +119,10 @@ impl<'p> Trial<'p> {
             nearest: false,
         })
     }
+}
+
+fn take_back(ledger: &mut Ledger, change: &Change) {
+    ledger
+        .undo(change)
+        .expect("the change that was just made can be taken back");
 }

@@ -136,9 +136,13 @@ pub(super) fn cannot(facts: &ResourceFacts) -> String {
         (0, total) => format!("none of {} is free", bare(manager, total)),
         (free, total) if free == total => format!("the machine has only {}", bare(manager, total)),
         (free, total) => format!(
-            "only {} of {} is free",
+            "only {} of {} {} free",
             bare(manager, free),
-            bare(manager, total)
+            bare(manager, total),
+            match (manager, free) {
+                (Manager::Memory, _) | (_, 1) => "is",
+                _ => "are",
+            }
         ),
     };
     format!("{}: {asked} asked, but {there}", facts.resource)

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use pinfold_core::decision::{Assignment, Manager};
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::remedy::{Alone, Alteration, Ask, Neighbour, OptionOf, Remedies, Remedy};
+use pinfold_core::remedy::{Alone, Alteration, Ask, OptionOf, Remedies, Remedy};
 
+use super::moves::{self, called};
 use super::words::{self, WIDTH, amount_of, bare, clip, wrap};
 
 /// The remedies, and what holds for the empty machine; nothing for a pod that needs none.
@@ -27,7 +28,7 @@ pub(super) fn list(remedies: &Remedies) -> String {
     if remedies.fitting.is_empty() {
         let nothing = match remedies.complete {
             true => {
-                "Nothing that was looked for would fit: no other amount of one resource, no running pod that leaves, no weaker rule."
+                "Nothing that was looked for would fit: no other amount of one resource, no running pod that moves or leaves, no weaker rule."
             }
             false => "Nothing was found that would fit, but not everything was tried.",
         };
@@ -76,6 +77,7 @@ fn what(alteration: &Alteration) -> String {
                 )
             }
         },
+        Alteration::Move(plan) => moves::what(plan),
         Alteration::Release(pods) => {
             let names: Vec<&str> = pods.iter().map(called).collect();
             format!(
@@ -107,13 +109,6 @@ fn one(ask: &Ask) -> String {
     };
     let to = bare(ask.manager, ask.to);
     format!("{} of {whose}: {to} instead of {from}", ask.resource)
-}
-
-fn called(pod: &Neighbour) -> &str {
-    match pod.name.is_empty() {
-        true => pod.uid.as_str(),
-        false => &pod.name,
-    }
 }
 
 /// Where the pod would go, if that is anywhere in particular.

@@ -140,20 +140,23 @@ fn ask(ledger: &Ledger, pod: Pod) -> Remedies {
 /// The whole text of a refusal, checked for width.
 fn refused(ledger: &Ledger, pod: Pod) -> String {
     let found = ask(ledger, pod);
-    let text = refusal(&found.decision, Some(&found));
+    let text = refusal(found.decision.pod.as_str(), &found.decision, Some(&found));
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
     assert!(one_line(&found.decision).chars().count() <= 200);
-    assert_eq!(admission(&found.decision), "");
+    assert_eq!(admission(found.decision.pod.as_str(), &found.decision), "");
     text
 }
 
 fn admitted(ledger: &Ledger, pod: Pod) -> String {
     let found = ask(ledger, pod);
-    assert_eq!(refusal(&found.decision, Some(&found)), "");
-    let text = admission(&found.decision);
+    assert_eq!(
+        refusal(found.decision.pod.as_str(), &found.decision, Some(&found)),
+        ""
+    );
+    let text = admission(found.decision.pod.as_str(), &found.decision);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"

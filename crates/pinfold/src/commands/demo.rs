@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
             Effort::default(),
         );
         let found = found.map_err(|error| Failure::BadInput(error.to_string()))?;
-        let _ = write!(text, "\n{}", explain::text(&found));
+        let _ = write!(text, "\n{}", explain::text(&refused.name, &found));
     }
 
     let picture = std::env::temp_dir().join("pinfold-demo.svg");

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     match outcome.map_err(environment)? {
         Outcome::Refused(decision) => {
             // Standard output belongs to the command.
-            output::remark(explain::refusal(&decision, None).trim_end());
+            output::remark(explain::refusal(decision.pod.as_str(), &decision, None).trim_end());
             Ok(ExitCode::from(REFUSED))
         }
         Outcome::Ended { code, left } => {
@@ -204,7 +204,7 @@ fn answer(
     placement: Option<Placement>,
 ) -> Result<ExitCode, Failure> {
     let Some(placement) = placement else {
-        output::print(&explain::refusal(decision, None))?;
+        output::print(&explain::refusal(decision.pod.as_str(), decision, None))?;
         return Ok(ExitCode::from(REFUSED));
     };
     let picture = picture(ledger.rules().machine(), &ledger.occupancy());

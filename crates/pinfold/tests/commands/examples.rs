@@ -14,11 +14,16 @@ fn every_example_gives_its_expected_output() {
             continue;
         }
         let readme = fs::read_to_string(folder.join("README.md")).expect("a README");
-        let line = readme
+        let lines: Vec<&str> = readme
             .lines()
-            .find_map(|line| line.strip_prefix("pinfold "));
-        let line = line.expect("a command line in the README");
-        let seen = run(&folder, &words(line)).seen();
+            .filter_map(|line| line.strip_prefix("pinfold "))
+            .collect();
+        assert!(!lines.is_empty(), "a command line in the README");
+        let seen: Vec<String> = lines
+            .iter()
+            .map(|line| run(&folder, &words(line)).seen())
+            .collect();
+        let seen = seen.join("\n");
         golden::check(&folder.join("expected.txt"), &seen);
         count += 1;
     }

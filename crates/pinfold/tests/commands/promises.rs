@@ -27,6 +27,7 @@ fn what_programs_read_is_json_and_the_same_as_yaml() {
         format!("simulate {MACHINE} two.yaml"),
         format!("simulate {MACHINE} --compare two.yaml"),
         format!("explain {MACHINE} --pods two.yaml one.yaml"),
+        format!("defragment {MACHINE} --pods two.yaml one.yaml"),
         format!("check {MACHINE} --config bad.yaml"),
     ] {
         let json = play(&format!("{line} -o json")).stdout;
@@ -45,6 +46,7 @@ fn every_text_is_legible_without_colour_and_fits_80_columns() {
         format!("simulate {MACHINE} --repeat 3 two.yaml"),
         format!("simulate {MACHINE} --compare two.yaml"),
         format!("explain {MACHINE} --pods two.yaml one.yaml"),
+        format!("defragment {MACHINE} --pods two.yaml one.yaml"),
         "check --machine gb200-nvl4 --config bad.yaml".to_owned(),
         "demo".to_owned(),
     ] {
@@ -102,7 +104,14 @@ fn a_node_can_be_taken_from_a_kubelets_state_files() {
 
 #[test]
 fn shells_and_manuals_know_every_command() {
-    let commands = ["topology", "simulate", "explain", "check", "demo"];
+    let commands = [
+        "topology",
+        "simulate",
+        "explain",
+        "defragment",
+        "check",
+        "demo",
+    ];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = play(&format!("completions {shell}")).stdout;
         for command in commands {

@@ -64,6 +64,23 @@ fn explain() {
 }
 
 #[test]
+fn defragment() {
+    let fragmented = "--machine '2 sockets, 8 cores' --config ../../../../examples/fragmented-node/kubelet.yaml \
+                      --pods ../../../../examples/fragmented-node/pods.yaml --script holes.yaml";
+    check(
+        "defragment",
+        &[
+            &format!("defragment {fragmented} six.yaml"),
+            &format!("defragment {fragmented} six.yaml --output yaml"),
+            &format!("explain {fragmented} six.yaml"),
+            "defragment --machine '2 sockets, 4 cores' --pods two.yaml one.yaml",
+            "defragment --machine '2 sockets, 4 cores, smt2' --pods two.yaml one.yaml",
+            "defragment --machine '2 sockets, 4 cores, smt2' one.yaml",
+        ],
+    );
+}
+
+#[test]
 fn check_configurations() {
     check(
         "check",
@@ -117,6 +134,7 @@ fn help() {
             "topology --help",
             "simulate --help",
             "explain --help",
+            "defragment --help",
             "check --help",
         ],
     );

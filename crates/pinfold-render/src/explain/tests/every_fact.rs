@@ -86,7 +86,7 @@ fn every_rule_of_a_merge_has_its_own_sentence() {
     ] {
         let mut decision = decision.clone();
         decision.explanation.alignments[0].merge.decided_by = rule;
-        let text = admission(&decision);
+        let text = admission("new", &decision);
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
@@ -186,7 +186,7 @@ fn every_question_that_was_given_up_is_noted() {
             .insert(question);
     }
     check(&decision);
-    let text = refusal(&decision, None);
+    let text = refusal("new", &decision, None);
     assert_eq!(
         text.matches("Note: ").count(),
         Question::ALL.len(),
@@ -233,6 +233,6 @@ fn large_machines_and_long_names_fit_the_screen() {
             .collect();
     }
     check(&decision);
-    let text = refusal(&decision, None);
+    let text = refusal("new", &decision, None);
     assert!(text.contains("56 not shown"), "{text}");
 }

@@ -1,0 +1,135 @@
+//! Plans: who moves from where to where, and what to do step by step.
+
+use std::fmt::Write;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::decision::Assignment;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::remedy::{Alteration, Defragmentation, Move, Neighbour, Plan, Remedy, Step};
+
+use super::words::{plural, wrap};
+use crate::outcome::placement;
+
+/// `move pod a from CPUs 2-3 to 8-9, pod b from NUMA node 0 to 1`.
+pub(super) fn what(plan: &Plan) -> String {
+    let parts: Vec<String> = plan.moves.iter().map(shift).collect();
+    format!("move {}", parts.join(", "))
+}
+
+/// Who moves, from where to where: said by the first thing that differs.
+fn shift(one: &Move) -> String {
+    let who = format!("pod {}", called(&one.pod));
+    let (from, to) = (cpus(&one.from), cpus(&one.to));
+    if from != to {
+        return format!("{who} from CPUs {from} to {to}");
+    }
+    let (from, to) = (nodes(&one.from), nodes(&one.to));
+    if from != to {
+        return format!("{who} from NUMA node {from} to {to}");
+    }
+    format!(
+        "{who} from {} to {}",
+        placement(&one.from),
+        placement(&one.to)
+    )
+}
+
+/// The whole answer to "who has to move so that `name` fits?".
+#[must_use]
+pub fn defragmentation(name: &str, found: &Defragmentation) -> String {
+    if found.decision.is_admitted() {
+        return wrap(&format!("Pod {name} fits without a move."), 0);
+    }
+    match &found.plan {
+        Some(remedy) => match &remedy.alteration {
+            Alteration::Move(plan) => steps(name, plan, remedy),
+            _ => String::new(),
+        },
+        None => wrap(&none(name, found), 0),
+    }
+}
+
+fn none(name: &str, found: &Defragmentation) -> String {
+    let most = plural(found.exhausted as u64, "pod", "pods");
+    match (found.complete, found.exhausted) {
+        (true, _) => format!("No plan that moves up to {most} lets pod {name} in."),
+        (false, 0) => format!("No plan was found that lets pod {name} in, but not all were tried."),
+        (false, _) => format!(
+            "No plan that moves up to {most} lets pod {name} in; not all that move more were tried."
+        ),
+    }
+}
+
+fn steps(name: &str, plan: &Plan, remedy: &Remedy) -> String {
+    let count = plan.moves.len() as u64;
+    let mut text = wrap(
+        &format!(
+            "Pod {name} fits if {} moved; no plan moves fewer.",
+            match count {
+                1 => "1 pod is".to_owned(),
+                _ => format!("{count} pods are"),
+            }
+        ),
+        0,
+    );
+    text.push('\n');
+    for (index, step) in plan.steps.iter().enumerate() {
+        let (what, place) = match step {
+            Step::Release(pod) => (
+                format!("remove {}", called(pod)),
+                moved(plan, pod).map(|one| format!("from {}", placement(&one.from))),
+            ),
+            Step::Admit(pod) => match moved(plan, pod) {
+                Some(one) => (
+                    format!("add {} again", called(pod)),
+                    Some(format!("on {}", placement(&one.to))),
+                ),
+                None => (
+                    format!("add {}", called(pod)),
+                    Some(format!("on {}", placement(&remedy.assignment))),
+                ),
+            },
+        };
+        let line = format!("{what} {}", place.unwrap_or_default());
+        let lead = format!("{:>2}. ", index + 1);
+        let _ = write!(
+            text,
+            "{}",
+            crate::text::paragraph(&lead, &line, 4, super::words::WIDTH)
+        );
+    }
+    text
+}
+
+fn moved<'p>(plan: &'p Plan, pod: &Neighbour) -> Option<&'p Move> {
+    plan.moves.iter().find(|one| one.pod.uid == pod.uid)
+}
+
+/// What people call a pod; its id if nothing is known but that.
+pub(super) fn called(pod: &Neighbour) -> &str {
+    match pod.name.is_empty() {
+        true => pod.uid.as_str(),
+        false => &pod.name,
+    }
+}
+
+fn cpus(assignment: &Assignment) -> CpuSet {
+    let mut all = CpuSet::new();
+    for own in assignment
+        .containers
+        .iter()
+        .filter_map(|one| one.cpus.as_ref())
+    {
+        all |= own;
+    }
+    all
+}
+
+fn nodes(assignment: &Assignment) -> NodeSet {
+    let blocks = assignment
+        .containers
+        .iter()
+        .flat_map(|one| one.memory.iter().flatten());
+    let held = blocks.filter(|block| block.size > 0);
+    held.fold(NodeSet::EMPTY, |all, block| all | block.nodes)
+}
