@@ -69,6 +69,7 @@ mod ask;
 mod fit;
 mod member;
 mod place;
+mod portrait;
 mod states;
 mod verdict;
 mod warm;
@@ -80,6 +81,7 @@ use warm::{Known, Memory, NEVER};
 pub use ask::PodAsk;
 pub use fit::{PODS, Shortage};
 pub use member::{Dialect, Member, VolcanoNode};
+pub use portrait::Portrait;
 pub use verdict::{Answer, Decided, Fit, Gauge, NotPlaced, Placement, Ranked, Refusal, Verdict};
 pub use warm::MOST_SHAPES;
 

@@ -11,6 +11,7 @@
 
 pub mod amount;
 pub mod annotation;
+pub mod cluster;
 pub mod content;
 pub mod finding;
 mod go;

@@ -253,12 +253,18 @@ impl Topology {
         self.nodes.binary_search_by_key(&id, |node| node.id).ok()
     }
 
-    /// Core id and NUMA id of a CPU.
-    pub(super) fn ids(&self, cpu: CpuId) -> Option<(i64, i64)> {
+    /// Core id, NUMA id and socket id of a CPU.
+    pub(crate) fn where_is(&self, cpu: CpuId) -> Option<(i64, i64, i64)> {
         let place = self.place(cpu)?;
         let core = self.cores[usize::from(place.core)].id;
         let node = self.nodes[usize::from(place.node)].id;
-        Some((core, node))
+        let socket = self.sockets[usize::from(place.socket)].id;
+        Some((core, node, socket))
+    }
+
+    /// Core id and NUMA id of a CPU.
+    pub(super) fn ids(&self, cpu: CpuId) -> Option<(i64, i64)> {
+        self.where_is(cpu).map(|(core, node, _)| (core, node))
     }
 }
 

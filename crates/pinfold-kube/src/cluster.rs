@@ -1,0 +1,278 @@
+//! Objects to members of a cluster: what a node and its reports say, and the pods that are on it already.
+//!
+//! ```text
+//! Node ────────────────────┐
+//! NodeResourceTopology ────┼─► Member, by dialect
+//! Numatopology ────────────┤
+//! Pods with nodeName ──────┘
+//! Pod ─────────────────────► PodAsk, by dialect
+//! ```
+//!
+//! | dialect | decides from | without it |
+//! |---|---|---|
+//! | kubelet | the NodeResourceTopology: counts, or the CPUs one by one where the report lists them | the sums only |
+//! | Koordinator | labels, annotations, the NodeResourceTopology | as Koordinator: no CPUs to bind |
+//! | Volcano | the Numatopology | as Volcano: only pods without a policy |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pinfold_core::cluster::{Member, PODS, PodAsk};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::node_set::NodeId;
+use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_core::volcano::detail::CpuRow;
+
+use crate::finding::{Findings, Problem, Read, Report};
+use crate::koordinator::{self, NodeFacts, ResourceStatus};
+use crate::node::NodeObject;
+use crate::node_resource_topology::{KIND, NodeResourceTopology};
+use crate::objects::Objects;
+use crate::pod::PodObject;
+use crate::volcano::{self, Numatopology};
+
+/// Whose rules decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DialectName {
+    /// The kubelet's.
+    #[default]
+    Kubelet,
+    /// Koordinator's scheduler's.
+    Koordinator,
+    /// Volcano's numa-aware plugin's.
+    Volcano,
+}
+
+impl DialectName {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DialectName::Kubelet => "kubelet",
+            DialectName::Koordinator => "koordinator",
+            DialectName::Volcano => "volcano",
+        }
+    }
+}
+
+/// How objects are read and decided about.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Whose rules decide.
+    pub dialect: DialectName,
+    /// As they are, or made safe.
+    pub fidelity: Fidelity,
+    /// The configuration of Koordinator's plugin.
+    pub args: Arc<Args>,
+}
+
+/// Everything that is known about one node.
+#[derive(Clone, Debug)]
+pub struct NodeSources<'a> {
+    /// The node.
+    pub node: &'a NodeObject,
+    /// What it reports.
+    pub topology: Option<&'a NodeResourceTopology>,
+    /// What it reports to Volcano.
+    pub numatopology: Option<&'a Numatopology>,
+    /// The pods that are bound to it.
+    pub pods: Vec<&'a PodObject>,
+}
+
+impl Objects {
+    /// The nodes with everything about them, in the order of the files.
+    #[must_use]
+    pub fn nodes_with_sources(&self) -> Vec<NodeSources<'_>> {
+        let topologies: BTreeMap<&str, _> = self
+            .topologies
+            .iter()
+            .map(|topology| (topology.meta.name.as_str(), topology))
+            .collect();
+        let numatopologies: BTreeMap<&str, _> = self
+            .numatopologies
+            .iter()
+            .map(|topology| (topology.meta.name.as_str(), topology))
+            .collect();
+        let mut bound: BTreeMap<&str, Vec<&PodObject>> = BTreeMap::new();
+        for pod in &self.pods {
+            if let Some(node) = &pod.node_name {
+                bound.entry(node).or_default().push(pod);
+            }
+        }
+        let sources = self.nodes.iter().map(|node| {
+            let name = node.meta.name.as_str();
+            NodeSources {
+                node,
+                topology: topologies.get(name).copied(),
+                numatopology: numatopologies.get(name).copied(),
+                pods: bound.remove(name).unwrap_or_default(),
+            }
+        });
+        sources.collect()
+    }
+}
+
+impl NodeSources<'_> {
+    /// The node as a member of a cluster, with its pods on it.
+    ///
+    /// # Errors
+    /// With everything that cannot be understood.
+    pub fn member(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+        match how.dialect {
+            DialectName::Kubelet => self.kubelet(how),
+            DialectName::Koordinator => self.koordinator(how),
+            DialectName::Volcano => self.volcano(how),
+        }
+    }
+
+    fn kubelet(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+        let meta = &self.node.meta;
+        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let allocatable = Amounts::of(&self.node.allocatable);
+        let Some(topology) = self.topology else {
+            let words = format!("no {KIND} of that name: only the sums are known");
+            report.warning(self.node.at, "", Problem::Contradiction(words), None);
+            return report.finish(Member::unknown(allocatable).with_used(self.used()));
+        };
+        let facts = report.take(NodeFacts::read(topology, how.fidelity));
+        let cpus = facts.as_ref().and_then(known_cpus);
+        let replica = Replica::of(
+            &topology.to_core(),
+            &self.device_totals(),
+            cpus.as_ref(),
+            how.fidelity,
+        );
+        match replica {
+            Ok(replica) => {
+                let ledger = replica.ledger().clone();
+                report.finish(Member::kubelet(ledger, allocatable).with_used(self.used()))
+            }
+            Err(why) => {
+                report.turn_to(KIND, &topology.meta.name);
+                let hint = "the kubelet's decisions cannot be predicted from it".to_owned();
+                report.error(None, "", Problem::Refused(why.to_string()), Some(hint));
+                report.finish_some(None)
+            }
+        }
+    }
+
+    fn koordinator(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+        let meta = &self.node.meta;
+        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let node = report.take(koordinator::node(self.node, self.topology, how.fidelity));
+        let Some(mut node) = node else {
+            return report.finish_some(None);
+        };
+        for pod in &self.pods {
+            let demand = report.take(koordinator::demand(pod, how.fidelity));
+            let status = report.take(ResourceStatus::read(pod, how.fidelity));
+            if let (Some(demand), Some(status)) = (demand, status) {
+                let held = status.map(|status| status.allocation(&demand));
+                node.assume(pod.pod.uid.clone(), &demand.requests, held);
+            }
+        }
+        let member = Member::koordinator(node, how.args.clone());
+        report.finish(member.with_used(self.used()))
+    }
+
+    fn volcano(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+        let meta = &self.node.meta;
+        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let numa = match self.numatopology {
+            Some(numatopology) => match report.take(numatopology.node(how.fidelity)) {
+                Some(node) => node.numa,
+                None => return report.finish_some(None),
+            },
+            None => None,
+        };
+        let allocatable = Amounts::of(&self.node.allocatable);
+        let member = Member::volcano(numa, allocatable, how.fidelity);
+        report.finish(member.with_used(self.used()))
+    }
+
+    /// What the pods on the node request together, and how many they are.
+    fn used(&self) -> Amounts {
+        let mut used = Amounts::new();
+        for pod in &self.pods {
+            used.add(&Amounts::of(&koordinator::effective_requests(pod)));
+        }
+        let pods = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
+        used.set(&PODS.into(), pods);
+        used
+    }
+
+    /// The devices of the node as a whole.
+    fn device_totals(&self) -> DeviceTotals {
+        let used = self.used();
+        let devices = self.node.allocatable.iter();
+        let devices = devices.filter(|(name, _)| name.as_str().contains('/'));
+        let total = |amount: i64| u64::try_from(amount).unwrap_or(0);
+        devices
+            .map(|(name, amount)| {
+                let allocatable = amount.value();
+                let free = allocatable.saturating_sub(used.get(name.as_str()));
+                let totals = DeviceTotal {
+                    allocatable: total(allocatable),
+                    free: total(free),
+                };
+                (name.clone(), totals)
+            })
+            .collect()
+    }
+}
+
+/// The CPUs of a report one by one, if it lists them.
+fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
+    if facts.cpus.is_empty() {
+        return None;
+    }
+    let row = |row: &pinfold_core::koordinator::cpus::CpuRow| {
+        Some(CpuRow {
+            cpu: row.cpu,
+            core: u32::try_from(row.core).ok()?,
+            node: NodeId::new(row.node).ok()?,
+            socket: u32::try_from(row.socket).ok()?,
+        })
+    };
+    let mut held = CpuSet::new();
+    for pod in &facts.pod_cpus {
+        held |= &pod.cpus;
+    }
+    Some(KnownCpus {
+        rows: facts.cpus.iter().map(row).collect::<Option<_>>()?,
+        reserved: facts.cpu_manager.reserved.clone(),
+        held,
+    })
+}
+
+/// A pod as the nodes of a cluster are asked about it.
+///
+/// # Errors
+/// With every label and annotation that cannot be understood.
+pub fn ask(pod: &PodObject, how: &Reading) -> Result<Read<PodAsk>, Findings> {
+    let ask = PodAsk::new(Arc::new(pod.pod.clone()));
+    match how.dialect {
+        DialectName::Kubelet => Ok(Read {
+            value: ask,
+            warnings: Vec::new(),
+        }),
+        DialectName::Koordinator => {
+            let Read { value, warnings } = koordinator::demand(pod, how.fidelity)?;
+            Ok(Read {
+                value: ask.with_koordinator(value),
+                warnings,
+            })
+        }
+        DialectName::Volcano => {
+            let Read { value, warnings } = volcano::task(pod, how.fidelity);
+            let value = match value.policy {
+                Some(policy) => ask.with_volcano_policy(policy),
+                None => ask,
+            };
+            Ok(Read { value, warnings })
+        }
+    }
+}
