@@ -73,8 +73,10 @@ pub struct Replica {
 /// What the object does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gaps {
-    /// Which CPUs share a core, a socket, a cache.
+    /// Which CPUs share a core or a socket.
     pub(super) cores: bool,
+    /// Which CPUs come first: their cores, or their caches where the kubelet looks at those.
+    pub(super) order: bool,
     /// On which NUMA nodes the memory in use lies as one.
     pub(super) memory_groups: bool,
     /// How far the NUMA nodes are from each other, though the kubelet looks at it.
@@ -128,6 +130,7 @@ impl Replica {
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
+            order: cpus.is_none() || rules.looks_at_caches(),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };

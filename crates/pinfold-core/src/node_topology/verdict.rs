@@ -4,6 +4,8 @@
 //! the object does not say; then the verdict is [`Verdict::Uncertain`] and names the gap. Counts leave open:
 //!
 //! * which CPUs share a core, where `full-pcpus-only` or `align-by-socket` look at that;
+//! * which CPUs share a cache, which only `prefer-align-cpus-by-uncorecache` looks at and nobody lists; so listed
+//!   CPUs leave the next two points open under that option;
 //! * how CPUs or devices that a container gets from several NUMA nodes are divided among these. That matters
 //!   only to later containers of the same pod, in the scope `container`;
 //! * whether a container uses the CPUs of an earlier init container again or others beside them, which matters
@@ -184,7 +186,7 @@ impl Question<'_> {
                 let open = match facts.manager {
                     Manager::Memory => false,
                     Manager::Device => !is_determined(alignment, facts),
-                    Manager::Cpu if !self.replica.gaps.cores => false,
+                    Manager::Cpu if !self.replica.gaps.order => false,
                     Manager::Cpu => {
                         !is_determined(alignment, facts)
                             || left_cpus && !takes_all(alignment, facts)
