@@ -192,7 +192,7 @@ impl Question<'_> {
                             || left_cpus && !takes_all(alignment, facts)
                     }
                 };
-                if open && later.iter().any(|later| asks_for(later, &facts.resource)) {
+                if open && later.iter().any(|later| self.asks_for(later, facts)) {
                     return Some(Gap::Division {
                         container: container.name.clone(),
                         resource: facts.resource.clone(),
@@ -203,6 +203,17 @@ impl Question<'_> {
             }
         }
         None
+    }
+
+    /// Whether a later container takes of the same resource.
+    fn asks_for(&self, container: &Container, facts: &ResourceFacts) -> bool {
+        match facts.manager {
+            Manager::Cpu => self.cpus_of(container) > 0,
+            Manager::Memory | Manager::Device => {
+                let amount = container.limits.get(&facts.resource);
+                amount.is_some_and(Quantity::is_positive)
+            }
+        }
     }
 }
 
@@ -251,7 +262,5 @@ fn free(alignment: &Alignment, facts: &ResourceFacts) -> (Free, Free) {
     (near, far)
 }
 
-fn asks_for(container: &Container, resource: &ResourceName) -> bool {
-    let amount = container.limits.get(resource);
-    amount.is_some_and(Quantity::is_positive)
-}
+#[cfg(test)]
+mod tests;
