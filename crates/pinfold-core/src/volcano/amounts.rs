@@ -144,11 +144,10 @@ impl NumaAmounts {
 
     /// Whether all of it is free.
     pub(super) fn has(&self, taken: &Taken) -> bool {
-        let rows = taken.iter().flat_map(|(resource, nodes)| {
-            let nodes = nodes.iter();
-            nodes.map(move |(&node, &amount)| self.on(resource, node).free >= amount)
-        });
-        rows.fold(true, |all, enough| all && enough)
+        taken.iter().all(|(resource, nodes)| {
+            let mut nodes = nodes.iter();
+            nodes.all(|(&node, &amount)| self.on(resource, node).free >= amount)
+        })
     }
 
     /// Takes exactly this.
