@@ -2,8 +2,8 @@
 //!
 //! The kubelet's rules are the same in both modes. Where its code has a defect, *exact* repeats it, so
 //! that a prediction of a real kubelet is right, and *sound* does what the rule promises. Every defect is one
-//! method, listed under its program and asked at the one place where it matters; `docs/kubelet-differences.md`
-//! shows each of the kubelet's with its smallest example.
+//! method, listed under its program and asked at the one place where it matters; the pages
+//! `docs/*-differences.md` show each with its smallest example.
 
 use serde::{Deserialize, Serialize};
 

@@ -17,6 +17,7 @@
 //! [`Fidelity::Sound`]: crate::fidelity::Fidelity::Sound
 
 pub mod allocate;
+pub mod amounts;
 pub mod detail;
 #[cfg(test)]
 mod examples;

@@ -64,6 +64,9 @@ defects! {
     /// Only three spellings of the NUMA policy in a node's report are understood.
     knows_few_numa_policies,
 
+    /// The scheduler's configuration has no defaults for exclusivity and alignment.
+    lacks_some_defaults,
+
     /// Machines with one CPU per core get no special treatment.
     ignores_single_threads,
 

@@ -19,6 +19,9 @@ defects! {
     /// Volcano looks at app containers only: init containers and sidecars get no CPUs.
     skips_init_containers,
 
+    /// Volcano aligns CPUs only, whatever else is known per NUMA node.
+    aligns_cpus_only,
+
     /// Volcano keeps a task's earlier decision for a node that now refuses it, binds decisions without
     /// looking whether their CPUs are still free, and gives back the latest decision instead of the bound one.
     trusts_old_decisions,

@@ -210,7 +210,25 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fidelity::Fidelity;
     use crate::koordinator::cpus::tests::machine;
+
+    #[test]
+    fn what_a_pod_holds_is_recorded_without_a_topology_except_where_the_original_forgets() {
+        for (fidelity, recorded) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
+            let mut node = Node {
+                ledger: Ledger::new(fidelity),
+                ..Node::default()
+            };
+            let allocation = Allocation {
+                cpus: CpuSet::parse("0-1").expect("a list"),
+                ..Allocation::default()
+            };
+            node.assume("pod".into(), &Amounts::new(), Some(allocation));
+            let held = !node.ledger.held().cpus().is_empty();
+            assert_eq!(held, recorded, "{fidelity:?}");
+        }
+    }
 
     #[test]
     fn a_zone_is_named_by_what_follows_node() {

@@ -176,8 +176,7 @@ pub fn pre_filter(
         state.bind = true;
         state.required = required.as_ref().and_then(BindPolicy::binding);
         state.preferred = Some(binding);
-        let default =
-            (args.default_exclusive.as_ref()).filter(|_| !fidelity.ignores_unknown_words());
+        let default = (args.default_exclusive.as_ref()).filter(|_| !fidelity.lacks_some_defaults());
         state.exclusive = ExclusivePolicy::level(match &pod.spec.preferred_exclusive {
             None => default,
             Some(ExclusivePolicy::Other(word)) if word == "Default" => default,

@@ -162,14 +162,12 @@ fn node_numa_policy(node: &Node, args: &Args, fidelity: Fidelity) -> Option<Numa
             None
         }
         Some(policy) => Some(policy.clone()),
-        None => node
-            .report
-            .as_ref()
-            .and_then(reported)
-            .or_else(|| match fidelity {
-                Fidelity::Exact => None,
-                Fidelity::Sound => args.default_numa_policy.clone(),
-            }),
+        None => node.report.as_ref().and_then(reported).or_else(|| {
+            match fidelity.lacks_some_defaults() {
+                true => None,
+                false => args.default_numa_policy.clone(),
+            }
+        }),
     }
 }
 

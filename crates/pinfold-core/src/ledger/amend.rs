@@ -86,6 +86,12 @@ impl Rules {
         options.is_some_and(|options| options.full_pcpus_only || options.align_by_socket)
     }
 
+    /// Whether the CPU manager chooses by which CPUs share a cache.
+    pub(crate) fn looks_at_caches(&self) -> bool {
+        let options = self.cpus.as_static().map(StaticCpus::options);
+        options.is_some_and(|options| options.prefer_align_by_cache)
+    }
+
     /// The same rules with exactly these CPUs kept from pods, be it none at all.
     pub(crate) fn reserving(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
         if let Some(cpus) = self.cpus.as_static() {

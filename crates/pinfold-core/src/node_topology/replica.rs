@@ -39,6 +39,9 @@ use crate::volcano::detail::CpuRow;
 /// More devices of one resource are not told apart on one NUMA node; see [`Gaps::capped`].
 pub(super) const MOST_DEVICES: u64 = 1024;
 
+/// Who holds what the object counts as taken. No pod has such an id.
+const OTHERS: &str = "(other pods)";
+
 /// The CPUs of a node one by one, where its reporter lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownCpus {
@@ -73,8 +76,10 @@ pub struct Replica {
 /// What the object does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gaps {
-    /// Which CPUs share a core, a socket, a cache.
+    /// Which CPUs share a core or a socket.
     pub(super) cores: bool,
+    /// Which CPUs come first: their cores, or their caches where the kubelet looks at those.
+    pub(super) order: bool,
     /// On which NUMA nodes the memory in use lies as one.
     pub(super) memory_groups: bool,
     /// How far the NUMA nodes are from each other, though the kubelet looks at it.
@@ -128,6 +133,7 @@ impl Replica {
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
+            order: cpus.is_none() || rules.looks_at_caches(),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
@@ -390,7 +396,7 @@ fn memory_table(zones: &[NumaZone<'_>], policy: TopologyPolicy, gaps: &mut Gaps)
     MemoryState::new(nodes, BTreeMap::new(), BTreeMap::new())
 }
 
-/// As many devices near each node as the zones count, the taken ones held by a pod of no name.
+/// As many devices near each node as the zones count, the taken ones held by one made-up pod.
 fn devices(
     topology: &NodeTopology,
     zones: &[NumaZone<'_>],
@@ -438,8 +444,8 @@ fn devices(
         pool.report(resource.clone(), devices.offer);
         if !devices.held.is_empty() {
             let edit = DeviceEdit {
-                pod: PodUid::from(""),
-                container: ContainerName::from(""),
+                pod: PodUid::from(OTHERS),
+                container: ContainerName::from(OTHERS),
                 resource: resource.clone(),
                 before: None,
                 after: Some(devices.held),

@@ -1,7 +1,8 @@
 //! The worked examples of Volcano's design, number by number.
 
+use super::amounts::{Amount, NumaAmounts};
 use super::hints::{cpu_hints, reserved_cpus};
-use super::predicate::{Misfit, StatusCode};
+use super::predicate::{Misfit, StatusCode, Task};
 use super::score::scores;
 use super::session::Session;
 use super::test_nodes::{container, cpus, machine, node, task};
@@ -9,7 +10,7 @@ use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::hint::{Hint, ResourceHints};
 use crate::name::NodeName;
-use crate::node_set::NodeSet;
+use crate::node_set::{NodeId, NodeSet};
 
 const BOTH: [Fidelity; 2] = [Fidelity::Exact, Fidelity::Sound];
 
@@ -175,4 +176,102 @@ fn init_containers_get_cpus_that_the_rest_of_the_pod_uses_again() {
         misfit.to_string(),
         "container setup cannot be assigned by numa"
     );
+}
+
+const GIB: u64 = 1 << 30;
+
+/// A session with one node of 2 x 4 CPUs and so many GiB of memory and GPUs on its NUMA nodes.
+fn with_amounts(
+    policy: &str,
+    memory: [u64; 2],
+    gpus: [u64; 2],
+    fidelity: Fidelity,
+) -> (Session, NodeName) {
+    let name = NodeName::from("n");
+    let mut session = Session::open([node("n", policy, machine(2, 4, 1), "0-7")], 1, fidelity);
+    let rows = (0..2).flat_map(|at| {
+        let id = NodeId::new(i64::try_from(at).expect("small")).expect("small");
+        let all = |total: u64| Amount { total, free: total };
+        [
+            ("memory".into(), id, all(memory[at] * GIB)),
+            ("example.com/gpu".into(), id, all(gpus[at])),
+        ]
+    });
+    session.supply(&name, NumaAmounts::new(rows));
+    (session, name)
+}
+
+fn task_with(policy: &str, cpu: &str, memory: &str, gpus: &str) -> Task {
+    let mut task = task("t", policy, &[cpu]);
+    let container = &mut task.pod.containers[0];
+    for list in [&mut container.requests, &mut container.limits] {
+        list.insert("memory".into(), memory.parse().expect("a quantity"));
+        list.insert("example.com/gpu".into(), gpus.parse().expect("a quantity"));
+    }
+    task
+}
+
+#[test]
+fn memory_and_devices_are_aligned_with_the_cpus_except_where_the_original_looks_at_cpus_only() {
+    // The GPUs are on node 1, and so are then the CPUs.
+    let asks = task_with("single-numa-node", "2", "4Gi", "1");
+    let place = |fidelity| {
+        let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 2], fidelity);
+        session.simulate(&asks, &name)
+    };
+    assert_eq!(place(Fidelity::Sound), Ok(Some(cpus("4-5"))));
+    assert_eq!(place(Fidelity::Exact), Ok(Some(cpus("0-1"))));
+
+    // Memory for it is on node 0 only: no single node has both.
+    let (session, name) = with_amounts("single-numa-node", [8, 2], [0, 2], Fidelity::Sound);
+    let refused = session
+        .simulate(&asks, &name)
+        .expect_err("GPU and memory are apart");
+    assert_eq!(
+        refused.misfit.to_string(),
+        "container c0 cannot be assigned by numa"
+    );
+}
+
+#[test]
+fn memory_that_is_nowhere_refuses_even_under_best_effort() {
+    let asks = task_with("best-effort", "1", "20Gi", "0");
+    let (session, name) = with_amounts("best-effort", [8, 8], [0, 0], Fidelity::Sound);
+    let refused = session.simulate(&asks, &name).expect_err("16 GiB in all");
+    assert_eq!(
+        refused.misfit.to_string(),
+        "container c0 needs 21474836480 of memory, 17179869184 are available"
+    );
+}
+
+#[test]
+fn memory_and_devices_are_given_once_and_come_back() {
+    let (mut session, name) = with_amounts("single-numa-node", [8, 8], [1, 0], Fidelity::Sound);
+    let before = session.clone();
+    let first = task_with("single-numa-node", "1", "1Gi", "1");
+    let placement = session
+        .place(&first, std::slice::from_ref(&name))
+        .expect("one GPU is free");
+    let mut second = first.clone();
+    second.pod.uid = "u".into();
+    let none_left = session.place(&second, std::slice::from_ref(&name));
+    assert!(none_left.is_err(), "the GPU is gone");
+    session.undo(placement);
+    assert_eq!(session, before);
+}
+
+#[test]
+fn memory_of_an_init_container_is_used_again_and_a_sidecars_is_not() {
+    let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 0], Fidelity::Sound);
+    let mut asks = task_with("single-numa-node", "1", "6Gi", "0");
+    let memory = |asks: &Task| {
+        let grant = session.simulate_all(asks, &name).expect("fits");
+        let amounts = grant.expect("a decision").amounts;
+        amounts["memory"].values().copied().collect::<Vec<_>>()
+    };
+    asks.pod.init_containers = vec![asks.pod.containers[0].clone()];
+    asks.pod.init_containers[0].name = "setup".into();
+    assert_eq!(memory(&asks), [6 * GIB]);
+    asks.pod.init_containers[0].restartable = true;
+    assert_eq!(memory(&asks), [6 * GIB, 6 * GIB]);
 }

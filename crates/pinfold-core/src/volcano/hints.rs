@@ -6,13 +6,14 @@
 
 use smallvec::smallvec;
 
+use super::amounts::least_width;
 use super::detail::CpuDetail;
 use super::take::take;
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::hint::{Component, Family, Preference, ProviderHints, ResourceHints, Threshold};
 use crate::name::ResourceName;
-use crate::node_set::{NodeId, NodeSet};
+use crate::node_set::NodeSet;
 use crate::pod::ResourceList;
 use crate::quantity::Quantity;
 
@@ -83,24 +84,11 @@ pub fn cpu_hints(
         true => ResourceHints::Cannot,
         false => ResourceHints::Family(Family {
             components: smallvec![component],
-            preference: Preference::Width(least_width(detail, need)),
+            preference: Preference::Width(least_width(
+                detail.nodes().iter().map(|node| node.cpus.len() as u64),
+                need,
+            )),
         }),
     };
     ProviderHints::one(ResourceName::from(CPU), hints)
-}
-
-/// How many NUMA nodes an empty machine needs; all of them if even they are too few.
-fn least_width(detail: &CpuDetail, need: u64) -> usize {
-    let totals = detail
-        .nodes()
-        .iter()
-        .map(|node| (node.id, node.cpus.len() as u64));
-    let mut totals: smallvec::SmallVec<[(NodeId, u64); 8]> = totals.collect();
-    totals.sort_unstable_by_key(|&(_, cpus)| std::cmp::Reverse(cpus));
-    let mut sum = 0;
-    let reached = totals.iter().position(|&(_, cpus)| {
-        sum += cpus;
-        sum >= need
-    });
-    reached.map_or(totals.len(), |at| at + 1)
 }

@@ -6,9 +6,10 @@
 //!
 //! Init containers are ignored by the original. The sound way places them too: an init container that
 //! ends gives its CPUs back to the pod, later containers of the pod use those first, and sidecars keep
-//! theirs.
+//! theirs. Where memory and devices are counted per NUMA node, it aligns them with the CPUs.
 
 use super::allocate::allocate;
+use super::amounts::{NumaAmounts, Taken, add_taken, raise_taken};
 use super::detail::CpuDetail;
 use super::hints::{cpu_hints, reserved_cpus, whole_cpus};
 use super::policy::{decide, policy_of};
@@ -16,7 +17,7 @@ use super::take::{NotEnoughCpus, take};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::hint::Hint;
-use crate::name::{ContainerName, NodeName};
+use crate::name::{ContainerName, NodeName, ResourceName};
 use crate::pod::{Container, Pod};
 use crate::policy::TopologyPolicy;
 use crate::qos::QosClass;
@@ -105,6 +106,27 @@ pub enum Misfit {
         /// How many are free, not reserved and not held by another container of the pod.
         available: usize,
     },
+    /// The policy admits a container, but there is too little memory or too few devices for it (sound only).
+    #[error("container {container} needs {needed} of {resource}, {available} are available")]
+    TooLittle {
+        /// The container.
+        container: ContainerName,
+        /// Of what.
+        resource: ResourceName,
+        /// How much it needs.
+        needed: u64,
+        /// How much all NUMA nodes have together.
+        available: u64,
+    },
+}
+
+/// What a task would get on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// All CPUs it uses at some time.
+    pub cpus: CpuSet,
+    /// The most it uses of memory and devices on each NUMA node at any time.
+    pub amounts: Taken,
 }
 
 /// Volcano's status codes for a task that does not fit.
@@ -122,7 +144,7 @@ impl Misfit {
     #[must_use]
     pub fn code(&self) -> StatusCode {
         match self {
-            Misfit::NotAdmitted { .. } | Misfit::TooFewCpus { .. } => {
+            Misfit::NotAdmitted { .. } | Misfit::TooFewCpus { .. } | Misfit::TooLittle { .. } => {
                 StatusCode::UnschedulableAndUnresolvable
             }
             _ => StatusCode::Error,
@@ -174,7 +196,7 @@ pub fn needs_decision(
     Ok(true)
 }
 
-/// The CPUs `task` would get on a node with these free CPUs; `None` if the node need not decide.
+/// What `task` would get on a node with these free CPUs, memory and devices; `None` if the node need not decide.
 /// `reserved` is what [`reserved_cpus`] says for the node.
 ///
 /// # Errors
@@ -184,8 +206,9 @@ pub fn simulate(
     numa: Option<&NumaInfo>,
     free: Option<&CpuSet>,
     reserved: &CpuSet,
+    amounts: &NumaAmounts,
     fidelity: Fidelity,
-) -> Result<Option<CpuSet>, Misfit> {
+) -> Result<Option<Grant>, Misfit> {
     if QosClass::of(&task.pod) != QosClass::Guaranteed || !needs_decision(task, numa, free)? {
         return Ok(None);
     }
@@ -197,7 +220,12 @@ pub fn simulate(
         policy: policy_of(&numa.topology),
         available: free.map(|free| free - reserved),
         returned: CpuSet::new(),
-        decision: CpuSet::new(),
+        amounts: match fidelity.aligns_cpus_only() {
+            true => NumaAmounts::default(),
+            false => amounts.clone(),
+        },
+        running: Taken::new(),
+        decision: Grant::default(),
         fidelity,
     };
     if !fidelity.skips_init_containers() {
@@ -228,8 +256,11 @@ struct Placing<'a> {
     available: Option<CpuSet>,
     /// Available CPUs that an init container of this pod gave back.
     returned: CpuSet,
-    /// All CPUs the pod uses at some time.
-    decision: CpuSet,
+    /// Memory and devices that are free.
+    amounts: NumaAmounts,
+    /// Memory and devices of the containers that keep running.
+    running: Taken,
+    decision: Grant,
     fidelity: Fidelity,
 }
 
@@ -237,7 +268,9 @@ impl Placing<'_> {
     fn place(&mut self, container: &Container, gives_back: bool) -> Result<(), Misfit> {
         let cpus = whole_cpus(&container.requests);
         let hints = cpu_hints(self.detail, self.available.as_ref(), cpus, self.fidelity);
-        let verdict = decide(self.policy, self.detail.node_ids(), &[hints]);
+        let others = self.amounts.hints(&container.requests);
+        let nodes = self.detail.node_ids() | self.amounts.nodes();
+        let verdict = decide(self.policy, nodes, &[hints, others]);
         if !verdict.admit {
             return Err(Misfit::NotAdmitted {
                 container: container.name.clone(),
@@ -261,7 +294,30 @@ impl Placing<'_> {
             *available -= &chosen;
             self.returned -= &chosen;
         }
-        self.decision |= &chosen;
+        self.decision.cpus |= &chosen;
+        self.take_amounts(container, gives_back, &verdict.hint)
+    }
+
+    fn take_amounts(
+        &mut self,
+        container: &Container,
+        gives_back: bool,
+        hint: &Hint,
+    ) -> Result<(), Misfit> {
+        let taken = self.amounts.take(hint.mask, &container.requests);
+        let taken = taken.map_err(|short| Misfit::TooLittle {
+            container: container.name.clone(),
+            resource: short.resource,
+            needed: short.needed,
+            available: short.available,
+        })?;
+        let mut now = self.running.clone();
+        add_taken(&mut now, &taken);
+        raise_taken(&mut self.decision.amounts, &now);
+        match gives_back {
+            true => self.amounts.add(&taken),
+            false => self.running = now,
+        }
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::predicate::{FitError, Misfit, Node, NumaInfo, Task, simulate};
+use super::amounts::{NumaAmounts, Taken};
+use super::predicate::{FitError, Grant, Misfit, Node, NumaInfo, Task, simulate};
 use super::score::{scores, span};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -15,7 +16,7 @@ use crate::name::{NodeName, PodUid};
 pub struct Session {
     nodes: BTreeMap<NodeName, NodeState>,
     /// What each task would get on each node that was asked.
-    decisions: BTreeMap<PodUid, BTreeMap<NodeName, CpuSet>>,
+    decisions: BTreeMap<PodUid, BTreeMap<NodeName, Grant>>,
     bound: BTreeMap<PodUid, Binding>,
     weight: i64,
     fidelity: Fidelity,
@@ -27,17 +28,20 @@ struct NodeState {
     numa: Option<NumaInfo>,
     free: Option<CpuSet>,
     reserved: CpuSet,
+    amounts: NumaAmounts,
 }
 
-/// A task that was given its CPUs.
+/// A task that was given its CPUs, memory and devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// `namespace/name` of the task.
     pub task: String,
     /// Where it goes.
     pub node: NodeName,
-    /// What it gets there.
+    /// The CPUs it gets there.
     pub cpus: CpuSet,
+    /// The memory and devices it gets there, as far as they are counted per NUMA node.
+    pub amounts: Taken,
 }
 
 /// Why a decision was not carried out. Nothing has changed.
@@ -50,6 +54,12 @@ pub enum NotBound {
         node: NodeName,
         /// The CPUs that are gone.
         taken: CpuSet,
+    },
+    /// Others got some of its memory or devices since.
+    #[error("memory or devices of node {node} are no longer free; ask the node again")]
+    Shortage {
+        /// The node.
+        node: NodeName,
     },
     /// The task has its CPUs already.
     #[error("the task is bound to node {node} already")]
@@ -89,7 +99,7 @@ pub struct Placement {
     /// Its node.
     pub node: NodeName,
     /// What was decided about it before.
-    decided_before: Option<BTreeMap<NodeName, CpuSet>>,
+    decided_before: Option<BTreeMap<NodeName, Grant>>,
 }
 
 impl Session {
@@ -102,6 +112,7 @@ impl Session {
             let state = NodeState {
                 free: numa.as_ref().and_then(|numa| numa.free.clone()),
                 reserved: reserved.unwrap_or_default(),
+                amounts: NumaAmounts::default(),
                 numa,
             };
             (node.name, state)
@@ -115,15 +126,35 @@ impl Session {
         }
     }
 
+    /// Adds what is known of a node's memory and devices per NUMA node, to be aligned with its CPUs. Nothing
+    /// happens if the node is unknown.
+    pub fn supply(&mut self, node: &NodeName, amounts: NumaAmounts) {
+        if let Some(state) = self.nodes.get_mut(node) {
+            state.amounts = amounts;
+        }
+    }
+
+    /// What is still free of a node's memory and devices.
+    #[must_use]
+    pub fn amounts(&self, node: &NodeName) -> Option<&NumaAmounts> {
+        self.nodes.get(node).map(|state| &state.amounts)
+    }
+
     /// What is still free on a node; `None` if it is unknown or reports no CPUs.
     #[must_use]
     pub fn free(&self, node: &NodeName) -> Option<&CpuSet> {
         self.nodes.get(node)?.free.as_ref()
     }
 
-    /// What was decided for a task on a node.
+    /// The CPUs that were decided for a task on a node.
     #[must_use]
     pub fn decision(&self, task: &PodUid, node: &NodeName) -> Option<&CpuSet> {
+        self.grant(task, node).map(|grant| &grant.cpus)
+    }
+
+    /// All that was decided for a task on a node.
+    #[must_use]
+    pub fn grant(&self, task: &PodUid, node: &NodeName) -> Option<&Grant> {
         self.decisions.get(task)?.get(node)
     }
 
@@ -133,6 +164,15 @@ impl Session {
     /// # Errors
     /// If it does not fit.
     pub fn simulate(&self, task: &Task, node: &NodeName) -> Result<Option<CpuSet>, FitError> {
+        let grant = self.simulate_all(task, node)?;
+        Ok(grant.map(|grant| grant.cpus))
+    }
+
+    /// As [`Session::simulate`], with memory and devices.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn simulate_all(&self, task: &Task, node: &NodeName) -> Result<Option<Grant>, FitError> {
         let outcome = match self.nodes.get(node) {
             None => Err(Misfit::UnknownNode),
             Some(state) => simulate(
@@ -140,6 +180,7 @@ impl Session {
                 state.numa.as_ref(),
                 state.free.as_ref(),
                 &state.reserved,
+                &state.amounts,
                 self.fidelity,
             ),
         };
@@ -155,16 +196,16 @@ impl Session {
     /// # Errors
     /// If it does not fit.
     pub fn predicate(&mut self, task: &Task, node: &NodeName) -> Result<Option<CpuSet>, FitError> {
-        let outcome = self.simulate(task, node);
+        let outcome = self.simulate_all(task, node);
         match &outcome {
-            Ok(Some(cpus)) => {
+            Ok(Some(grant)) => {
                 let of_task = self.decisions.entry(task.pod.uid.clone()).or_default();
-                of_task.insert(node.clone(), cpus.clone());
+                of_task.insert(node.clone(), grant.clone());
             }
             Ok(None) | Err(_) if self.fidelity.trusts_old_decisions() => {}
             Ok(None) | Err(_) => self.forget(&task.pod.uid, node),
         }
-        outcome
+        outcome.map(|grant| grant.map(|grant| grant.cpus))
     }
 
     fn forget(&mut self, task: &PodUid, node: &NodeName) {
@@ -184,7 +225,7 @@ impl Session {
         let decisions = self.decisions.get(&task.pod.uid)?;
         let span_on = |node: &NodeName| {
             let numa = self.nodes.get(node)?.numa.as_ref()?;
-            Some(span(&numa.cpus, decisions.get(node)?, self.fidelity))
+            Some(span(&numa.cpus, &decisions.get(node)?.cpus, self.fidelity))
         };
         let spans: Vec<usize> = nodes
             .iter()
@@ -216,7 +257,7 @@ impl Session {
     /// If the CPUs are gone or the task has some already (sound only).
     pub fn allocate(&mut self, task: &Task, node: &NodeName) -> Result<(), NotBound> {
         let uid = &task.pod.uid;
-        let Some(cpus) = self.decision(uid, node).cloned() else {
+        let Some(Grant { cpus, amounts }) = self.grant(uid, node).cloned() else {
             return Ok(());
         };
         let looks = !self.fidelity.trusts_old_decisions();
@@ -224,19 +265,26 @@ impl Session {
             let node = binding.node.clone();
             return Err(NotBound::Already { node });
         }
-        if let Some(free) = self.nodes.get_mut(node).and_then(|node| node.free.as_mut()) {
-            if looks && !cpus.is_subset(free) {
-                return Err(NotBound::Conflict {
-                    node: node.clone(),
-                    taken: &cpus - free,
-                });
+        if let Some(state) = self.nodes.get_mut(node) {
+            if looks && !state.amounts.has(&amounts) {
+                return Err(NotBound::Shortage { node: node.clone() });
             }
-            *free -= &cpus;
+            if let Some(free) = state.free.as_mut() {
+                if looks && !cpus.is_subset(free) {
+                    return Err(NotBound::Conflict {
+                        node: node.clone(),
+                        taken: &cpus - free,
+                    });
+                }
+                *free -= &cpus;
+            }
+            state.amounts.subtract(&amounts);
         }
         let binding = Binding {
             task: task.pod.name.clone(),
             node: node.clone(),
             cpus,
+            amounts,
         };
         self.bound.insert(uid.clone(), binding);
         Ok(())
@@ -245,18 +293,25 @@ impl Session {
     /// Takes back what the task got on `node`. Mirrors the deallocate event.
     pub fn deallocate(&mut self, task: &PodUid, node: &NodeName) {
         let held = match self.fidelity.trusts_old_decisions() {
-            true => self.decision(task, node),
-            false => self
-                .bound
-                .get(task)
-                .filter(|binding| binding.node == *node)
-                .map(|binding| &binding.cpus),
+            true => self.grant(task, node).cloned(),
+            false => {
+                let binding = self.bound.get(task);
+                binding
+                    .filter(|binding| binding.node == *node)
+                    .map(|binding| Grant {
+                        cpus: binding.cpus.clone(),
+                        amounts: binding.amounts.clone(),
+                    })
+            }
         };
-        let Some(cpus) = held.cloned() else {
+        let Some(Grant { cpus, amounts }) = held else {
             return;
         };
-        if let Some(free) = self.nodes.get_mut(node).and_then(|node| node.free.as_mut()) {
-            *free |= &cpus;
+        if let Some(state) = self.nodes.get_mut(node) {
+            if let Some(free) = state.free.as_mut() {
+                *free |= &cpus;
+            }
+            state.amounts.add(&amounts);
         }
         self.bound.remove(task);
     }
@@ -333,7 +388,7 @@ impl Session {
         self.restore(&placement.task, placement.decided_before);
     }
 
-    fn restore(&mut self, task: &PodUid, decisions: Option<BTreeMap<NodeName, CpuSet>>) {
+    fn restore(&mut self, task: &PodUid, decisions: Option<BTreeMap<NodeName, Grant>>) {
         match decisions {
             Some(decisions) => self.decisions.insert(task.clone(), decisions),
             None => self.decisions.remove(task),
@@ -352,7 +407,8 @@ impl Session {
                     .get(task)
                     .and_then(|of| of.get(&binding.node));
                 if let Some(latest) = latest {
-                    binding.cpus.clone_from(latest);
+                    binding.cpus.clone_from(&latest.cpus);
+                    binding.amounts.clone_from(&latest.amounts);
                 }
             }
         }

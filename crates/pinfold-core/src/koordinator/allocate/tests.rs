@@ -142,6 +142,37 @@ fn required_whole_cores_must_be_free_as_a_whole() {
     );
 }
 
+#[test]
+fn the_fullest_of_the_chosen_numa_nodes_goes_first_except_where_the_original_mixes_them_up() {
+    // Nodes 2 and 3 are chosen; the original compares nodes 0 and 1 instead, and leaves node 3 the larger half.
+    let zones = [1000, 9000, 8000, 1000];
+    let zones: Vec<NodeAmounts> = (0..).zip(zones).map(|(id, cpu)| zone(id, cpu, 0)).collect();
+    for (fidelity, fits) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
+        let requests = Amounts::from([("cpu", 6000)]);
+        let bench = Bench::new(machine(4, 1, 4, 2), zones.clone(), fidelity, requests);
+        let allocator = Allocator::new(bench.view(), bench.ask(false, None, false));
+        let allocation = allocator.allocate(Some(NodeSet::from_bits(0b1100)));
+        assert_eq!(allocation.is_ok(), fits, "{fidelity:?} {allocation:?}");
+    }
+}
+
+#[test]
+fn a_bound_pod_is_measured_in_real_cpus_except_where_the_original_forgets_the_ratio() {
+    // 8000m amplified twofold are four CPUs.
+    for (fidelity, fits) in [(Fidelity::Exact, true), (Fidelity::Sound, false)] {
+        let requests = Amounts::from([("cpu", 6000)]);
+        let zones = vec![zone(0, 8000, 0)];
+        let bench = Bench::new(machine(1, 1, 4, 2), zones, fidelity, requests);
+        let view = View {
+            cpu_ratio: 2.0,
+            ..bench.view()
+        };
+        let ask = bench.ask(true, Some(Binding::FullPcpus), true);
+        let allocation = Allocator::new(view, ask).allocate(Some(NodeSet::from_bits(1)));
+        assert_eq!(allocation.is_ok(), fits, "{fidelity:?} {allocation:?}");
+    }
+}
+
 prop_compose! {
     fn any_machine()(rows in proptest::collection::vec((0_i64..3, 0_i64..4, 0_i64..3, 1_u32..3), 1..10), tidy: bool) -> Topology {
         let mut cpus = Vec::new();
