@@ -21,6 +21,12 @@ pub(crate) enum Group {
     MergeInFull,
     /// How the cost grows.
     Growth,
+    /// One pod on one node under Koordinator.
+    Koordinator,
+    /// One pod on one node under Volcano.
+    Volcano,
+    /// One pod and thousands of nodes.
+    Cluster,
 }
 
 impl Group {
@@ -33,6 +39,9 @@ impl Group {
             Group::Admission => "admission",
             Group::MergeInFull => "merge-in-full",
             Group::Growth => "growth",
+            Group::Koordinator => "koordinator",
+            Group::Volcano => "volcano",
+            Group::Cluster => "cluster",
         }
     }
 }
@@ -43,7 +52,7 @@ pub(crate) struct Case {
     pub(crate) group: Group,
     /// What it is, unique in its group.
     pub(crate) name: String,
-    /// What the kubelet needed.
+    /// What the original needed.
     pub(crate) reference: Reference,
     /// How long it may take.
     pub(crate) target_ns: Option<f64>,
@@ -79,7 +88,7 @@ impl Case {
         }
     }
 
-    /// The same with the kubelet's figure.
+    /// The same with the original's figure.
     pub(crate) fn beside(self, reference: Reference) -> Self {
         Self { reference, ..self }
     }

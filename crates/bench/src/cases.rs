@@ -1,11 +1,14 @@
 //! Everything that is measured.
 
 mod admission;
+mod cluster;
 mod growth;
 mod hints;
+mod koordinator;
 mod merge;
 mod merge_in_full;
 mod picking;
+mod volcano;
 
 use crate::case::Case;
 
@@ -17,5 +20,8 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(admission::cases());
     cases.extend(merge_in_full::cases());
     cases.extend(growth::cases());
+    cases.extend(koordinator::cases());
+    cases.extend(volcano::cases());
+    cases.extend(cluster::cases());
     cases
 }

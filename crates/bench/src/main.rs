@@ -8,7 +8,7 @@
 //! pinfold-bench --once NAME N      run one case N times and measure nothing: for profilers
 //! ```
 //!
-//! The shapes and the kubelet's figures are those of `conformance/kubelet/BENCH.md`, read from there.
+//! The shapes and the originals' figures are those of `conformance/*/BENCH.md`, read from there.
 
 #![allow(clippy::print_stdout, reason = "this is a program for the terminal")]
 

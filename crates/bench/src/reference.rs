@@ -1,11 +1,13 @@
-//! What the kubelet needed: the tables of `conformance/kubelet/BENCH.md`.
+//! What the originals needed: the tables of `conformance/*/BENCH.md`.
 //!
 //! Every row of a table is a shape to measure, so nothing is left out and no figure is typed by hand.
 
-/// The committed record.
-const RECORD: &str = include_str!("../../../conformance/kubelet/BENCH.md");
+/// The committed records.
+const KUBELET: &str = include_str!("../../../conformance/kubelet/BENCH.md");
+const KOORDINATOR: &str = include_str!("../../../conformance/koordinator/BENCH.md");
+const VOLCANO: &str = include_str!("../../../conformance/volcano/BENCH.md");
 
-/// What is known about the kubelet's cost of a case.
+/// What is known about the original's cost of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// Nothing.
@@ -36,6 +38,16 @@ impl Shape {
             .unwrap_or_else(|_| panic!("{text:?} in column {column:?} is no number"))
     }
 
+    /// What the scheduler plugin needed in its best batch.
+    pub(crate) fn plugin_reference(&self) -> Reference {
+        let text = self.text("min us").replace([',', '.'], "");
+        // Tenths of microseconds.
+        match text.parse::<u64>() {
+            Ok(tenths) => Reference::Measured(tenths * 100),
+            Err(_) => Reference::None,
+        }
+    }
+
     /// What the kubelet needed.
     pub(crate) fn reference(&self) -> Reference {
         let text = self.text("CPU ns/op");
@@ -46,12 +58,26 @@ impl Shape {
     }
 }
 
-/// The rows of the section that begins with `## (letter)`.
+/// The rows of the kubelet's section that begins with `## (letter)`.
 pub(crate) fn section(letter: char) -> Vec<Shape> {
-    let heading = format!("## ({letter})");
-    let lines = RECORD
+    table(KUBELET, &format!("## ({letter})"))
+}
+
+/// What Koordinator's filter needed on one node.
+pub(crate) fn koordinator_filter() -> Vec<Shape> {
+    table(KOORDINATOR, "## PreFilter + Filter")
+}
+
+/// What Volcano's predicate needed on one node.
+pub(crate) fn volcano_predicate() -> Vec<Shape> {
+    table(VOLCANO, "## Predicate")
+}
+
+/// The rows of the section that begins with `heading`.
+fn table(record: &'static str, heading: &str) -> Vec<Shape> {
+    let lines = record
         .lines()
-        .skip_while(|line| !line.starts_with(&heading))
+        .skip_while(|line| !line.starts_with(heading))
         .skip(1)
         .take_while(|line| !line.starts_with("## "));
     let mut rows = lines
@@ -76,6 +102,14 @@ mod tests {
     fn every_section_of_the_record_is_read() {
         let sizes = ['a', 'b', 'c', 'd'].map(|letter| section(letter).len());
         assert_eq!(sizes, [150, 9, 36, 22]);
+        let plugins = [koordinator_filter().len(), volcano_predicate().len()];
+        assert_eq!(plugins, [18, 36]);
+    }
+
+    #[test]
+    fn microseconds_of_plugins_become_nanoseconds() {
+        let filter = koordinator_filter();
+        assert_eq!(filter[1].plugin_reference(), Reference::Measured(1_819_700));
     }
 
     #[test]

@@ -1,1 +1,283 @@
-//! Tests of the cluster.
+//! Tests of the cluster: small nodes of every dialect, and the stories they tell.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::cpu_set::{CpuId, CpuList, CpuSet};
+use crate::fidelity::Fidelity;
+use crate::koordinator::amounts::NodeAmounts;
+use crate::koordinator::cpus::{CpuRow, Topology};
+use crate::koordinator::ledger::Allocation;
+use crate::koordinator::node::{Node, Report};
+use crate::koordinator::plugin::{Args, PodDemand};
+use crate::koordinator::qos::KoordinatorQos;
+use crate::koordinator::score::ScoreKind;
+use crate::koordinator::values::NumaPolicy;
+use crate::ledger::{Ledger, Rules};
+use crate::machine::{Core, Machine, MachineParts, NumaNode};
+use crate::node_set::{NodeId, NodeSet};
+use crate::pod::{Container, Pod, ResourceList};
+use crate::settings::Settings;
+use crate::volcano::detail::{self, CpuDetail};
+use crate::volcano::predicate::NumaInfo;
+
+mod properties;
+
+fn cpu(id: u32) -> CpuId {
+    CpuId::new(id).expect("a small machine")
+}
+
+fn cpus(list: &str) -> CpuSet {
+    CpuSet::parse(list).expect("a list of CPUs")
+}
+
+fn numa(id: u32) -> NodeId {
+    NodeId::new(i64::from(id)).expect("a small machine")
+}
+
+fn room(cpus: u32) -> Amounts {
+    Amounts::from([
+        ("cpu", i64::from(cpus) * 1000),
+        ("memory", 1 << 40),
+        ("pods", 110),
+    ])
+}
+
+/// Two NUMA nodes of 5 CPUs; CPU 0 is the system's.
+fn kubelet(policy: &str) -> Member {
+    let core = |id: u32| Core {
+        id,
+        socket: id / 5,
+        die: None,
+        l3: None,
+        threads: vec![cpu(id)],
+    };
+    let node = |id: u32| NumaNode {
+        id: numa(id),
+        memory: 16 << 30,
+        hugepages: Vec::new(),
+        distances: Vec::new(),
+        cores: (id * 5..id * 5 + 5).map(core).collect(),
+    };
+    let machine = Machine::new(MachineParts {
+        nodes: (0..2).map(node).collect(),
+        num_cpus: 10,
+        num_sockets: 2,
+        ..MachineParts::default()
+    });
+    let settings = Settings {
+        topology_policy: policy.into(),
+        cpu_policy: "static".into(),
+        reserved_cpu: Some("1".parse().expect("a quantity")),
+        reserved_cpus: Some(CpuList::from(&CpuSet::single(cpu(0)))),
+        ..Settings::default()
+    };
+    let rules = Rules::new(Arc::new(machine.expect("a good machine")), settings);
+    let ledger = Ledger::new(Arc::new(rules.expect("good settings")));
+    Member::kubelet(ledger, room(9))
+}
+
+/// Two NUMA nodes, on which pods hold these CPUs.
+fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args) -> Member {
+    let row = |id: u32| CpuRow {
+        cpu: cpu(id),
+        core: i64::from(id % per_node),
+        node: i64::from(id / per_node),
+        socket: i64::from(id / per_node),
+    };
+    let zone = |id: u32| NodeAmounts {
+        node: numa(id),
+        amounts: Amounts::from([("cpu", i64::from(per_node) * 1000), ("memory", 64 << 30)]),
+    };
+    let topology = Topology::from_report((0..2 * per_node).map(row), Fidelity::Sound);
+    let none = CpuSet::new();
+    let zones = vec![zone(0), zone(1)];
+    let mut node = Node {
+        numa_policy: policy,
+        allocatable: room(2 * per_node),
+        report: Some(Report::new(topology, &none, none.clone(), zones)),
+        ..Node::default()
+    };
+    let held = cpus(held);
+    if !held.is_empty() {
+        let milli = i64::try_from(held.len()).expect("few") * 1000;
+        let allocation = Allocation {
+            cpus: held,
+            ..Allocation::default()
+        };
+        let requests = Amounts::from([("cpu", milli)]);
+        node.assume("resident".into(), &requests, Some(allocation));
+    }
+    Member::koordinator(node, Arc::new(args))
+}
+
+/// Two NUMA nodes of 4 CPUs, of which these are free.
+fn volcano(free: &str) -> Member {
+    let row = |id: u32| detail::CpuRow {
+        cpu: cpu(id),
+        core: id,
+        node: numa(id / 4),
+        socket: id / 4,
+    };
+    let info = NumaInfo {
+        cpu_manager: "static".into(),
+        topology: "single-numa-node".into(),
+        cpus: CpuDetail::new((0..8).map(row)),
+        free: Some(cpus(free)),
+        reserved: None,
+    };
+    Member::volcano(Some(info), room(8), Fidelity::Sound)
+}
+
+/// A Guaranteed LSR pod of one container that insists on one NUMA node under Volcano.
+fn ask(uid: &str, cpus: u32) -> PodAsk {
+    let amounts: ResourceList = [("cpu", cpus.to_string()), ("memory", "1Gi".into())]
+        .map(|(name, amount)| (name.into(), amount.parse().expect("a quantity")))
+        .into();
+    let requests = Amounts::of(&amounts);
+    let pod = Pod {
+        uid: uid.into(),
+        name: format!("ns/{uid}"),
+        init_containers: Vec::new(),
+        containers: vec![Container {
+            name: "main".into(),
+            restartable: false,
+            requests: amounts.clone(),
+            limits: amounts,
+        }],
+        pod_requests: None,
+        pod_limits: None,
+    };
+    PodAsk::new(Arc::new(pod))
+        .with_koordinator(PodDemand {
+            limits: requests.clone(),
+            requests,
+            qos: Some(KoordinatorQos::Lsr),
+            ..PodDemand::default()
+        })
+        .with_volcano_policy("single-numa-node")
+}
+
+fn names(ranked: &[Ranked<'_>]) -> Vec<String> {
+    ranked
+        .iter()
+        .map(|ranked| ranked.node.to_string())
+        .collect()
+}
+
+/// STORY-05: A has 2 + 2 CPUs free, B has 4 + 0.
+#[test]
+fn a_node_with_enough_in_total_but_badly_spread_is_not_chosen() {
+    let single = || Some(NumaPolicy::SingleNumaNode);
+    let filled = |sizes: &[u32]| {
+        let mut cluster = Cluster::new();
+        cluster.insert("only".into(), kubelet("single-numa-node"));
+        for (at, &size) in sizes.iter().enumerate() {
+            let placed = cluster.place(&ask(&format!("filler-{at}"), size));
+            placed.expect("there is room");
+        }
+        cluster.remove_node(&"only".into()).expect("it is there")
+    };
+    let pairs = [
+        ("kubelet", filled(&[2, 3]), filled(&[5])),
+        (
+            "koordinator",
+            koordinator(4, single(), "0-1,4-5", Args::default()),
+            koordinator(4, single(), "4-7", Args::default()),
+        ),
+        ("volcano", volcano("2-3,6-7"), volcano("0-3")),
+    ];
+    for (dialect, a, b) in pairs {
+        let mut cluster = Cluster::new();
+        cluster.insert("a".into(), a);
+        cluster.insert("b".into(), b);
+        let pod = ask("pod", 4);
+        assert_eq!(names(&cluster.rank(&pod)), ["b"], "{dialect}");
+        let refusal = cluster.ask(&pod, &"a".into());
+        assert!(
+            !matches!(refusal.refusal(), None | Some(Refusal::Room(_))),
+            "{dialect}: enough in total, so NUMA must be the reason: {refusal:?}"
+        );
+        let placement = cluster.place(&pod).expect("b takes it");
+        assert_eq!(placement.node.as_str(), "b", "{dialect}");
+        assert_eq!(placement.numa, NodeSet::single(numa(0)), "{dialect}");
+        assert_eq!(placement.cpus.len(), 4, "{dialect}");
+    }
+}
+
+/// STORY-07: 2 and 6 CPUs are free on the two NUMA nodes, 2 are asked for.
+#[test]
+fn the_user_picks_packing_or_the_emptiest_numa_node() {
+    for (kind, expected) in [
+        (ScoreKind::MostAllocated, 0),
+        (ScoreKind::LeastAllocated, 1),
+    ] {
+        let args = Args {
+            numa_scoring: kind,
+            ..Args::default()
+        };
+        let policy = Some(NumaPolicy::SingleNumaNode);
+        let mut cluster = Cluster::new();
+        cluster.insert("a".into(), koordinator(8, policy, "0-5,8-9", args));
+        let placement = cluster.place(&ask("pod", 2)).expect("there is room");
+        assert_eq!(placement.numa, NodeSet::single(numa(expected)), "{kind:?}");
+    }
+}
+
+#[test]
+fn equally_good_nodes_are_taken_in_the_order_of_their_names() {
+    let mut cluster = Cluster::new();
+    for name in ["c", "a", "b"] {
+        cluster.insert(name.into(), volcano("0-3"));
+    }
+    for expected in ["a", "b", "c"] {
+        let placement = cluster.place(&ask(&format!("on-{expected}"), 4));
+        let node = placement.map(|placement| placement.node.to_string());
+        assert_eq!(node.as_deref(), Ok(expected));
+    }
+}
+
+#[test]
+fn the_sums_are_checked_for_every_dialect() {
+    let full = Amounts::from([("cpu", 9000), ("memory", 0), ("pods", 110)]);
+    let single = Some(NumaPolicy::SingleNumaNode);
+    for member in [
+        kubelet("none"),
+        koordinator(4, single, "", Args::default()),
+        volcano("0-7"),
+        Member::unknown(room(8)),
+    ] {
+        let mut member = member.with_used(full.clone());
+        let verdict = member.ask(&ask("pod", 1));
+        let text = verdict.refusal().map(Refusal::to_string);
+        let left = member.allocatable().get("cpu") / 1000 - 9;
+        let expected = format!("Insufficient cpu (1 asked, {left} left)");
+        assert_eq!(text, Some(expected));
+    }
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_is_told_why_in_the_schedulers_words() {
+    let mut cluster = Cluster::new();
+    cluster.insert("a".into(), volcano("0-1,4-5"));
+    cluster.insert("b".into(), Member::unknown(room(2)));
+    cluster.insert("c".into(), Member::unknown(room(1)));
+    let error = cluster.place(&ask("pod", 4)).expect_err("no room");
+    assert_eq!(
+        error.to_string(),
+        "pod pod: 0/3 nodes are available: 1 container main cannot be assigned by numa, \
+         2 Insufficient cpu."
+    );
+}
+
+#[test]
+fn a_pod_has_one_place_only() {
+    let mut cluster = Cluster::new();
+    cluster.insert("a".into(), volcano("0-7"));
+    cluster.place(&ask("pod", 2)).expect("there is room");
+    let again = cluster.place(&ask("pod", 2));
+    assert!(matches!(again, Err(NotPlaced::Already { .. })));
+    assert_eq!(cluster.remove(&"pod".into()), Some("a".into()));
+    assert_eq!(cluster.remove(&"pod".into()), None);
+    cluster.place(&ask("pod", 2)).expect("it left");
+}

@@ -84,6 +84,8 @@ pub struct Allocator<'a> {
     /// What each NUMA node has left for the pod.
     free: SmallVec<[NodeAmounts; 4]>,
     rows: SmallVec<[Row<'a>; 4]>,
+    /// Whether the pod fits wherever there is enough of everything.
+    sums_decide: bool,
     fidelity: Fidelity,
 }
 
@@ -105,6 +107,7 @@ impl<'a> Allocator<'a> {
             usable: CpuSet::new(),
             free: SmallVec::new(),
             rows: SmallVec::new(),
+            sums_decide: false,
             fidelity,
         };
         if let Some(topology) = view.topology {
@@ -116,6 +119,7 @@ impl<'a> Allocator<'a> {
             allocator.find_free(&CpuSet::new());
         }
         allocator.rows = distribute::rows(&allocator);
+        allocator.sums_decide = allocator.sums_decide();
         allocator
     }
 
@@ -224,18 +228,21 @@ impl<'a> Allocator<'a> {
             return cpus.clone();
         };
         let average = self.fidelity.measures_cores_by_average();
-        let mut some = CpuSet::new();
+        let mut some = cpus.clone();
         for core in &topology.cores {
-            let size = if average {
-                topology.cpus_per_core()
-            } else {
-                core.cpus.len()
+            let free = cpus.count_of(&core.cpus);
+            let size = match average {
+                true => topology.cpus_per_core(),
+                false => core.cpus.len(),
             };
-            let mut free = core.cpus.iter().copied().filter(|&cpu| cpus.contains(cpu));
-            match binding {
-                Binding::FullPcpus if free.clone().count() == size => some.extend(free),
-                Binding::FullPcpus => {}
-                Binding::SpreadByPcpus => some.extend(free.next()),
+            let keep = match binding {
+                Binding::FullPcpus if free == size => continue,
+                Binding::FullPcpus => 0,
+                Binding::SpreadByPcpus => 1,
+            };
+            if free > keep {
+                let own = core.cpus.iter().filter(|&&cpu| cpus.contains(cpu));
+                own.skip(keep).for_each(|&cpu| _ = some.remove(cpu));
             }
         }
         some
@@ -254,6 +261,9 @@ impl<'a> Allocator<'a> {
         };
         if self.view.zones.is_empty() || self.is_blind() {
             return false;
+        }
+        if self.sums_decide {
+            return self.suffice(nodes);
         }
         let mut shares = distribute::Shares::new();
         if !self.distribute(nodes, &mut shares) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
 use crate::name::ResourceName;
-use crate::node_set::NodeId;
+use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
 
 /// The name of the CPU resource.
@@ -34,6 +34,36 @@ pub struct NodeAmounts {
     /// What it has, or what a pod has on it.
     #[serde(rename = "resources")]
     pub amounts: Amounts,
+}
+
+/// One amount for each NUMA node, by id; 0 where nothing was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByNode {
+    amounts: SmallVec<[i64; 8]>,
+}
+
+impl ByNode {
+    /// Sets the amount of a NUMA node.
+    pub fn set(&mut self, node: NodeId, amount: i64) {
+        let at = node.index();
+        if at >= self.amounts.len() {
+            self.amounts.resize(at + 1, 0);
+        }
+        self.amounts[at] = amount;
+    }
+
+    /// The amount of the NUMA node with this id.
+    #[must_use]
+    pub fn at(&self, id: usize) -> i64 {
+        self.amounts.get(id).copied().unwrap_or(0)
+    }
+
+    /// The sum over some NUMA nodes.
+    #[must_use]
+    pub fn sum(&self, nodes: NodeSet) -> i64 {
+        let parts = nodes.iter().map(|node| self.at(node.index()));
+        parts.fold(0, i64::saturating_add)
+    }
 }
 
 impl Amounts {

@@ -12,12 +12,18 @@
 use smallvec::SmallVec;
 
 use super::allocate::Allocator;
-use super::amounts::{Amounts, NodeAmounts};
+use super::amounts::{Amounts, ByNode, NodeAmounts};
 use super::merge::ScoredHint;
 use super::score::Scorer;
 use super::values::NumaPolicy;
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
+
+mod unlisted;
+mod walk;
+
+pub use unlisted::{Need, Unlisted, UnlistedResource};
+use walk::Walk;
 
 /// Up to so many NUMA nodes every set of them is tried.
 pub const MOST_NODES_LISTED: usize = 12;
@@ -37,18 +43,51 @@ pub struct ResourceHints {
     preferred_width: Option<usize>,
 }
 
+/// What the NUMA nodes have of one resource that counts, by NUMA id.
+#[derive(Debug)]
+struct Column<'a> {
+    name: &'a str,
+    free: ByNode,
+    total: ByNode,
+}
+
+impl<'a> Column<'a> {
+    fn of(allocator: &Allocator<'_>, name: &'a str) -> Self {
+        let by_node = |parts: &[NodeAmounts]| {
+            let mut column = ByNode::default();
+            for part in parts {
+                column.set(part.node, part.amounts.get(name));
+            }
+            column
+        };
+        Self {
+            name,
+            free: by_node(allocator.free()),
+            total: by_node(allocator.zones()),
+        }
+    }
+
+    /// What is used and what there is on some NUMA nodes.
+    fn on(&self, mask: NodeSet) -> (i64, i64) {
+        let total = self.total.sum(mask);
+        (total.saturating_sub(self.free.sum(mask)).max(0), total)
+    }
+}
+
 /// The hints of one pod on one node, complete up to some width.
 #[derive(Debug)]
 pub struct HintLists<'a, 'n> {
     allocator: &'a Allocator<'n>,
     scorer: Option<&'a Scorer>,
-    nodes: NodeSet,
     /// All hints are preferred.
     all_preferred: bool,
+    /// Only preferred hints are weighed.
+    spares_others: bool,
+    /// Used and total of the resources that the scorer counts, on each NUMA node.
+    columns: SmallVec<[Column<'a>; 2]>,
     /// One list per requested resource that some NUMA node reports, ascending by name.
     pub lists: SmallVec<[ResourceHints; 4]>,
-    width: usize,
-    tried: usize,
+    walk: Walk,
 }
 
 impl<'a, 'n> HintLists<'a, 'n> {
@@ -88,12 +127,26 @@ impl<'a, 'n> HintLists<'a, 'n> {
         Self {
             allocator,
             scorer,
-            nodes: zones.iter().map(|zone| zone.node).collect(),
             all_preferred: policy == Some(&NumaPolicy::Restricted)
                 && fidelity.restricted_prefers_all(),
+            spares_others: false,
+            columns: scorer.map_or_else(SmallVec::new, |scorer| {
+                let counted = scorer.weights.iter();
+                counted
+                    .map(|(name, _)| Column::of(allocator, name.as_str()))
+                    .collect()
+            }),
             lists,
-            width: 0,
-            tried: 0,
+            walk: Walk::over(zones.iter().map(|zone| zone.node).collect()),
+        }
+    }
+
+    /// The same for a policy that takes a preferred hint or none: the scores of the others stay 0.
+    #[must_use]
+    pub fn weighing_preferred(self) -> Self {
+        Self {
+            spares_others: true,
+            ..self
         }
     }
 
@@ -109,51 +162,66 @@ impl<'a, 'n> HintLists<'a, 'n> {
         lists
     }
 
+    /// Up to which width the hints are complete.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.walk.width
+    }
+
     /// The NUMA nodes of the node.
     #[must_use]
     pub fn nodes(&self) -> NodeSet {
-        self.nodes
+        self.walk.nodes
     }
 
     /// Tries all sets of the next width; tells whether there was one.
     pub fn widen(&mut self) -> bool {
-        let count = self.nodes.len();
-        if self.width >= count {
-            return false;
+        let mut walk = self.walk;
+        let more = walk.widen(|mask| self.attempt(mask));
+        self.walk = walk;
+        more
+    }
+
+    /// The width beyond which no hint is preferred, if that is known already.
+    #[must_use]
+    pub fn last_preferred_width(&self) -> Option<usize> {
+        let widths = self.lists.iter().map(|list| list.preferred_width);
+        let known = widths.collect::<Option<SmallVec<[usize; 4]>>>()?;
+        known.into_iter().max().filter(|_| !self.all_preferred)
+    }
+
+    /// All hints, those of widths that were not tried among them, without listing them. `None` if that takes listing.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<Unlisted> {
+        if self.walk.nodes.len() > MOST_NODES_LISTED {
+            return None;
         }
-        self.width += 1;
-        if count > MOST_NODES_LISTED
-            && self.tried.saturating_add(choose(count, self.width)) > MOST_SETS
-        {
-            self.width = count;
-            self.attempt(self.nodes);
-            return true;
-        }
-        let members: SmallVec<[_; 16]> = self.nodes.iter().collect();
-        let mut chosen: SmallVec<[usize; 16]> = (0..self.width).collect();
-        loop {
-            self.attempt(chosen.iter().map(|&at| members[at]).collect());
-            let Some(turn) = (0..self.width)
-                .rev()
-                .find(|&at| chosen[at] < count - self.width + at)
-            else {
-                return true;
-            };
-            chosen[turn] += 1;
-            for later in turn + 1..self.width {
-                chosen[later] = chosen[later - 1] + 1;
-            }
-        }
+        let resources = self.lists.iter().map(|list| {
+            Some(UnlistedResource {
+                name: list.name.clone(),
+                lacking: list.lacking,
+                preferred_width: list.preferred_width.filter(|_| !self.all_preferred)?,
+            })
+        });
+        Some(Unlisted {
+            nodes: self.walk.nodes,
+            resources: resources.collect::<Option<_>>()?,
+            needs: self.allocator.needs()?,
+        })
     }
 
     fn attempt(&mut self, mask: NodeSet) {
-        self.tried += 1;
         if self.lists.iter().all(|list| list.lacking.intersects(mask)) || !self.allocator.fits(mask)
         {
             return;
         }
-        let score = self.scorer.map_or(0, |scorer| self.score(scorer, mask));
         let width = mask.len();
+        let prefers = |list: &ResourceHints| list.preferred_width.is_none_or(|own| own == width);
+        let weighs = !self.spares_others || self.all_preferred || self.lists.iter().any(prefers);
+        let score = match self.scorer.filter(|_| weighs) {
+            Some(scorer) => self.score(scorer, mask),
+            None => 0,
+        };
         for list in &mut self.lists {
             if list.lacking.intersects(mask) {
                 continue;
@@ -169,16 +237,9 @@ impl<'a, 'n> HintLists<'a, 'n> {
     }
 
     fn score(&self, scorer: &Scorer, mask: NodeSet) -> i64 {
-        let sum = |parts: &[NodeAmounts], name: &str| {
-            let inside = parts.iter().filter(|part| mask.contains(part.node));
-            inside.fold(0_i64, |sum, part| {
-                sum.saturating_add(part.amounts.get(name))
-            })
-        };
         let amounts = |name: &str| {
-            let total = sum(self.allocator.zones(), name);
-            let used = total.saturating_sub(sum(self.allocator.free(), name));
-            (used.max(0), total)
+            let column = self.columns.iter().find(|column| column.name == name);
+            column.map_or((0, 0), |column| column.on(mask))
         };
         scorer.score_by(amounts, self.allocator.ask().requests)
     }
@@ -197,13 +258,6 @@ fn width_when_empty(zones: &[NodeAmounts], name: &ResourceName, asked: i64) -> u
         sum >= asked
     });
     enough.map_or(zones.len(), |at| at + 1)
-}
-
-/// How many sets of `width` among `count`, saturating.
-fn choose(count: usize, width: usize) -> usize {
-    (0..width).fold(1_usize, |product, at| {
-        product.saturating_mul(count - at) / (at + 1)
-    })
 }
 
 #[cfg(test)]

@@ -23,8 +23,9 @@
 
 use smallvec::SmallVec;
 
+use super::hints::Unlisted;
 use super::ledger::Occupancy;
-use super::reasons::{Reason, mask_text};
+use super::reasons::{Reason, Wish, Wishes};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
@@ -186,11 +187,28 @@ pub fn reasons_against(policy: MergePolicy, providers: &[Provider<'_>]) -> Small
     if !reasons.is_empty() {
         return reasons;
     }
-    let separator = match policy {
+    SmallVec::from_iter([unaligned(providers, separator(policy))])
+}
+
+/// The same for hints that were not listed.
+#[must_use]
+pub fn unlisted_reasons_against(policy: MergePolicy, hints: Unlisted) -> SmallVec<[Reason; 1]> {
+    let impossible = hints.impossible().cloned();
+    let reasons: SmallVec<[Reason; 1]> = impossible.map(Reason::UnsatisfiedNuma).collect();
+    if !reasons.is_empty() {
+        return reasons;
+    }
+    SmallVec::from_iter([Reason::Unaligned {
+        wishes: Wishes::Unlisted(hints),
+        separator: separator(policy),
+    }])
+}
+
+fn separator(policy: MergePolicy) -> &'static str {
+    match policy {
         MergePolicy::SingleNumaNode => ",",
         MergePolicy::None | MergePolicy::BestEffort | MergePolicy::Restricted => " & ",
-    };
-    SmallVec::from_iter([unaligned(providers, separator)])
+    }
 }
 
 fn admitted(hint: ScoredHint) -> Merged {
@@ -277,28 +295,26 @@ fn unsatisfied(providers: &[Provider<'_>]) -> SmallVec<[Reason; 1]> {
 
 /// What each resource would have liked.
 fn unaligned(providers: &[Provider<'_>], separator: &'static str) -> Reason {
-    let mut summaries: Vec<String> = Vec::new();
+    let mut wishes = Vec::new();
     for (name, opinion) in providers.iter().flatten() {
         if let Opinion::Hints(hints @ [_, ..]) = opinion {
-            summaries.push(summary(name, hints));
+            wishes.push(wish(name, hints));
         }
     }
-    summaries.sort();
     Reason::Unaligned {
-        summaries,
+        wishes: Wishes::Listed(wishes),
         separator,
     }
 }
 
-fn summary(name: &ResourceName, hints: &[ScoredHint]) -> String {
+fn wish(name: &ResourceName, hints: &[ScoredHint]) -> Wish {
     let possible = hints.iter().filter(|hint| !hint.unsatisfied);
-    let masks = |hints: &mut dyn Iterator<Item = &ScoredHint>| {
-        let texts: Vec<String> = hints.map(|hint| mask_text(hint.mask)).collect();
-        texts.join(" ")
-    };
-    let preferred = masks(&mut possible.clone().filter(|hint| hint.preferred));
-    let all = masks(&mut possible.clone());
-    format!("{name} prefer [{preferred}] among [{all}]")
+    let preferred = possible.clone().filter(|hint| hint.preferred);
+    Wish {
+        name: name.clone(),
+        preferred: preferred.map(|hint| hint.mask).collect(),
+        possible: possible.map(|hint| hint.mask).collect(),
+    }
 }
 
 /// Whether a candidate replaces the best so far of the same preference.

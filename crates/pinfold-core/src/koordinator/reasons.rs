@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::hints::Unlisted;
 use super::values::{Binding, UnknownWord};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
@@ -116,10 +117,10 @@ pub enum Reason {
     #[error("Unsatisfied NUMA {0}")]
     UnsatisfiedNuma(ResourceName),
     /// The resources cannot be aligned as the policy demands.
-    #[error("Unaligned NUMA Hint cause {}", .summaries.join(.separator))]
+    #[error("Unaligned NUMA Hint cause {}", wishes_text(.wishes, .separator))]
     Unaligned {
-        /// What each resource would like, ascending.
-        summaries: Vec<String>,
+        /// What each resource would like.
+        wishes: Wishes,
         /// What the policy puts between them.
         separator: &'static str,
     },
@@ -136,6 +137,47 @@ pub enum Reason {
         /// What the best NUMA node has.
         largest: i64,
     },
+}
+
+/// What one resource would have liked. Kept as sets: there may be hundreds, and most refusals are never read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The resource.
+    pub name: ResourceName,
+    /// The sets of NUMA nodes that could serve it, in the order they were found.
+    pub possible: Vec<Option<NodeSet>>,
+    /// Those of them it prefers.
+    pub preferred: Vec<Option<NodeSet>>,
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let masks = |masks: &[Option<NodeSet>]| {
+            let texts: Vec<String> = masks.iter().copied().map(mask_text).collect();
+            texts.join(" ")
+        };
+        let (preferred, possible) = (masks(&self.preferred), masks(&self.possible));
+        write!(f, "{} prefer [{preferred}] among [{possible}]", self.name)
+    }
+}
+
+/// What all resources would have liked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wishes {
+    /// One by one.
+    Listed(Vec<Wish>),
+    /// To be listed when somebody reads it.
+    Unlisted(Unlisted),
+}
+
+fn wishes_text(wishes: &Wishes, separator: &str) -> String {
+    let wishes = match wishes {
+        Wishes::Listed(wishes) => wishes,
+        Wishes::Unlisted(unlisted) => &unlisted.wishes(),
+    };
+    let mut texts: Vec<String> = wishes.iter().map(Wish::to_string).collect();
+    texts.sort();
+    texts.join(separator)
 }
 
 /// A set of NUMA nodes as the original prints it: binary, padded to an even width unless it is a lone

@@ -11,7 +11,8 @@
 use smallvec::SmallVec;
 
 use super::{Allocator, MILLI, NodeAmounts};
-use crate::koordinator::amounts::{Amounts, CPU};
+use crate::koordinator::amounts::{Amounts, ByNode, CPU};
+use crate::koordinator::hints::Need;
 use crate::koordinator::reasons::{Code, Reason, Refusal};
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
@@ -23,7 +24,7 @@ pub(super) struct Row<'a> {
     asked: i64,
     /// Whether any NUMA node knows the resource; the others are not NUMA's business.
     reported: bool,
-    free: [i64; 64],
+    free: ByNode,
 }
 
 impl Row<'_> {
@@ -55,11 +56,11 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
             name,
             asked,
             reported: false,
-            free: [0; 64],
+            free: ByNode::default(),
         };
         for NodeAmounts { node, amounts } in &allocator.free {
             row.reported |= amounts.contains(name.as_str());
-            row.free[node.index()] = amounts.get(name.as_str());
+            row.free.set(*node, amounts.get(name.as_str()));
         }
         row
     };
@@ -67,14 +68,63 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
 }
 
 impl Allocator<'_> {
+    /// Whether spreading always succeeds where there is enough in sum, and every NUMA node then has the CPUs of its
+    /// share. The parts grow from the NUMA node with the least on, so that nothing is left over at the last; with CPUs of
+    /// the pod's own that holds if everything is counted in the same unit.
+    pub(super) fn sums_decide(&self) -> bool {
+        let fidelity = self.fidelity;
+        let odd = !self.ask.offered.is_empty() || self.rows.iter().any(|row| row.asked < 0);
+        if odd || fidelity.sorts_numa_nodes_by_position() {
+            return false;
+        }
+        if !self.ask.bind {
+            return true;
+        }
+        if fidelity.trusts_numa_sums()
+            || fidelity.forgets_amplified_share()
+            || fidelity.measures_cores_by_average()
+        {
+            return false;
+        }
+        let unit = self.unit().saturating_mul(MILLI);
+        let whole = |row: &Row<'_>| {
+            let mut nodes = self.free.iter().map(|part| part.node.index());
+            nodes.all(|node| row.free.at(node) % unit == 0)
+        };
+        let cpu = self.rows.iter().find(|row| row.is_cpu());
+        cpu.is_some_and(|cpu| {
+            cpu.reported
+                && cpu.asked > 0
+                && cpu.asked % unit == 0
+                && cpu.asked == super::whole(self.ask.cpus)
+                && whole(cpu)
+        })
+    }
+
+    /// Whether these NUMA nodes have enough of everything in sum.
+    pub(super) fn suffice(&self, nodes: NodeSet) -> bool {
+        let mut rows = self.rows.iter();
+        rows.all(|row| !row.reported || row.free.sum(nodes) >= row.asked)
+    }
+
+    /// What a set of NUMA nodes has to have to take the pod; `None` if more than that decides.
+    #[must_use]
+    pub fn needs(&self) -> Option<SmallVec<[Need; 2]>> {
+        let topology = self.view.topology?;
+        if !self.sums_decide || !self.can_count(topology) {
+            return None;
+        }
+        let reported = self.rows.iter().filter(|row| row.reported);
+        let need = |row: &Row<'_>| Need {
+            asked: row.asked,
+            free: row.free.clone(),
+        };
+        Some(reported.map(need).collect())
+    }
+
     /// Fills `shares`; tells whether nothing is missing.
     pub(super) fn distribute(&self, nodes: NodeSet, shares: &mut Shares) -> bool {
-        let short = |row: &Row<'_>| {
-            let free = nodes.iter().map(|node| row.free[node.index()]);
-            row.reported && free.fold(0, i64::saturating_add) < row.asked
-        };
-        !self.rows.iter().any(short)
-            && (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
+        self.suffice(nodes) && (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
     }
 
     /// The resources that the NUMA nodes do not hold enough of.
@@ -99,7 +149,7 @@ impl Allocator<'_> {
         let order = self.order(row, nodes);
         for (done, &node) in order.iter().enumerate() {
             let part = self.part(row, missing, order.len() - done);
-            let amount = part.min(row.free[node.index()]);
+            let amount = part.min(row.free.at(node.index()));
             if amount != 0 {
                 shares.push(Share {
                     row: at,
@@ -116,12 +166,12 @@ impl Allocator<'_> {
     fn order(&self, row: &Row<'_>, nodes: NodeSet) -> SmallVec<[NodeId; 8]> {
         let mut order: SmallVec<[NodeId; 8]> = nodes.iter().collect();
         if !self.fidelity.sorts_numa_nodes_by_position() {
-            order.sort_by_key(|node| row.free[node.index()]);
+            order.sort_by_key(|node| row.free.at(node.index()));
             return order;
         }
         for end in 1..order.len() {
             for at in (1..=end).rev() {
-                if row.free[at] >= row.free[at - 1] {
+                if row.free.at(at) >= row.free.at(at - 1) {
                     break;
                 }
                 order.swap(at, at - 1);
@@ -136,12 +186,16 @@ impl Allocator<'_> {
         if !row.is_cpu() || !self.ask.bind {
             return missing / nodes;
         }
-        let cpus = round_up(missing);
-        let unit = match (self.needs_whole_cores(), self.view.topology) {
+        let (cpus, unit) = (round_up(missing), self.unit());
+        (cpus / unit / nodes * unit).saturating_mul(MILLI)
+    }
+
+    /// How many CPUs of its own a pod gets at once on a NUMA node.
+    fn unit(&self) -> i64 {
+        match (self.needs_whole_cores(), self.view.topology) {
             (true, Some(topology)) => i64::try_from(topology.cpus_per_core()).unwrap_or(1).max(1),
             _ => 1,
-        };
-        (cpus / unit / nodes * unit).saturating_mul(MILLI)
+        }
     }
 
     /// The shares as amounts per NUMA node.

@@ -3,8 +3,10 @@
 use super::{Allocation, Args, Attempt, Node, PodState};
 use crate::koordinator::allocate::Allocator;
 use crate::koordinator::hints::HintLists;
+use crate::koordinator::ledger::Occupancy;
 use crate::koordinator::merge::{
     Ground, MergePolicy, Opinion, Provider, ScoredHint, merge, merge_preferred, reasons_against,
+    unlisted_reasons_against,
 };
 use crate::koordinator::policy::Terms;
 use crate::koordinator::reasons::{Code, Reason, Refusal};
@@ -77,22 +79,47 @@ fn choose(
             return Err(Refusal::with(Code::Error, why));
         }
     };
+    let demands_alignment = merge_policy != MergePolicy::BestEffort;
     let mut lists = HintLists::new(allocator, Some(policy), Some(scorer));
+    if demands_alignment {
+        lists = lists.weighing_preferred();
+    }
     let ground = Ground {
         nodes: lists.nodes(),
         keeps_apart: terms.keeps_apart,
-        occupancy: node.ledger.occupancy(),
+        occupancy: match terms.keeps_apart {
+            true => node.ledger.occupancy(),
+            false => Occupancy::default(),
+        },
     };
-    // A preferred placement beats everything that wider sets could add.
+    // A preferred placement beats everything that wider sets could add, and beyond some width nothing is preferred.
     let ready = |lists: &HintLists<'_, '_>| lists.lists.iter().all(|list| !list.hints.is_empty());
+    let unlisted = lists.unlisted().filter(|_| demands_alignment);
+    let last = match merge_policy {
+        MergePolicy::SingleNumaNode => Some(1),
+        _ => lists.last_preferred_width(),
+    };
+    let last = last.filter(|_| demands_alignment);
     let mut more = true;
     while more {
         if ready(&lists)
+            && last.is_none_or(|last| lists.width() <= last)
             && let Some(hint) = merge_preferred(merge_policy, &ground, &[provider(&lists)])
         {
             return Ok(hint);
         }
+        if let (Some(_), Some(last)) = (&unlisted, last)
+            && lists.width() >= last
+        {
+            break;
+        }
         more = lists.widen();
+    }
+    if let Some(hints) = unlisted {
+        return Err(Refusal {
+            code: Code::Unschedulable,
+            reasons: unlisted_reasons_against(merge_policy, hints),
+        });
     }
     let providers = [provider(&lists)];
     match merge_policy {

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cpu_set::CpuSet;
+use crate::koordinator::amplify::Ratios;
 use crate::koordinator::cpus::tests::machine;
 use crate::koordinator::cpus::{CpuRow, Topology};
 use crate::koordinator::ledger::Ledger;
@@ -398,6 +400,12 @@ proptest! {
             let allocation = reserve(&state, &node, &args, placement.as_ref());
             prop_assert!(allocation.is_ok(), "filter promised, reserve refused: {:?}", allocation);
             let allocation = allocation.unwrap_or_default();
+            let expected = Outlook {
+                placement,
+                score: score(&state, &node, &args, placement.as_ref()),
+                allocation: allocation.clone(),
+            };
+            prop_assert_eq!(outlook(&state, &node, &args), Ok(expected));
             if let Some(own) = allocation.as_ref().filter(|_| state.bind) {
                 prop_assert!(own.cpus.is_disjoint(before.held().cpus()));
                 prop_assert!(own.cpus.is_disjoint(&reserved));
