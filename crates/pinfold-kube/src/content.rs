@@ -3,6 +3,8 @@
 //! Objects of other programs carry fields that are none of our business. They are kept as contents and written
 //! back, so that reading and writing an object loses nothing.
 
+use std::fmt::Write;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::go::json::push_string;
@@ -66,7 +68,7 @@ impl Content {
             Content::Null => out.push_str("null"),
             Content::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
             Content::Number(text) if is_json_number(text) => out.push_str(text),
-            Content::Number(text) | Content::Text(text) => push_string(out, text),
+            Content::Number(text) | Content::Text(text) => push_text(out, text),
             Content::List(items) => {
                 let mut separator = '[';
                 for item in items {
@@ -80,13 +82,27 @@ impl Content {
                 let mut separator = '{';
                 for (key, value) in members {
                     out.push(separator);
-                    push_string(out, key);
+                    push_text(out, key);
                     out.push(':');
                     value.push_json(out);
                     separator = ',';
                 }
                 out.push_str(if separator == '{' { "{}" } else { "}" });
             }
+        }
+    }
+}
+
+/// As Go writes it; what no YAML may contain is escaped too, so that the JSON is also YAML.
+fn push_text(out: &mut String, text: &str) {
+    let mut quoted = String::new();
+    push_string(&mut quoted, text);
+    for c in quoted.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
         }
     }
 }

@@ -6,6 +6,10 @@
 //! |---|---|
 //! | files of objects, with the place of everything that is wrong | [`manifest`], [`finding`] |
 //! | pods, and deployments, jobs and others that make pods | [`pod`] |
+//! | nodes, and what they report about their NUMA nodes | [`node`], [`node_resource_topology`] |
+//! | Koordinator's labels, annotations and scheduler arguments | [`koordinator`] |
+//! | Volcano's Numatopology, tasks and scheduler configuration | [`volcano`] |
+//! | files that mix all these | [`objects`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 

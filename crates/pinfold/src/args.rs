@@ -78,6 +78,18 @@ pub(crate) enum Picture {
     Json,
     /// For programs and people
     Yaml,
+    /// For the cluster: what the machine would report as a NodeResourceTopology object, with nobody on it
+    Nrt,
+}
+
+/// A version of the NodeResourceTopology object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NrtVersion {
+    /// With the annotations that Koordinator reads
+    V1alpha1,
+    /// What scheduler-plugins reads
+    #[default]
+    V1alpha2,
 }
 
 #[derive(Debug, clap::Args)]
@@ -99,6 +111,12 @@ pub(crate) struct TopologyArgs {
     /// How to show it
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Picture,
+    /// The node's name in the NodeResourceTopology object, if it is not the machine's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node_name: Option<String>,
+    /// The version of the NodeResourceTopology object
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t)]
+    pub(crate) nrt_version: NrtVersion,
 }
 
 #[derive(Debug, clap::Args)]

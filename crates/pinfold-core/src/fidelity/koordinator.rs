@@ -81,4 +81,13 @@ defects! {
 
     /// Cores of different NUMA nodes are one core where the kernel numbers them alike.
     joins_cores_of_numa_nodes,
+
+    /// Keys and values are read in today's spelling only; older and misspelt ones are ignored.
+    knows_one_spelling,
+
+    /// Annotations of a node's report, or of a placed pod, that cannot be read are passed over.
+    passes_over_unreadable_annotations,
+
+    /// The result written on a pod names amounts on NUMA nodes, never shared pools.
+    names_no_shared_pools,
 }

@@ -25,4 +25,11 @@ defects! {
     /// Volcano keeps a task's earlier decision for a node that now refuses it, binds decisions without
     /// looking whether their CPUs are still free, and gives back the latest decision instead of the bound one.
     trusts_old_decisions,
+
+    /// Volcano takes a CPU list that it cannot read for an empty one, a CPU without a number for CPU 0, and a
+    /// reservation that it cannot read for none.
+    forgives_unreadable_reports,
+
+    /// Volcano takes every text for a policy, older names among them.
+    takes_any_word_for_a_policy,
 }

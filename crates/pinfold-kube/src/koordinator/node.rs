@@ -59,7 +59,7 @@ pub fn node(
 fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Option<NumaPolicy> {
     let (key, word) = spellings::label(meta, keys::NUMA_POLICY, fidelity, report)?;
     let policy = NumaPolicy::parse(word)?;
-    if fidelity == Fidelity::Exact || policy.known().is_ok() {
+    if fidelity.knows_one_spelling() || policy.known().is_ok() {
         return Some(policy);
     }
     let stem = word

@@ -130,7 +130,7 @@ fn spec(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> (Resource
     spec.preferred_bind = preferred.and_then(BindPolicy::parse);
     let exclusive = word(&place, "preferredCPUExclusivePolicy", report);
     spec.preferred_exclusive = exclusive.and_then(ExclusivePolicy::parse);
-    if fidelity == Fidelity::Exact {
+    if fidelity.knows_one_spelling() {
         return (spec, numa);
     }
     if exclusive == Some("Default")

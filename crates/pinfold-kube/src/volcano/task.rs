@@ -28,7 +28,7 @@ pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<Task> {
     };
     let mut warnings = Vec::new();
     if let Some(text) = text
-        && fidelity != Fidelity::Exact
+        && !fidelity.takes_any_word_for_a_policy()
         && !text.is_empty()
         && !POLICIES.contains(&text.as_str())
     {

@@ -5,13 +5,18 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::koordinator::pools::{Holders, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_core::settings::Settings;
 use pinfold_hardware::doubts::Doubt;
 use pinfold_hardware::pci::{PciDevice, PciKind};
 use pinfold_hardware::record::Recording;
 use pinfold_hardware::{Hardware, NumaId};
+use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
 use pinfold_render::table::{Align, Table};
@@ -19,7 +24,7 @@ use pinfold_render::text::{count, paragraph};
 use pinfold_render::{grid, svg, tree};
 use serde::Serialize;
 
-use crate::args::{Picture, TopologyArgs};
+use crate::args::{NrtVersion, Picture, TopologyArgs};
 use crate::devices::kind_name;
 use crate::exit::Failure;
 use crate::output::{self, WIDTH};
@@ -57,8 +62,49 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         }
         Picture::Json => output::print_json(&topology)?,
         Picture::Yaml => output::print_yaml(&topology)?,
+        Picture::Nrt => output::print_yaml(&report(args, &hardware, &machine).content())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the machine would report with nobody on it, under a kubelet that manages nothing. Devices are left out: only
+/// their plugins know the names they are handed out under.
+fn report(args: &TopologyArgs, hardware: &Hardware, machine: &Machine) -> NodeResourceTopology {
+    let name = args.node_name.clone();
+    let name = name.unwrap_or_else(|| object_name(title(hardware)));
+    let settings = Settings::default();
+    let nobody = Occupancy {
+        shared: machine.online().clone(),
+        ..Occupancy::default()
+    };
+    let report = node_resource_topology::publish(&name, machine, &nobody, &settings);
+    match args.nrt_version {
+        NrtVersion::V1alpha2 => report,
+        NrtVersion::V1alpha1 => {
+            let facts = NodeFacts::of(machine, &settings, CpuSet::new());
+            let topology = facts.topology(settings.fidelity);
+            let pools = Pools::of(&topology, &Holders::default());
+            koordinator::publish(&report, &facts.with_pools(&pools))
+        }
+    }
+}
+
+/// The text as the name of an object: lower case letters, digits and dashes.
+fn object_name(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.chars().flat_map(char::to_lowercase) {
+        match c {
+            'a'..='z' | '0'..='9' => name.push(c),
+            _ if name.ends_with('-') || name.is_empty() => {}
+            _ => name.push('-'),
+        }
+    }
+    // An object's name has at most 253 letters.
+    name.truncate(253);
+    match name.trim_end_matches('-') {
+        "" => "machine".to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 fn record(spec: &str, file: &Path) -> Result<ExitCode, Failure> {
