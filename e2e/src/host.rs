@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -31,6 +32,83 @@ fn try_run(report: &mut Report) -> Result<(), String> {
     let _ = fs::remove_dir_all(&folder);
     let said = said.map_err(|error| format!("{}: {error}", folder.display()))?;
     crashes::check(report, "host", &said, &before.all, said.section("nodes")?);
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if is_root {
+        let folder =
+            std::env::temp_dir().join(format!("pinfold-e2e-nobody-{}", std::process::id()));
+        let checked = as_nobody(&folder, &pinfold, &before);
+        let _ = fs::remove_dir_all(&folder);
+        report.check("host: a user who is not root is held by affinity", checked);
+    }
+    Ok(())
+}
+
+/// The user and group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// Runs something as a user who may not make control groups.
+fn as_nobody(folder: &Path, pinfold: &Path, before: &Before) -> Result<(), String> {
+    let told = |error: io::Error| format!("{}: {error}", folder.display());
+    let runtime = folder.join("runtime");
+    fs::create_dir_all(&runtime).map_err(told)?;
+    fs::copy(pinfold, folder.join("pinfold")).map_err(told)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(told)?;
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).map_err(told)?;
+    std::os::unix::fs::chown(&runtime, Some(NOBODY), Some(NOBODY)).map_err(told)?;
+    let run = |runtime: Option<&Path>| {
+        let mut command = Command::new("setpriv");
+        command
+            .args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")])
+            .arg("--clear-groups")
+            .arg(folder.join("pinfold"))
+            .args(["run", "--cpus", "1", "--memory", "16Mi", "--"])
+            .args([
+                "sh",
+                "-c",
+                "grep Cpus_allowed_list /proc/self/status | cut -f2",
+            ])
+            .env_remove("XDG_RUNTIME_DIR")
+            .stdin(Stdio::null());
+        if let Some(runtime) = runtime {
+            command.env("XDG_RUNTIME_DIR", runtime);
+        }
+        command
+            .output()
+            .map_err(|error| format!("setpriv: {error}"))
+    };
+
+    let homeless = run(None)?;
+    equal(
+        "exit code without XDG_RUNTIME_DIR",
+        homeless.status.code(),
+        Some(3),
+    )?;
+    let said = String::from_utf8_lossy(&homeless.stderr).into_owned();
+    equal("it is named", said.contains("XDG_RUNTIME_DIR"), true)?;
+
+    let held = run(Some(&runtime))?;
+    let said = String::from_utf8_lossy(&held.stderr).into_owned();
+    equal(&format!("exit code ({said})"), held.status.code(), Some(0))?;
+    equal(
+        &format!("what is not enforced is said ({said})"),
+        said.contains("held by CPU affinity and memory policy only"),
+        true,
+    )?;
+    let cpus: CpuSet = String::from_utf8_lossy(&held.stdout)
+        .trim()
+        .parse()
+        .map_err(|error| format!("allowed CPUs: {error}"))?;
+    equal("CPUs of the command", cpus.len(), 1)?;
+    equal(
+        "none of them reserved",
+        cpus.is_disjoint(&before.reserved),
+        true,
+    )?;
+    for (path, mode) in [("pinfold", 0o700), ("pinfold/runs.json", 0o600)] {
+        let found = fs::metadata(runtime.join(path)).map_err(told)?;
+        equal(path, found.mode() & 0o777, mode)?;
+        equal(path, found.uid(), NOBODY)?;
+    }
     Ok(())
 }
 

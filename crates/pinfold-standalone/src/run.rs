@@ -37,7 +37,8 @@ pub enum Outcome {
 }
 
 /// Runs `command` on what `request` asks for, and waits for its end. `child` is how this program starts itself so
-/// that it calls [`become_command`](crate::become_command): its arguments before the run's number.
+/// that it calls [`become_command`](crate::become_command): its arguments before the run's number. `held` learns what
+/// holds the command before the command starts.
 ///
 /// # Errors
 /// If the machine does not allow it. Nothing stays behind then.
@@ -48,6 +49,7 @@ pub fn run(
     policy: Policy,
     command: &[OsString],
     child: &[&str],
+    held: impl FnOnce(&Hold),
 ) -> Result<Outcome, StandaloneError> {
     // Before anything is taken: a signal that comes from now on is passed on, not obeyed.
     let signals = Signals::new(signals_to_pass_on()).map_err(|error| StandaloneError::System {
@@ -76,7 +78,10 @@ pub fn run(
         words,
     };
     let child = match start.child(&mut book, command, child) {
-        Ok(child) => child,
+        Ok((child, hold)) => {
+            held(&hold);
+            child
+        }
         Err(error) => {
             // What the others gave up for this run is theirs again.
             let shared = book.shared();
@@ -113,7 +118,7 @@ impl Start<'_> {
         book: &mut Book,
         command: &[OsString],
         child: &[&str],
-    ) -> Result<Child, StandaloneError> {
+    ) -> Result<(Child, Hold), StandaloneError> {
         book.share(self.proposal.ledger.state().cpus().shared())?;
         let id = self.proposal.id;
         let partition = self.request.exclusive && self.placement.own_cpus;
@@ -132,7 +137,7 @@ impl Start<'_> {
             }
         })?;
         match self.write_down(book, &child, hold.clone()) {
-            Ok(()) => Ok(child),
+            Ok(()) => Ok((child, hold)),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();

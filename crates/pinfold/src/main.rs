@@ -10,6 +10,7 @@ mod exit;
 mod input;
 mod node;
 mod output;
+mod progress;
 mod running;
 mod script;
 mod simulation;

@@ -1,6 +1,7 @@
 //! Writing results. A closed pipe (`| head`) ends the program quietly instead of with a panic.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use pinfold_render::Colour;
@@ -8,8 +9,23 @@ use pinfold_render::Colour;
 use crate::args::Format;
 use crate::exit::Failure;
 
-/// Columns of every text and picture: the width that fits everywhere.
-pub(crate) const WIDTH: usize = 80;
+/// How wide text is where nobody knows better.
+const WIDTH: usize = 80;
+/// Narrower than this, pictures fall apart; wider, sentences are hard to read.
+const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
+
+/// How wide text may be: the width of the terminal, within reason. Files and pipes get 80 columns.
+pub(crate) fn width() -> usize {
+    columns(&io::stdout()).map_or(WIDTH, |columns| {
+        columns.clamp(*WIDTHS.start(), *WIDTHS.end())
+    })
+}
+
+/// The columns of a terminal; `None` if it is none or does not know.
+pub(crate) fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
 
 /// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

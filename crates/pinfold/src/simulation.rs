@@ -1,8 +1,6 @@
 //! [`Simulation`]: steps played on a ledger, and what came of each.
 
-use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pinfold_core::decision::{Assignment, Decision, Refusal, Verdict};
 use pinfold_core::device::NoPreference;
@@ -14,6 +12,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::node::Node;
+use crate::progress::Progress;
 
 /// What happens. Pods are positions in the list of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ impl Play<'_> {
             events: Vec::new(),
             counts: Counts::default(),
         };
-        let mut progress = Progress::new(self.steps.len() * self.rounds as usize);
+        let mut progress = Progress::on_stderr(self.steps.len() * self.rounds as usize);
         for round in 1..=self.rounds {
             let mut fresh: Vec<Option<Arc<Pod>>> = vec![None; self.pods.len()];
             for &step in self.steps {
@@ -209,57 +208,5 @@ fn nothing(error: &LedgerError) -> String {
     }
 }
 
-/// A bar on standard error for people who wait longer than a second.
-struct Progress {
-    total: usize,
-    done: usize,
-    shown: bool,
-    begun: Instant,
-    next: Instant,
-    visible: bool,
-}
-
-impl Progress {
-    /// How long nothing is shown.
-    const PATIENCE: Duration = Duration::from_secs(1);
-    /// How long between two looks at the clock.
-    const STRIDE: usize = 256;
-
-    fn new(total: usize) -> Self {
-        let begun = Instant::now();
-        Self {
-            total,
-            done: 0,
-            shown: false,
-            begun,
-            next: begun + Self::PATIENCE,
-            visible: io::stderr().is_terminal(),
-        }
-    }
-
-    fn advance(&mut self) {
-        self.done += 1;
-        if !self.visible || !self.done.is_multiple_of(Self::STRIDE) {
-            return;
-        }
-        let now = Instant::now();
-        if now >= self.next {
-            self.next = now + Self::PATIENCE / 5;
-            self.shown = true;
-            let marks = self.done * 40 / self.total.max(1);
-            let rate = self.done as u128 * 1000 / (now - self.begun).as_millis().max(1);
-            let bar = "#".repeat(marks);
-            let (done, total) = (self.done, self.total);
-            let _ = write!(
-                io::stderr(),
-                "\r[{bar:<40}] {done} of {total}, {rate} a second "
-            );
-        }
-    }
-
-    fn end(self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r{:79}\r", "");
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -47,14 +47,16 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
         CpuError::Take(TakeError::NotEnough {
             requested,
             available,
-        }) => {
-            format!(
+        }) => match facts.iter().find(|facts| facts.free < facts.asked) {
+            // The taker may have been asked for the rest only, after the preferred NUMA nodes gave theirs.
+            Some(short) => cannot(short),
+            None => format!(
                 "{} asked, but only {} free{}",
                 cpus(requested),
                 cpus(available),
                 listed(facts)
-            )
-        }
+            ),
+        },
         CpuError::Take(TakeError::Incomplete) => {
             format!(
                 "the free CPUs cannot be put together as the options demand{}",

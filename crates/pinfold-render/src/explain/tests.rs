@@ -310,7 +310,7 @@ fn without_a_policy_only_the_sum_counts() {
     let text = refused(&busy(settings("none")), pod("new", &[("cpu", "9")]));
     let expected = "\
 Pod new (container app) is refused, UnexpectedAdmissionError:
-  9 CPUs asked, but only 6 CPUs free: node 0 has 0, node 1 has 6.
+  cpu: 9 CPUs asked, but only 6 of 15 are free.
 
 resource  node  asked  free  total  missing
 cpu          0      9     0      7        9
@@ -396,8 +396,9 @@ memory              0  1 GiB  13 GiB  14 GiB        -  only alone
 
 What would fit
  1. cpu of container app: 4 instead of 6 CPUs (NUMA node 0)
- 2. without pod low (NUMA node 0)
- 3. policy best-effort instead of restricted (NUMA node 0 first)
+ 2. move pod low from CPUs 1-3 to 8-10 (NUMA node 0)
+ 3. without pod low (NUMA node 0)
+ 4. policy best-effort instead of restricted (NUMA node 0 first)
 ";
     assert_eq!(text, expected);
 }

@@ -19,7 +19,7 @@ use crate::args::CheckArgs;
 use crate::exit::{Failure, REFUSED};
 use crate::input::{self, Source};
 use crate::node;
-use crate::output::{self, WIDTH};
+use crate::output::{self, width};
 
 mod words;
 
@@ -217,17 +217,17 @@ fn text(report: &Report, file: &str, machine: &str) -> String {
         true => format!("valid: a kubelet starts with {file} on {machine}"),
         false => format!("not valid: no kubelet starts with {file} on {machine}"),
     };
-    let mut text = paragraph("", &answer, 2, WIDTH);
+    let mut text = paragraph("", &answer, 2, width());
     for (index, problem) in report.problems.iter().enumerate() {
         text.push('\n');
         let lead = format!("{}. ", index + 1);
-        text.push_str(&paragraph(&lead, &problem.plain, 3, WIDTH));
-        text.push_str(&paragraph("   fix: ", &problem.fix, 8, WIDTH));
+        text.push_str(&paragraph(&lead, &problem.plain, 3, width()));
+        text.push_str(&paragraph("   fix: ", &problem.fix, 8, width()));
         text.push_str(&paragraph(
             "   the kubelet says: ",
             &problem.kubelet,
             8,
-            WIDTH,
+            width(),
         ));
     }
     for line in &report.for_pods {
@@ -236,7 +236,7 @@ fn text(report: &Report, file: &str, machine: &str) -> String {
     if !report.advice.is_empty() {
         text.push_str("\nlook at this\n");
         for advice in &report.advice {
-            text.push_str(&paragraph("  - ", advice, 4, WIDTH));
+            text.push_str(&paragraph("  - ", advice, 4, width()));
         }
     }
     text

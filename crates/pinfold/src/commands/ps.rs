@@ -93,3 +93,85 @@ fn held_by(hold: &Hold) -> &'static str {
         Hold::Affinity => "affinity",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pinfold_core::device::NoPreference;
+    use pinfold_core::ledger::Ledger;
+    use pinfold_core::policy::TopologyPolicy;
+    use pinfold_core::settings::TopologyScope;
+    use pinfold_standalone::place::{self, Policy};
+    use pinfold_standalone::process::Process;
+    use pinfold_standalone::{Placement, Request};
+
+    use super::*;
+
+    /// Three runs on a machine of four cores.
+    fn three_runs() -> (Vec<Run>, Ledger) {
+        let hardware = pinfold_hardware::open("2 sockets, 2 cores, smt2").expect("a machine");
+        let (machine, _) = hardware.machine_within_reach().expect("all of it");
+        let policy = Policy {
+            topology: TopologyPolicy::BestEffort,
+            scope: TopologyScope::Container,
+            memory: true,
+        };
+        let rules = place::rules(&Arc::new(machine), policy).expect("rules");
+        let mut ledger = Ledger::new(rules);
+        let mut runs = Vec::new();
+        let v2 = Hold::CgroupV2 {
+            group: "/sys/fs/cgroup/pinfold-1".into(),
+            partition: false,
+        };
+        let v1 = Hold::CgroupV1 {
+            group: "/sys/fs/cgroup/cpuset/pinfold-5".into(),
+        };
+        for (id, cpus, memory, command, hold) in [
+            (1, "2", "2Gi", "./simulation --steps 1000", v2),
+            (2, "3", "1Gi", "python3 train.py", Hold::Affinity),
+            (5, "500m", "64Mi", "./helper", v1),
+        ] {
+            let quantity = |text: &str| text.parse().expect("a quantity");
+            let request = Request {
+                cpus: Some(quantity(cpus)),
+                memory: Some(quantity(memory)),
+                ..Request::default()
+            };
+            let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            let pod = Arc::new(request.pod(id, &words[0]));
+            let admission = ledger.admit(&pod, &mut NoPreference).expect("a pod");
+            let assignment = admission.decision.assignment().expect("there is room");
+            let shared = ledger.state().cpus().shared();
+            runs.push(Run {
+                id,
+                process: Process {
+                    pid: 4711,
+                    started: id,
+                },
+                command: words,
+                policy: "best-effort".to_owned(),
+                placement: Placement::of(&assignment.containers[0], shared),
+                hold,
+                pod,
+            });
+        }
+        (runs, ledger)
+    }
+
+    #[test]
+    fn every_run_is_listed_with_what_it_holds_and_what_holds_it() {
+        let (runs, ledger) = three_runs();
+        let seen = text(&runs, Some(ledger.rules().machine()), &ledger.occupancy());
+        assert_eq!(seen, include_str!("../../tests/golden/ps.txt"));
+    }
+
+    #[test]
+    fn a_machine_without_runs_is_shown_all_the_same() {
+        let (_, ledger) = three_runs();
+        let ledger = ledger.without_pods();
+        let seen = text(&[], Some(ledger.rules().machine()), &ledger.occupancy());
+        assert!(seen.starts_with("no runs\n\nNUMA node 0"), "{seen}");
+        assert_eq!(text(&[], None, &Occupancy::default()), "no runs\n");
+    }
+}

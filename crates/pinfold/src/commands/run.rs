@@ -16,11 +16,11 @@ use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
 use pinfold_render::{explain, grid};
 use pinfold_standalone::place::{self, Policy};
-use pinfold_standalone::{Book, Outcome, Placement, Request, StandaloneError, book};
+use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
 
 use crate::args::{policies, scopes};
 use crate::exit::{Failure, REFUSED};
-use crate::output::{self, WIDTH};
+use crate::output::{self, width};
 
 /// The hidden command that becomes the run's command.
 const CHILD: [&str; 1] = ["__exec"];
@@ -136,8 +136,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             .map_err(environment)?;
         return answer(&proposal.decision, &proposal.ledger, proposal.placement());
     }
-    let outcome =
-        pinfold_standalone::run(&folder, &hardware, &request, policy, &args.command, &CHILD);
+    let outcome = pinfold_standalone::run(
+        &folder,
+        &hardware,
+        &request,
+        policy,
+        &args.command,
+        &CHILD,
+        |hold| warn_of_loose_hold(hold, request.books_memory()),
+    );
     match outcome.map_err(environment)? {
         Outcome::Refused(decision) => {
             // Standard output belongs to the command.
@@ -150,6 +157,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
         }
+    }
+}
+
+/// Says what is not enforced where no control group can be made.
+fn warn_of_loose_hold(hold: &Hold, memory: bool) {
+    if *hold == Hold::Affinity {
+        let by = match memory {
+            true => "CPU affinity and memory policy",
+            false => "CPU affinity",
+        };
+        output::remark(&format!(
+            "pinfold: no control group can be made here: the command is held by {by} only. It could undo that, and \
+             what it leaves running when it ends is not counted any more"
+        ));
     }
 }
 
@@ -232,7 +253,13 @@ pub(super) fn describe(placement: &Placement) -> String {
 /// The machine and who sits where.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
     let plan = Plan::new(machine, occupancy);
-    grid::draw(&plan, occupancy, Legend::Holdings, WIDTH, output::colour())
+    grid::draw(
+        &plan,
+        occupancy,
+        Legend::Holdings,
+        width(),
+        output::colour(),
+    )
 }
 
 #[expect(

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::args::SimulateArgs;
 use crate::exit::{Failure, REFUSED};
 use crate::node::Node;
-use crate::output::{self, WIDTH};
+use crate::output::{self, width};
 use crate::simulation::{Counts, Event, Play, Simulation, Step};
 use crate::usage::{self, Usage};
 use crate::{input, script};
@@ -92,15 +92,21 @@ pub(crate) fn text(
 ) -> String {
     let mut text = match node.name.as_str() {
         "" => String::new(),
-        name => paragraph("", name, 2, WIDTH),
+        name => paragraph("", name, 2, width()),
     };
-    text.push_str(&paragraph("", &node.described(), 2, WIDTH));
+    text.push_str(&paragraph("", &node.described(), 2, width()));
     text.push('\n');
     text.push_str(&events(&simulation.events, occupancy));
     text.push('\n');
     let plan = Plan::new(node.machine(), occupancy);
     let colour = output::colour();
-    text.push_str(&grid::draw(&plan, occupancy, Legend::Names, WIDTH, colour));
+    text.push_str(&grid::draw(
+        &plan,
+        occupancy,
+        Legend::Names,
+        width(),
+        colour,
+    ));
     if !usages.is_empty() {
         let _ = write!(text, "\n{}", usage::table(usages));
     }
@@ -134,7 +140,7 @@ fn events(events: &[Event], occupancy: &Occupancy) -> String {
             _ => ' ',
         };
         let lead = format!("{mark} {name:<widest$}  ");
-        text.push_str(&paragraph(&lead, &event.told, widest + 4, WIDTH));
+        text.push_str(&paragraph(&lead, &event.told, widest + 4, width()));
     }
     let rest = &events[listed.len()..];
     if !rest.is_empty() {

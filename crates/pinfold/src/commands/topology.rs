@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::args::{NrtVersion, Picture, TopologyArgs};
 use crate::devices::kind_name;
 use crate::exit::Failure;
-use crate::output::{self, WIDTH};
+use crate::output::{self, width};
 use crate::{input, node};
 
 /// Everything about a machine, for programs.
@@ -142,9 +142,9 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
     let (hardware, machine) = (topology.hardware, topology.kubelet_view);
     let mut text = match hardware.name.as_str() {
         "" => String::new(),
-        name => paragraph("", name, 2, WIDTH),
+        name => paragraph("", name, 2, width()),
     };
-    text.push_str(&tree::draw(machine, WIDTH));
+    text.push_str(&tree::draw(machine, width()));
     text.push('\n');
     let occupancy = Occupancy {
         devices: Vec::new(),
@@ -152,7 +152,13 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
     };
     let plan = Plan::new(machine, &occupancy);
     let colour = output::colour();
-    text.push_str(&grid::draw(&plan, &occupancy, Legend::Names, WIDTH, colour));
+    text.push_str(&grid::draw(
+        &plan,
+        &occupancy,
+        Legend::Names,
+        width(),
+        colour,
+    ));
     for (name, cpus) in [
         ("isolated CPUs", &hardware.cpus.isolated),
         ("nohz_full CPUs", &hardware.cpus.nohz_full),
@@ -180,7 +186,7 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
     if !odd.is_empty() {
         text.push_str("\nodd about this machine\n");
         for line in odd {
-            text.push_str(&paragraph("  - ", &line, 4, WIDTH));
+            text.push_str(&paragraph("  - ", &line, 4, width()));
         }
     }
     text
@@ -217,7 +223,7 @@ fn device_counts(hardware: &Hardware) -> String {
             &format!("{place}: "),
             &kinds.join(", "),
             4,
-            WIDTH,
+            width(),
         ));
     }
     if !text.is_empty() {

@@ -5,4 +5,5 @@ mod golden;
 mod handbook;
 mod program;
 mod promises;
+mod terminal;
 mod texts;

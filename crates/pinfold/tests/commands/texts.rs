@@ -97,6 +97,25 @@ fn check_configurations() {
 }
 
 #[test]
+fn run_says_where_it_would() {
+    check(
+        "run",
+        &[
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 4 --memory 2Gi -- ./simulation",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 500m -- ./helper --fast",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 8 --policy restricted -- ./simulation",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 8 --policy single-numa-node --memory 1Gi -- ./simulation",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 64 -- ./simulation",
+            "run --dry-run --machine '2 cores, hugepages-2Mi=32' --hugepages-2Mi 128Mi --memory 1Gi --cpus 1 -- x",
+            "run --cpus 0 -- x",
+            "run --cpus 500m --exclusive -- x",
+            "run --machine '2 cores' -- x",
+            "run --cpus 2",
+        ],
+    );
+}
+
+#[test]
 fn demo() {
     check("demo", &["demo"]);
 }
@@ -138,6 +157,8 @@ fn help() {
             "explain --help",
             "defragment --help",
             "check --help",
+            "run --help",
+            "ps --help",
         ],
     );
 }

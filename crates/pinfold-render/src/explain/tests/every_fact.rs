@@ -30,7 +30,7 @@ fn refused_because(cause: Cause) -> Decision {
 
 /// Reads well: fits the screen, one sentence, no placeholder.
 fn check(decision: &Decision) -> String {
-    let text = refusal(decision, None);
+    let text = refusal("new", decision, None);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"

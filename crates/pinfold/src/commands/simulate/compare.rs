@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::exit::Failure;
 use crate::node::Node;
-use crate::output::{self, WIDTH};
+use crate::output::{self, width};
 use crate::simulation::{Counts, Play, Simulation};
 use crate::usage;
 
@@ -136,7 +136,7 @@ fn differing(variants: &[Variant]) -> Vec<String> {
 fn text(node: &Node, comparison: &Comparison) -> String {
     let mut text = match node.name.as_str() {
         "" => String::new(),
-        name => format!("{}\n", paragraph("", name, 2, WIDTH)),
+        name => format!("{}\n", paragraph("", name, 2, width())),
     };
     let mut table = Table::new([
         ("", Align::Right),
@@ -173,7 +173,7 @@ fn text(node: &Node, comparison: &Comparison) -> String {
     text.push_str(&table.draw());
     for (number, variant) in comparison.variants.iter().enumerate() {
         if let Some(words) = &variant.impossible {
-            text.push_str(&paragraph(&format!("{}: ", number + 1), words, 3, WIDTH));
+            text.push_str(&paragraph(&format!("{}: ", number + 1), words, 3, width()));
         }
     }
     text.push_str(&differences(comparison));
@@ -205,7 +205,7 @@ fn differences(comparison: &Comparison) -> String {
         let _ = writeln!(text, "  {pod}: admitted under {}", admitted.join(", "));
         for (why, numbers) in reasons {
             let lead = format!("    refused under {}: ", numbers.join(", "));
-            text.push_str(&paragraph(&lead, why, 6, WIDTH));
+            text.push_str(&paragraph(&lead, why, 6, width()));
         }
     }
     if comparison.differing.len() > LISTED {
