@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+
+pub mod adjust;
+pub mod api;
+mod backoff;
+mod dispatch;
+pub mod frame;
+mod identity;
+mod launch;
+pub mod message;
+pub mod mux;
+mod plugin;
+mod runner;
+mod session;
+mod state;
+pub mod ttrpc;
+
+pub use backoff::Backoff;
+#[doc(hidden)]
+pub use dispatch::handle_in_a_new_session;
+pub use identity::{Identity, IdentityError};
+pub use launch::LaunchError;
+pub use plugin::{Plugin, Refusal, RuntimeInfo};
+pub use runner::{DEFAULT_SOCKET, Handle, Runner};
+pub use session::SessionError;
+pub use state::State;
+pub use ttrpc::CallError;
