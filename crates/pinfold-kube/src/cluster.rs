@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | kubelet | the NodeResourceTopology: counts, or the CPUs one by one where the report lists them | the sums only |
 //! | Koordinator | labels, annotations, the NodeResourceTopology | as Koordinator: no CPUs to bind |
-//! | Volcano | the Numatopology | as Volcano: only pods without a policy |
+//! | Volcano | the Numatopology; in sound mode also memory and devices of the NodeResourceTopology | as Volcano: only pods without a policy |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_core::volcano::amounts::NumaAmounts;
 use pinfold_core::volcano::detail::CpuRow;
 
 use crate::finding::{Findings, Problem, Read, Report};
@@ -188,8 +189,10 @@ impl NodeSources<'_> {
             },
             None => None,
         };
+        let topology = self.topology.map(NodeResourceTopology::to_core);
+        let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = Member::volcano(numa, allocatable, how.fidelity);
+        let member = Member::volcano(numa, amounts, allocatable, how.fidelity);
         report.finish(member.with_used(self.used()))
     }
 

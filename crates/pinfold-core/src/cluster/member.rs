@@ -15,6 +15,7 @@ use crate::koordinator::plugin::Args;
 use crate::ledger::{Change, Ledger};
 use crate::name::PodUid;
 use crate::node_set::NodeSet;
+use crate::volcano::amounts::{NumaAmounts, Taken};
 use crate::volcano::predicate::NumaInfo;
 
 mod koordinator;
@@ -56,6 +57,8 @@ pub struct VolcanoNode {
     pub numa: Option<NumaInfo>,
     /// The CPUs no container owns by now.
     pub free: Option<CpuSet>,
+    /// Its memory and devices per NUMA node, as far as they are known.
+    pub amounts: NumaAmounts,
     /// The CPUs kept from pods.
     reserved: CpuSet,
     /// Which of two answers to give.
@@ -76,13 +79,17 @@ enum DialectBefore {
         ledger: crate::koordinator::ledger::Ledger,
         requested: Amounts,
     },
-    Volcano(Option<CpuSet>),
+    Volcano {
+        free: Option<CpuSet>,
+        amounts: NumaAmounts,
+    },
     Unknown,
 }
 
 /// What a member gave to a pod.
 pub(super) struct Reserved {
     pub(super) cpus: CpuSet,
+    pub(super) amounts: Taken,
     pub(super) numa: NodeSet,
     pub(super) decided: Decided,
     pub(super) before: Before,
@@ -91,6 +98,8 @@ pub(super) struct Reserved {
 /// What a dialect gave to a pod.
 struct Given {
     cpus: CpuSet,
+    /// Memory and devices counted per NUMA node.
+    amounts: Taken,
     numa: NodeSet,
     decided: Decided,
     before: DialectBefore,
@@ -124,13 +133,19 @@ impl Member {
         }
     }
 
-    /// A node under Volcano.
+    /// A node under Volcano. `amounts` are its memory and devices per NUMA node, as far as they are known.
     #[must_use]
-    pub fn volcano(numa: Option<NumaInfo>, allocatable: Amounts, fidelity: Fidelity) -> Self {
+    pub fn volcano(
+        numa: Option<NumaInfo>,
+        amounts: NumaAmounts,
+        allocatable: Amounts,
+        fidelity: Fidelity,
+    ) -> Self {
         let reserved = numa.as_ref().map(|numa| numa.reserved_cpus(fidelity));
         let node = VolcanoNode {
             free: numa.as_ref().and_then(|numa| numa.free.clone()),
             reserved: reserved.unwrap_or_default(),
+            amounts,
             fidelity,
             numa,
         };
@@ -216,6 +231,7 @@ impl Member {
             Dialect::Volcano(node) => volcano::reserve(node, ask)?,
             Dialect::Unknown => Given {
                 cpus: CpuSet::new(),
+                amounts: Taken::new(),
                 numa: NodeSet::EMPTY,
                 decided: Decided::Nothing,
                 before: DialectBefore::Unknown,
@@ -228,6 +244,7 @@ impl Member {
         fit::book(&mut self.used, ask.requests());
         Ok(Reserved {
             cpus: given.cpus,
+            amounts: given.amounts,
             numa: given.numa,
             decided: given.decided,
             before,
@@ -248,7 +265,10 @@ impl Member {
                 node.ledger = ledger;
                 node.requested = requested;
             }
-            (Dialect::Volcano(node), DialectBefore::Volcano(free)) => node.free = free,
+            (Dialect::Volcano(node), DialectBefore::Volcano { free, amounts }) => {
+                node.free = free;
+                node.amounts = amounts;
+            }
             _ => {}
         }
     }
@@ -263,6 +283,7 @@ impl Member {
                 if let Some(free) = &mut node.free {
                     *free |= &held.cpus;
                 }
+                node.amounts.add(&held.amounts);
             }
             Dialect::Unknown => {}
         }
@@ -286,6 +307,7 @@ pub(super) struct Held {
     pub(super) requests: Amounts,
     pub(super) koordinator: Amounts,
     pub(super) cpus: CpuSet,
+    pub(super) amounts: Taken,
 }
 
 /// Nodes in the same state under the same rules. Kubelets compare by their state: their rules are theirs.

@@ -123,6 +123,7 @@ impl Cluster {
                 requests: ask.requests().clone(),
                 koordinator: ask.koordinator().requests.clone(),
                 cpus: reserved.cpus.clone(),
+                amounts: reserved.amounts,
             },
         };
         let pod = ask.uid();

@@ -151,12 +151,12 @@ impl NumaAmounts {
     }
 
     /// Takes exactly this.
-    pub(super) fn subtract(&mut self, taken: &Taken) {
+    pub(crate) fn subtract(&mut self, taken: &Taken) {
         self.change(taken, u64::saturating_sub);
     }
 
     /// Puts back what was taken.
-    pub(super) fn add(&mut self, taken: &Taken) {
+    pub(crate) fn add(&mut self, taken: &Taken) {
         self.change(taken, u64::saturating_add);
     }
 

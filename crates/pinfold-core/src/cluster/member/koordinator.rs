@@ -8,6 +8,7 @@ use crate::koordinator::ledger::Allocation;
 use crate::koordinator::node::Node;
 use crate::koordinator::plugin::{self, Args};
 use crate::node_set::{NodeId, NodeSet};
+use crate::volcano::amounts::Taken;
 
 pub(super) fn decide(node: &Node, args: &Arc<Args>, states: &mut States<'_>) -> Verdict {
     let refused = |refusal| Verdict::Refused(Refusal::Koordinator(refusal));
@@ -63,6 +64,7 @@ pub(super) fn reserve(
             .as_ref()
             .map(|status| status.cpus.clone())
             .unwrap_or_default(),
+        amounts: Taken::new(),
         numa,
         decided: Decided::Koordinator { status, spec },
         before,

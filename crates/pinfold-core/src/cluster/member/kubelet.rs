@@ -11,6 +11,7 @@ use crate::device::NoPreference;
 use crate::ledger::{Change, Ledger};
 use crate::name::PodUid;
 use crate::node_set::NodeSet;
+use crate::volcano::amounts::Taken;
 
 pub(super) fn decide(ledger: &mut Ledger, ask: &PodAsk) -> Verdict {
     let (assignment, change) = match admit(ledger, ask) {
@@ -31,6 +32,7 @@ pub(super) fn reserve(ledger: &mut Ledger, ask: &PodAsk) -> Result<Given, Refusa
     let (cpus, numa) = totals(ledger, &assignment);
     Ok(Given {
         cpus,
+        amounts: Taken::new(),
         numa,
         decided: Decided::Kubelet(assignment),
         before: DialectBefore::Kubelet(change),

@@ -6,12 +6,12 @@ use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict, VolcanoN
 use crate::cluster::verdict::Decided;
 use crate::cpu_set::CpuSet;
 use crate::node_set::NodeSet;
-use crate::volcano::predicate::{Misfit, simulate};
+use crate::volcano::predicate::{Grant, Misfit, simulate};
 use crate::volcano::score::span;
 
 pub(super) fn decide(node: &VolcanoNode, ask: &PodAsk) -> Verdict {
     match chosen(node, ask) {
-        Ok(Some(cpus)) => {
+        Ok(Some(Grant { cpus, .. })) => {
             // The plugin scores only tasks that have a policy of their own.
             let gauge = match (ask.volcano().policy(), &node.numa) {
                 (Some(_), Some(numa)) => Gauge::Span(span(&numa.cpus, &cpus, node.fidelity)),
@@ -27,29 +27,35 @@ pub(super) fn decide(node: &VolcanoNode, ask: &PodAsk) -> Verdict {
 
 pub(super) fn reserve(node: &mut VolcanoNode, ask: &PodAsk) -> Result<Given, Refusal> {
     let decision = chosen(node, ask).map_err(Refusal::Volcano)?;
-    let before = DialectBefore::Volcano(node.free.clone());
+    let before = DialectBefore::Volcano {
+        free: node.free.clone(),
+        amounts: node.amounts.clone(),
+    };
     let decided = match &decision {
-        Some(cpus) => Decided::Volcano(by_node(node, cpus)),
+        Some(grant) => Decided::Volcano(by_node(node, &grant.cpus)),
         None => Decided::Nothing,
     };
-    let cpus = decision.unwrap_or_default();
+    let Grant { cpus, amounts } = decision.unwrap_or_default();
     if let Some(free) = &mut node.free {
         *free -= &cpus;
     }
+    node.amounts.subtract(&amounts);
     Ok(Given {
         numa: nodes_of(node, &cpus),
         cpus,
+        amounts,
         decided,
         before,
     })
 }
 
-fn chosen(node: &VolcanoNode, ask: &PodAsk) -> Result<Option<CpuSet>, Misfit> {
+fn chosen(node: &VolcanoNode, ask: &PodAsk) -> Result<Option<Grant>, Misfit> {
     simulate(
         ask.volcano(),
         node.numa.as_ref(),
         node.free.as_ref(),
         &node.reserved,
+        &node.amounts,
         node.fidelity,
     )
 }
