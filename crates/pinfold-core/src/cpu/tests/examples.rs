@@ -192,6 +192,28 @@ fn hints_are_as_narrow_as_an_empty_machine_allows() {
 }
 
 #[test]
+fn cpus_that_the_machine_lacks_count_for_node_0_only_where_the_original_does() {
+    for (fidelity, expected) in [
+        (
+            Fidelity::Exact,
+            vec![nodes(&[0]), nodes(&[1]), nodes(&[0, 1])],
+        ),
+        (Fidelity::Sound, vec![nodes(&[1]), nodes(&[0, 1])]),
+    ] {
+        // Three CPUs of node 0 are free, four of node 1; the recorded pool also names CPU 99.
+        let policy = policy(even(2, 2, 2, 2), CpuOptions::default(), "0", fidelity);
+        let state = CpuState::restored(cpus("0-7,99"), BTreeMap::new(), BTreeMap::new());
+        let pod = pod("p", vec![], vec![container("c", "4")]);
+        let hints = policy.container_hints(&state, &CpuSet::new(), &pod, &pod.containers[0]);
+        let ResourceHints::Family(family) = &hints.rows[0].1 else {
+            panic!("{hints:?}");
+        };
+        let found: Vec<_> = family.list().iter().filter_map(|hint| hint.mask).collect();
+        assert_eq!(found, expected, "{fidelity:?}");
+    }
+}
+
+#[test]
 fn a_pod_that_asks_for_no_whole_cpus_is_left_alone() {
     let policy = policy(
         even(1, 1, 2, 2),

@@ -24,6 +24,19 @@ pub(super) fn nodes(ids: &[i64]) -> NodeSet {
 
 /// A machine of the given cores, node by node; CPUs are numbered in that order.
 pub(super) fn topology(shape: &[Vec<CoreShape>]) -> CpuTopology {
+    CpuTopology::of(&Machine::new(parts(shape)).unwrap())
+}
+
+/// The same machine, but it reports another number of CPUs than it has.
+pub(super) fn misreported(shape: &[Vec<CoreShape>], num_cpus: usize) -> CpuTopology {
+    let parts = MachineParts {
+        num_cpus,
+        ..parts(shape)
+    };
+    CpuTopology::of(&Machine::new(parts).unwrap())
+}
+
+fn parts(shape: &[Vec<CoreShape>]) -> MachineParts {
     let mut next = 0..;
     let mut sockets = std::collections::BTreeSet::new();
     let mut nodes = Vec::new();
@@ -48,13 +61,12 @@ pub(super) fn topology(shape: &[Vec<CoreShape>]) -> CpuTopology {
         });
         sockets.extend(cores.iter().map(|core| core.0));
     }
-    let parts = MachineParts {
+    MachineParts {
         nodes,
         num_cpus: next.start as usize,
         num_sockets: sockets.len(),
         offline: CpuSet::new(),
-    };
-    CpuTopology::of(&Machine::new(parts).unwrap())
+    }
 }
 
 /// Nodes of equal cores, the sockets dividing the nodes evenly.

@@ -1,6 +1,6 @@
 //! Defects of the original's algorithms, each with a small machine that shows it.
 
-use super::machines::{cpus, even, topology};
+use super::machines::{cpus, even, misreported, topology};
 use crate::cpu::{CpuOrder, Packing, TakeError, take_distributed, take_packed};
 use crate::fidelity::Fidelity::{Exact, Sound};
 
@@ -94,4 +94,18 @@ fn many_nodes_end_in_an_answer_after_a_bounded_search() {
         take(Exact),
         Err(TakeError::TooManyCombinations { .. })
     ));
+}
+
+#[test]
+fn fewer_cpus_than_cores_crash_only_where_the_original_does() {
+    // 1 CPU reported on 2 cores makes "no thread per core".
+    let machine = misreported(&[vec![(0, None, 1); 2]], 1);
+    assert_eq!(machine.cpus_per_core(), 0);
+    let group = machine.cpus_per_core();
+    let take = |fidelity| {
+        let available = machine.all();
+        take_distributed(&machine, available, 1, group, CpuOrder::Packed, fidelity)
+    };
+    assert_eq!(take(Exact), Err(TakeError::Crashes));
+    assert_eq!(take(Sound), Ok(cpus("0")));
 }

@@ -75,6 +75,36 @@ fn spreading_uses_every_core_before_a_sibling() {
 }
 
 #[test]
+fn replicas_share_no_core_while_a_plain_pod_may_take_the_siblings() {
+    let topology = machine(1, 1, 4, 2);
+    let nobody = HeldCpus::new();
+    let mut replica = ask(&topology, &nobody, topology.all(), 2);
+    replica.binding = Binding::SpreadByPcpus;
+    replica.exclusive = Exclusive::Core;
+    let first = replica.run().expect("there is room");
+    let held = hold(&topology, &first.to_string(), Exclusive::Core);
+    let left = topology.all() - &first;
+    (replica.held, replica.available) = (&held, &left);
+    let second = replica.run().expect("there is room");
+    let cores = |taken: &CpuSet| -> Vec<i64> {
+        let ids = taken.iter().filter_map(|cpu| topology.ids(cpu));
+        ids.map(|(core, _)| core).collect()
+    };
+    assert_eq!((first.len(), second.len()), (2, 2));
+    assert!(
+        cores(&first)
+            .iter()
+            .all(|core| !cores(&second).contains(core))
+    );
+
+    let both = &first | &second;
+    let held = hold(&topology, &both.to_string(), Exclusive::Core);
+    let left = topology.all() - &both;
+    let plain = ask(&topology, &held, &left, 4);
+    assert_eq!(plain.run(), Ok(left.clone()), "the siblings of both");
+}
+
+#[test]
 fn whole_cores_are_a_wish_that_single_cpus_fulfil_where_needed() {
     let topology = machine(1, 1, 4, 2);
     let held = HeldCpus::new();
