@@ -52,8 +52,8 @@ pub enum Dialect {
 /// A node under Volcano, with what is still free on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolcanoNode {
-    /// Its Numatopology object, if it has one.
-    pub numa: Option<NumaInfo>,
+    /// Its Numatopology object, if it has one; what is free is told beside it.
+    pub numa: Option<Arc<NumaInfo>>,
     /// The CPUs no container owns by now.
     pub free: Option<CpuSet>,
     /// The CPUs kept from pods.
@@ -126,13 +126,13 @@ impl Member {
 
     /// A node under Volcano.
     #[must_use]
-    pub fn volcano(numa: Option<NumaInfo>, allocatable: Amounts, fidelity: Fidelity) -> Self {
+    pub fn volcano(mut numa: Option<NumaInfo>, allocatable: Amounts, fidelity: Fidelity) -> Self {
         let reserved = numa.as_ref().map(|numa| numa.reserved_cpus(fidelity));
         let node = VolcanoNode {
-            free: numa.as_ref().and_then(|numa| numa.free.clone()),
+            free: numa.as_mut().and_then(|numa| numa.free.take()),
             reserved: reserved.unwrap_or_default(),
             fidelity,
-            numa,
+            numa: numa.map(Arc::new),
         };
         Self {
             dialect: Dialect::Volcano(Box::new(node)),
@@ -161,6 +161,10 @@ impl Member {
     #[must_use]
     pub fn dialect(&self) -> &Dialect {
         &self.dialect
+    }
+
+    pub(super) fn dialect_mut(&mut self) -> &mut Dialect {
+        &mut self.dialect
     }
 
     /// What the node offers as a whole.
