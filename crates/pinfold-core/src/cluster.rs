@@ -67,6 +67,7 @@ use crate::volcano::score::scores;
 
 mod ask;
 mod fit;
+mod kinds;
 mod member;
 mod place;
 mod portrait;
@@ -74,6 +75,7 @@ mod states;
 mod verdict;
 mod warm;
 
+use kinds::Kinds;
 use member::Held;
 use states::States;
 use warm::{Known, Memory, NEVER};
@@ -97,6 +99,7 @@ pub struct Cluster {
     /// The last generation given out.
     clock: u64,
     volcano_weight: i64,
+    kinds: Kinds,
     memory: Memory,
 }
 
@@ -129,6 +132,7 @@ impl Cluster {
             pods: BTreeMap::new(),
             clock: NEVER,
             volcano_weight: 1,
+            kinds: Kinds::default(),
             memory: Memory::default(),
         }
     }
@@ -144,8 +148,9 @@ impl Cluster {
 
     /// Adds a node, with the pods its kubelet has, or puts another in its place; returns the one before. Pods that were
     /// placed on that one are forgotten: a member comes with everything that is on it.
-    pub fn insert(&mut self, name: NodeName, member: Member) -> Option<Member> {
+    pub fn insert(&mut self, name: NodeName, mut member: Member) -> Option<Member> {
         let before = self.remove_node(&name);
+        self.kinds.share(&mut member);
         if let Dialect::Kubelet(ledger) = member.dialect() {
             for (uid, resident) in ledger.state().residents() {
                 let tenant = Tenant {

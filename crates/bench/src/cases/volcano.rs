@@ -5,6 +5,7 @@ use std::hint::black_box;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
+use pinfold_core::volcano::amounts::NumaAmounts;
 use pinfold_core::volcano::detail::{CpuDetail, CpuRow};
 use pinfold_core::volcano::predicate::{NumaInfo, Task, simulate};
 
@@ -54,7 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn fits(task: &Task, numa: &NumaInfo) -> bool {
     let (free, reserved) = (numa.free.as_ref(), CpuSet::new());
-    black_box(simulate(task, Some(numa), free, &reserved, Fidelity::Sound)).is_ok()
+    black_box(simulate(task, Some(numa), free, &reserved, &NumaAmounts::default(), Fidelity::Sound)).is_ok()
 }
 
 /// The pod of the original's figures.

@@ -53,8 +53,8 @@ pub enum Dialect {
 /// A node under Volcano, with what is still free on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolcanoNode {
-    /// Its Numatopology object, if it has one.
-    pub numa: Option<NumaInfo>,
+    /// Its Numatopology object, if it has one; what is free is told beside it.
+    pub numa: Option<Arc<NumaInfo>>,
     /// The CPUs no container owns by now.
     pub free: Option<CpuSet>,
     /// Its memory and devices per NUMA node, as far as they are known.
@@ -135,19 +135,23 @@ impl Member {
 
     /// A node under Volcano. `amounts` are its memory and devices per NUMA node, as far as they are known.
     #[must_use]
+<<<<<<< HEAD
     pub fn volcano(
         numa: Option<NumaInfo>,
         amounts: NumaAmounts,
         allocatable: Amounts,
         fidelity: Fidelity,
     ) -> Self {
+=======
+    pub fn volcano(mut numa: Option<NumaInfo>, allocatable: Amounts, fidelity: Fidelity) -> Self {
+>>>>>>> h/cluster
         let reserved = numa.as_ref().map(|numa| numa.reserved_cpus(fidelity));
         let node = VolcanoNode {
-            free: numa.as_ref().and_then(|numa| numa.free.clone()),
+            free: numa.as_mut().and_then(|numa| numa.free.take()),
             reserved: reserved.unwrap_or_default(),
             amounts,
             fidelity,
-            numa,
+            numa: numa.map(Arc::new),
         };
         Self {
             dialect: Dialect::Volcano(Box::new(node)),
@@ -176,6 +180,10 @@ impl Member {
     #[must_use]
     pub fn dialect(&self) -> &Dialect {
         &self.dialect
+    }
+
+    pub(super) fn dialect_mut(&mut self) -> &mut Dialect {
+        &mut self.dialect
     }
 
     /// What the node offers as a whole.

@@ -19,7 +19,7 @@ use super::ledger::{Allocation, Ledger};
 use super::reasons::{Reason, Refusal};
 use super::take::{Take, TakeError};
 use super::values::{Binding, Exclusive, NumaStrategy};
-use crate::cpu_set::{CpuId, CpuSet};
+use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};
 
@@ -409,17 +409,20 @@ impl<'a> Allocator<'a> {
 
     /// Whether the CPUs are what a required policy promises. Mirrors `satisfiedRequiredCPUBindPolicy`.
     fn satisfies(&self, topology: &Topology, binding: Binding, cpus: &CpuSet) -> bool {
-        let has = |cpu: &CpuId| cpus.contains(*cpu);
-        let touched = topology
-            .cores
+        let places = cpus.iter().filter_map(|cpu| topology.place(cpu));
+        let mut touched: SmallVec<[u16; 64]> = places.map(|place| place.core).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let sizes = touched
             .iter()
-            .filter(|core| core.cpus.iter().any(has));
+            .filter_map(|&core| topology.cores.get(usize::from(core)))
+            .map(|core| core.cpus.len());
         match binding {
-            Binding::SpreadByPcpus => touched.count() == cpus.len(),
+            Binding::SpreadByPcpus => touched.len() == cpus.len(),
             Binding::FullPcpus if self.fidelity.measures_cores_by_average() => {
-                touched.count() * topology.cpus_per_core() == cpus.len()
+                touched.len() * topology.cpus_per_core() == cpus.len()
             }
-            Binding::FullPcpus => touched.map(|core| core.cpus.len()).sum::<usize>() == cpus.len(),
+            Binding::FullPcpus => sizes.sum::<usize>() == cpus.len(),
         }
     }
 }

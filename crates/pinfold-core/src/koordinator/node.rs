@@ -1,6 +1,7 @@
 //! [`Node`]: one cluster node as the plugin sees it: what it says about itself, and who is on it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
 use super::amplify::Ratios;
@@ -60,8 +61,8 @@ pub struct KubeletCpus {
 /// What a node's agent reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The CPUs.
-    pub topology: Topology,
+    /// The CPUs; nodes of one kind may share them.
+    pub topology: Arc<Topology>,
     /// CPUs that are never handed out.
     reserved: CpuSet,
     /// Those of them that nobody shares either.
@@ -83,11 +84,12 @@ impl Report {
     /// it pins, of the node's reservation and of exclusive system pods. Mirrors `NewTopologyOptions`.
     #[must_use]
     pub fn new(
-        topology: Topology,
+        topology: impl Into<Arc<Topology>>,
         kubelet_reserved: &CpuSet,
         set_aside: CpuSet,
         mut zones: Vec<NodeAmounts>,
     ) -> Self {
+        let topology = topology.into();
         let reserved = kubelet_reserved | &set_aside;
         zones.sort_by_key(|zone| zone.node);
         for NodeAmounts { node, amounts } in &mut zones {
@@ -151,7 +153,7 @@ impl Node {
     #[must_use]
     pub fn valid_topology(&self) -> Option<&Topology> {
         let report = self.report.as_ref()?;
-        report.topology.is_valid().then_some(&report.topology)
+        report.topology.is_valid().then_some(&*report.topology)
     }
 
     /// The zones, amplified, and the ratios they are amplified with. Mirrors `amplifyNUMANodeResources`.
@@ -190,7 +192,7 @@ impl Node {
         let forgets = self.ledger.fidelity().forgets_without_topology();
         let nowhere = Topology::default();
         let topology = match &self.report {
-            Some(report) if report.topology.is_valid() => &report.topology,
+            Some(report) if report.topology.is_valid() => &*report.topology,
             _ if forgets => return,
             _ => &nowhere,
         };

@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict, VolcanoNode};
 use crate::cluster::verdict::Decided;
 use crate::cpu_set::CpuSet;
+<<<<<<< HEAD
 use crate::node_set::NodeSet;
 use crate::volcano::predicate::{Grant, Misfit, simulate};
+=======
+use crate::node_set::{NodeId, NodeSet};
+use crate::volcano::predicate::{Misfit, simulate};
+>>>>>>> h/cluster
 use crate::volcano::score::span;
 
 pub(super) fn decide(node: &VolcanoNode, ask: &PodAsk) -> Verdict {
@@ -52,7 +57,7 @@ pub(super) fn reserve(node: &mut VolcanoNode, ask: &PodAsk) -> Result<Given, Ref
 fn chosen(node: &VolcanoNode, ask: &PodAsk) -> Result<Option<Grant>, Misfit> {
     simulate(
         ask.volcano(),
-        node.numa.as_ref(),
+        node.numa.as_deref(),
         node.free.as_ref(),
         &node.reserved,
         &node.amounts,
@@ -64,7 +69,7 @@ fn nodes_of(node: &VolcanoNode, cpus: &CpuSet) -> NodeSet {
     (node.numa.as_ref()).map_or(NodeSet::EMPTY, |numa| numa.cpus.nodes_of(cpus))
 }
 
-fn by_node(node: &VolcanoNode, cpus: &CpuSet) -> BTreeMap<crate::node_set::NodeId, CpuSet> {
+fn by_node(node: &VolcanoNode, cpus: &CpuSet) -> BTreeMap<NodeId, CpuSet> {
     let groups = node.numa.iter().flat_map(|numa| numa.cpus.nodes());
     groups
         .map(|group| (group.id, &group.cpus & cpus))

@@ -3,8 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cpu_set::CpuId;
 use crate::koordinator::cpus::CpuRow;
 use crate::koordinator::cpus::tests::machine;
+use crate::koordinator::hints::{HintLists, ResourceHints};
+use crate::koordinator::reasons::Wish;
+use crate::koordinator::values::NumaPolicy;
 
 fn zone(id: i64, cpu: i64, memory: i64) -> NodeAmounts {
     NodeAmounts {
@@ -214,6 +218,24 @@ proptest! {
         if let (Ok(allocation), Fidelity::Sound, true) = (&allocation, fidelity, bind && fraction == 0) {
             prop_assert!(allocation.cpus.is_disjoint(&cpus));
             prop_assert_eq!(allocation.cpus.len() as i64, cpu);
+        }
+        // Hints that are not listed are the same hints.
+        let policy = Some(&NumaPolicy::Restricted);
+        let unlisted = HintLists::new(&allocator, policy, None).unlisted();
+        if let Some(unlisted) = unlisted.filter(|_| !allocator.is_blind()) {
+            let lists = HintLists::complete(&allocator, policy, None).lists;
+            let masks = |list: &ResourceHints, all: bool| -> Vec<Option<NodeSet>> {
+                let hints = list.hints.iter().filter(|hint| all || hint.preferred);
+                hints.map(|hint| hint.mask).collect()
+            };
+            let listed: Vec<Wish> = lists.iter().map(|list| Wish {
+                name: list.name.clone(),
+                possible: masks(list, true),
+                preferred: masks(list, false),
+            }).collect();
+            prop_assert_eq!(unlisted.wishes(), listed);
+            let none: Vec<_> = lists.iter().filter(|list| list.hints.is_empty()).map(|list| &list.name).collect();
+            prop_assert_eq!(unlisted.impossible().collect::<Vec<_>>(), none);
         }
     }
 }

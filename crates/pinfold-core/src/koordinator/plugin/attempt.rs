@@ -45,7 +45,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn run<T>(&self, act: impl FnOnce(&Allocator<'_>) -> T) -> T {
         let report = self.node.report.as_ref();
         let view = View {
-            topology: report.map(|report| &report.topology),
+            topology: report.map(|report| &*report.topology),
             reserved: report.map_or(&self.none, |report| report.reserved()),
             max_refs: report.map_or(1, |report| report.max_refs),
             // Without a NUMA policy nobody asks what NUMA nodes have.
