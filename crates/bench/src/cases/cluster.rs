@@ -100,7 +100,12 @@ impl Kind {
                     let cpus = i64::try_from(machine.cpus).expect("a small machine");
                     let allocatable =
                         Amounts::from([("cpu", cpus * 1000), ("memory", 1 << 40), ("pods", 110)]);
-                    Member::volcano(Some(numa), NumaAmounts::default(), allocatable, Fidelity::Sound)
+                    Member::volcano(
+                        Some(numa),
+                        pinfold_core::volcano::amounts::NumaAmounts::default(),
+                        allocatable,
+                        Fidelity::Sound,
+                    )
                 }
             };
             cluster.insert(format!("node-{at:04}").into(), member);

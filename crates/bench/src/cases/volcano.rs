@@ -55,7 +55,15 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn fits(task: &Task, numa: &NumaInfo) -> bool {
     let (free, reserved) = (numa.free.as_ref(), CpuSet::new());
-    black_box(simulate(task, Some(numa), free, &reserved, &NumaAmounts::default(), Fidelity::Sound)).is_ok()
+    black_box(simulate(
+        task,
+        Some(numa),
+        free,
+        &reserved,
+        &NumaAmounts::default(),
+        Fidelity::Sound,
+    ))
+    .is_ok()
 }
 
 /// The pod of the original's figures.

@@ -135,16 +135,12 @@ impl Member {
 
     /// A node under Volcano. `amounts` are its memory and devices per NUMA node, as far as they are known.
     #[must_use]
-<<<<<<< HEAD
     pub fn volcano(
-        numa: Option<NumaInfo>,
+        mut numa: Option<NumaInfo>,
         amounts: NumaAmounts,
         allocatable: Amounts,
         fidelity: Fidelity,
     ) -> Self {
-=======
-    pub fn volcano(mut numa: Option<NumaInfo>, allocatable: Amounts, fidelity: Fidelity) -> Self {
->>>>>>> h/cluster
         let reserved = numa.as_ref().map(|numa| numa.reserved_cpus(fidelity));
         let node = VolcanoNode {
             free: numa.as_mut().and_then(|numa| numa.free.take()),

@@ -5,13 +5,8 @@ use std::collections::BTreeMap;
 use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict, VolcanoNode};
 use crate::cluster::verdict::Decided;
 use crate::cpu_set::CpuSet;
-<<<<<<< HEAD
-use crate::node_set::NodeSet;
-use crate::volcano::predicate::{Grant, Misfit, simulate};
-=======
 use crate::node_set::{NodeId, NodeSet};
-use crate::volcano::predicate::{Misfit, simulate};
->>>>>>> h/cluster
+use crate::volcano::predicate::{Grant, Misfit, simulate};
 use crate::volcano::score::span;
 
 pub(super) fn decide(node: &VolcanoNode, ask: &PodAsk) -> Verdict {
