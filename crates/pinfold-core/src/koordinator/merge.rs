@@ -199,7 +199,7 @@ pub fn unlisted_reasons_against(policy: MergePolicy, hints: Unlisted) -> SmallVe
         return reasons;
     }
     SmallVec::from_iter([Reason::Unaligned {
-        wishes: Wishes::Unlisted(hints),
+        wishes: Wishes::Unlisted(Box::new(hints)),
         separator: separator(policy),
     }])
 }

@@ -167,7 +167,7 @@ pub enum Wishes {
     /// One by one.
     Listed(Vec<Wish>),
     /// To be listed when somebody reads it.
-    Unlisted(Unlisted),
+    Unlisted(Box<Unlisted>),
 }
 
 fn wishes_text(wishes: &Wishes, separator: &str) -> String {
