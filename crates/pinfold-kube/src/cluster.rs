@@ -14,21 +14,23 @@
 //! | Koordinator | labels, annotations, the NodeResourceTopology | as Koordinator: no CPUs to bind |
 //! | Volcano | the Numatopology; in sound mode also memory and devices of the NodeResourceTopology | as Volcano: only pods without a policy |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_core::cluster::{Member, PODS, PodAsk};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::amounts::{Amounts, CPU};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::node_set::NodeId;
+use pinfold_core::pod::ResourceList;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::volcano::amounts::NumaAmounts;
 use pinfold_core::volcano::detail::CpuRow;
 
 use crate::finding::{Findings, Problem, Read, Report};
 use crate::koordinator::{self, NodeFacts, ResourceStatus};
+use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
 use crate::objects::Objects;
@@ -84,6 +86,40 @@ pub struct NodeSources<'a> {
 }
 
 impl Objects {
+    /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together.
+    pub fn add_reported_nodes(&mut self) {
+        let known: BTreeSet<&str> = self.nodes.iter().map(|node| node.meta.name.as_str()).collect();
+        let mut reported: BTreeMap<&str, ResourceList> = BTreeMap::new();
+        for numatopology in &self.numatopologies {
+            let list = reported.entry(&numatopology.meta.name).or_default();
+            let cpus = i64::try_from(numatopology.cpus.len()).unwrap_or(i64::MAX);
+            list.insert(CPU.into(), cpus.into());
+        }
+        for topology in &self.topologies {
+            let list = reported.entry(&topology.meta.name).or_default();
+            list.clear();
+            let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
+            for resource in zones.flat_map(|zone| &zone.resources) {
+                let sum = list.entry(resource.name.as_str().into()).or_default();
+                *sum += resource.allocatable.quantity();
+            }
+        }
+        let missing = reported.into_iter().filter(|(name, _)| !known.contains(name));
+        let missing: Vec<NodeObject> = missing
+            .map(|(name, list)| NodeObject {
+                meta: ObjectMeta {
+                    name: name.to_owned(),
+                    ..ObjectMeta::default()
+                },
+                capacity: list.clone(),
+                allocatable: list,
+                unschedulable: false,
+                at: None,
+            })
+            .collect();
+        self.nodes.extend(missing);
+    }
+
     /// The nodes with everything about them, in the order of the files.
     #[must_use]
     pub fn nodes_with_sources(&self) -> Vec<NodeSources<'_>> {

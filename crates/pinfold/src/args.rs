@@ -123,8 +123,49 @@ pub(crate) struct TopologyArgs {
 pub(crate) struct MachineArg {
     /// The machine: `this`, a preset, a description in one line, a recording, an hwloc XML file, or a
     /// directory with sys and proc in it
-    #[arg(short, long, value_name = "MACHINE", default_value = "this")]
+    #[arg(short, long, value_name = "MACHINE", default_value = THIS)]
     pub(crate) machine: String,
+}
+
+/// The machine that the program runs on.
+pub(crate) const THIS: &str = "this";
+
+/// Whose rules decide, and a cluster instead of one node.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ClusterArgs {
+    /// Whose rules decide
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) dialect: Dialect,
+    /// The nodes of a cluster: Node objects, what they report (NodeResourceTopology, Numatopology), and
+    /// pods that run there. A node without a report is like --machine. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nodes: Vec<PathBuf>,
+    /// A cluster of so many nodes like --machine
+    #[arg(long, value_name = "N", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) copies: Option<u32>,
+    /// The scheduler's configuration: KubeSchedulerConfiguration with NodeNUMAResourceArgs, or Volcano's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+}
+
+impl ClusterArgs {
+    /// Whether a cluster was asked for; a single kubelet is none.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.dialect != Dialect::Kubelet || !self.nodes.is_empty() || self.copies.is_some()
+    }
+}
+
+/// Whose rules decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    /// The kubelet's managers
+    #[default]
+    Kubelet,
+    /// Koordinator's scheduler
+    Koordinator,
+    /// Volcano's numa-aware plugin
+    Volcano,
 }
 
 /// What a node is: its machine, how its kubelet is configured, and its devices.
@@ -168,7 +209,8 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
 #[command(after_help = "Examples:\n  \
     pinfold simulate --machine dgx-h100 --device nvidia.com/gpu=gpu pods.yaml\n  \
     pinfold simulate -m '2 sockets, 8 cores' --config kubelet.yaml --compare pods.yaml\n  \
-    pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n\n\
+    pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n  \
+    pinfold simulate --dialect koordinator --nodes nodes.yaml pods.yaml\n\n\
     A script is a YAML list of steps; names are pods of the files, or deployments and jobs that\n\
     stand for all their pods:\n  \
     - add: web\n  \
@@ -179,6 +221,8 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// Pods, deployments, jobs and the like; `-` is standard input
     #[arg(required = true, value_name = "PODS")]
     pub(crate) pods: Vec<PathBuf>,
@@ -189,7 +233,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
     /// Run the same steps under every topology policy and scope, and say which pods differ and why
-    #[arg(long, conflicts_with_all = ["policy", "scope", "svg"])]
+    #[arg(long, conflicts_with_all = ["policy", "scope", "svg", "nodes", "copies"])]
     pub(crate) compare: bool,
     /// Draw the result into this file
     #[arg(long, value_name = "FILE")]
@@ -202,11 +246,14 @@ pub(crate) struct SimulateArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     pinfold explain --machine dgx-h100 --pods running.yaml new.yaml\n  \
-    pinfold explain --config kubelet.yaml --state /var/lib/kubelet new.yaml\n\n\
+    pinfold explain --config kubelet.yaml --state /var/lib/kubelet new.yaml\n  \
+    pinfold explain --dialect volcano --nodes nodes.yaml new.yaml\n\n\
     Exit code 0: the pod would be admitted. Exit code 1: it would be refused.")]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// The pod; of a file with several pods the first. `-` is standard input
     #[arg(value_name = "POD")]
     pub(crate) pod: PathBuf,

@@ -136,7 +136,7 @@ pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure
     }
 }
 
-fn call_by_bare_name(pod: &mut Pod) {
+pub(crate) fn call_by_bare_name(pod: &mut Pod) {
     if let Some(name) = pod.name.strip_prefix("default/") {
         pod.name = name.to_owned();
     }

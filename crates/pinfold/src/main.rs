@@ -4,6 +4,7 @@
 //! decision is made in `pinfold-core`.
 
 mod args;
+mod cluster;
 mod commands;
 mod devices;
 mod exit;
