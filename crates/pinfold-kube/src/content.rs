@@ -107,6 +107,15 @@ fn push_text(out: &mut String, text: &str) {
     }
 }
 
+/// A number as JSON knows it: infinity and its kin are texts, and there is one zero.
+pub(crate) fn number(text: &str) -> Content {
+    match text {
+        "-0" => Content::Number("0".to_owned()),
+        text if is_json_number(text) => Content::Number(text.to_owned()),
+        text => Content::Text(text.to_owned()),
+    }
+}
+
 /// Infinity and its kin are numbers in YAML only.
 fn is_json_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);

@@ -14,6 +14,7 @@ use super::facts_read::warn_old;
 use crate::annotation::Annotation;
 use crate::content::Content;
 use crate::finding::{Findings, Problem, Read, Report};
+use crate::go::record::same_letters;
 use crate::manifest::place::Place;
 use crate::meta::{ObjectMeta, TextKind};
 use crate::node_resource_topology::with_rest;
@@ -209,5 +210,7 @@ pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
         "preferredCPUExclusivePolicy",
     ];
     let rest = annotation.map(|annotation| annotation.place().rest(&names));
-    with_rest(known, &rest.unwrap_or_default()).to_json()
+    let mut rest = rest.unwrap_or_default();
+    rest.retain(|(key, _)| !names.iter().any(|name| same_letters(name, key)));
+    with_rest(known, &rest).to_json()
 }

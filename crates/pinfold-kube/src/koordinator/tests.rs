@@ -24,6 +24,8 @@ use crate::node_resource_topology::{self as nrt, NodeResourceTopology, Version};
 use crate::objects;
 use crate::pod::PodObject;
 
+mod annotations;
+
 const EXAMPLE: &str = include_str!("../../fixtures/node-resource-topology.yaml");
 
 fn cpus(list: &str) -> CpuSet {
@@ -267,110 +269,6 @@ fn old_ways_to_write_values_are_read_in_sound_mode_only() {
 }
 
 #[test]
-fn go_reads_member_names_in_any_case_and_the_last_one_counts() {
-    let text = r#"{"CPUSET":"0","Cpuset":"1-2"}"#;
-    let meta = format!("  annotations:\n    scheduling.koordinator.sh/resource-status: '{text}'");
-    let pod = pod(&meta, TWO_CPUS);
-    let status = ResourceStatus::read(&pod, Exact).expect("readable").value;
-    assert_eq!(status.expect("there is one").cpus, cpus("1-2"));
-}
-
-#[test]
-fn malformed_annotations_are_told_with_object_key_and_both_places() {
-    let table = [
-        (
-            keys::CPU_TOPOLOGY,
-            "{\"detail\":[\n {\"id\":\"0\"}]}",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/cpu-topology].detail[0].id (at 2:8 of the text): expected a whole number, found \"0\"",
-        ),
-        (
-            keys::CPU_TOPOLOGY,
-            "{\"detail\":[{\"id\":4096}]}",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/cpu-topology].detail[0].id (at 1:18 of the text): expected the id of a CPU, 0 to 4095, found the number 4096",
-        ),
-        (
-            keys::CPU_TOPOLOGY,
-            "{\"detail\":",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/cpu-topology] (at 1:11 of the text): expected JSON, found \"{\\\"detail\\\":\" (unexpected end of JSON input)",
-        ),
-        (
-            keys::SHARED_POOLS,
-            "{}",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/cpu-shared-pools] (at 1:1 of the text): expected a list of pools, found a mapping",
-        ),
-        (
-            keys::BE_SHARED_POOLS,
-            "[{\"cpuset\":\"3-1\"}]",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/be-cpu-shared-pools][0].cpuset (at 1:12 of the text): expected a CPU list such as 0-3,8, found \"3-1\" (invalid range \"3-1\" (3 > 1))",
-        ),
-        (
-            keys::POD_CPU_ALLOCS,
-            "[{\"managedByKubelet\":1}]",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/pod-cpu-allocs][0].managedByKubelet (at 1:22 of the text): expected true or false, found the number 1",
-        ),
-        (
-            keys::CPU_MANAGER_POLICY,
-            "[]",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[kubelet.koordinator.sh/cpu-manager-policy] (at 1:1 of the text): expected an object with a policy, found a list",
-        ),
-        (
-            keys::RESERVATION,
-            "{\"resources\":{\"cpu\":\"two\"}}",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/reservation].resources.cpu (at 1:21 of the text): expected a quantity such as 2, 500m or 4Gi, found \"two\"",
-        ),
-        (
-            keys::SYSTEM_QOS,
-            "{\"cpuset\":7}",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/system-qos-resource].cpuset (at 1:11 of the text): expected a CPU list such as 0-3,8, found the number 7 (put it in quotes: \"7\")",
-        ),
-        (
-            keys::RATIOS,
-            "{\"cpu\":\"1.5\"}",
-            "nrt.yaml: NodeResourceTopology/w: metadata.annotations[node.koordinator.sh/resource-amplification-ratio].cpu (at 1:8 of the text): expected a ratio such as 1.5, found \"1.5\"",
-        ),
-    ];
-    for (key, text, expected) in table {
-        let object = reporting(&[(key, text)]);
-        let refused = NodeFacts::read(&object, Sound).expect_err(text);
-        assert_eq!(refused.to_string(), expected);
-        let forgiven = NodeFacts::read(&object, Exact).expect("passed over");
-        assert_eq!(forgiven.value, NodeFacts::default(), "{text}");
-        assert_eq!(lines(&forgiven.warnings), [expected]);
-    }
-    let long = format!("[{}]", " ".repeat(crate::annotation::MAX_BYTES));
-    let object = reporting(&[(keys::SHARED_POOLS, &long)]);
-    let refused = NodeFacts::read(&object, Sound).expect_err("too long");
-    assert!(
-        refused
-            .to_string()
-            .contains("expected at most 262144 bytes, found 262146")
-    );
-}
-
-#[test]
-fn a_pod_whose_wishes_cannot_be_read_is_refused_in_both_modes() {
-    let meta = "  annotations:\n    scheduling.koordinator.sh/resource-spec: '{bad}'";
-    let pod = pod(meta, TWO_CPUS);
-    for fidelity in [Sound, Exact] {
-        let refused = demand(&pod, fidelity).expect_err("not JSON").to_string();
-        assert_eq!(
-            refused,
-            "pod.yaml:6:46: Pod/default/test-pod: metadata.annotations[scheduling.koordinator.sh/resource-spec] (at 1:2 of the text): \
-             expected JSON, found \"{bad}\" (invalid character 'b' looking for beginning of object key string)"
-        );
-    }
-}
-
-#[test]
-fn a_status_that_cannot_be_read_counts_as_none_in_exact_mode() {
-    let meta = "  annotations:\n    scheduling.koordinator.sh/resource-status: '{\"cpuset\": 3}'";
-    let pod = pod(meta, TWO_CPUS);
-    assert!(ResourceStatus::read(&pod, Sound).is_err());
-    let exact = ResourceStatus::read(&pod, Exact).expect("passed over");
-    assert_eq!((exact.value, exact.warnings.len()), (None, 1));
-}
-
-#[test]
 fn amounts_win_over_pools_and_pools_alone_name_the_nodes() {
     let of = |text: &str, fidelity| {
         let meta =
@@ -462,7 +360,7 @@ fn a_status_is_written_with_pools_in_sound_mode_and_without_in_exact() {
 #[test]
 fn the_completed_spec_keeps_what_else_the_pod_says() {
     let meta = r#"  annotations:
-    scheduling.koordinator.sh/resource-spec: '{"preferredCPUBindPolicy":"Default","mine":[1]}'"#;
+    scheduling.koordinator.sh/resource-spec: '{"preferredCPUBindPolicy":"Default","mine":[1],"PREFERREDCPUBINDPOLICY":""}'"#;
     let spec = ResourceSpec {
         preferred_bind: Some(BindPolicy::FullPcpus),
         ..ResourceSpec::default()

@@ -1,6 +1,6 @@
 //! [`Node`]: a YAML value with the place it was read from.
 
-use crate::content::Content;
+use crate::content::{self, Content};
 use crate::finding::Position;
 
 /// A value and where it is.
@@ -54,7 +54,7 @@ impl From<&Node> for Content {
         match &node.value {
             Value::Null => Content::Null,
             Value::Bool(value) => Content::Bool(*value),
-            Value::Number(text) => Content::Number(text.clone()),
+            Value::Number(text) => content::number(text),
             Value::Text(text) => Content::Text(text.clone()),
             Value::List(items) => Content::List(items.iter().map(Content::from).collect()),
             Value::Map(members) => Content::Map(

@@ -4,6 +4,7 @@
 //! scope: scheduler-plugins passes over them, so they become no attributes; Koordinator reads them, so they stay.
 
 use super::{Attribute, NodeResourceTopology, Version};
+use crate::content::Content;
 
 /// The attribute that names the kubelet's topology policy.
 pub(super) const POLICY: &str = "topologyManagerPolicy";
@@ -72,6 +73,7 @@ impl NodeResourceTopology {
     fn to_v1alpha2(&self) -> Self {
         let mut other = self.clone();
         other.version = Version::V1Alpha2;
+        other.adopt_attributes();
         let first = self.topology_policies.first();
         let Some((policy, scope)) = first.and_then(|word| meaning(word)) else {
             return other;
@@ -89,6 +91,30 @@ impl NodeResourceTopology {
             }
         }
         other
+    }
+
+    /// Attributes that v1alpha1 could only carry along mean something again. Policy and scope are the word's to say.
+    fn adopt_attributes(&mut self) {
+        let at = self.rest.iter().position(|(key, _)| key == "attributes");
+        let Some(Content::List(items)) = at.map(|at| self.rest.remove(at).1) else {
+            return;
+        };
+        for item in items {
+            let Content::Map(members) = item else {
+                continue;
+            };
+            let mut attribute = Attribute::default();
+            for (key, value) in members {
+                match (key.as_str(), value) {
+                    ("name", Content::Text(name)) => attribute.name = name,
+                    ("value", Content::Text(value)) => attribute.value = value,
+                    (_, value) => attribute.rest.push((key, value)),
+                }
+            }
+            if !matches!(attribute.name.as_str(), "" | POLICY | SCOPE) {
+                self.attributes.push(attribute);
+            }
+        }
     }
 
     /// The word says what the attributes said; the other attributes stay, though servers may drop them.

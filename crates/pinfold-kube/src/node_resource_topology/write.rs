@@ -11,7 +11,7 @@ impl NodeResourceTopology {
         let policies: Vec<Content> = self
             .topology_policies
             .iter()
-            .map(|word| Content::text(word))
+            .map(Content::text)
             .collect();
         // v1alpha1 demands the list, v1alpha2 only knows it from old times.
         let policies = (self.version == Version::V1Alpha1 || !policies.is_empty())

@@ -30,7 +30,7 @@ fn topology() {
             "topology --machine '2 sockets, 2 cores, smt2, gpu=1, nic@1=2, isolated=2-3, offline=1' --devices",
             "topology --machine '2 sockets, 2 cores, distances=10,9/21,11'",
             "topology --machine '2 cores' --output yaml",
-            "topology --machine '2 sockets, 2 cores, smt2, 8GiB' --output nrt",
+            "topology --machine '2 sockets, 2 cores, smt2' --output nrt",
             "topology --machine '2 sockets, 2 cores' --output nrt --nrt-version v1alpha1 --node-name worker-1",
             "topology --machine '1 socket, 2 numa, 2 cores, gpu@1=1' --output svg",
         ],
