@@ -104,7 +104,8 @@ fn draw_node(text: &mut String, node: &PlannedNode, style: Style) {
         };
         facts.push(format!("{} {amount}", row.resource));
     }
-    if node.memory.iter().all(|row| row.total == 0) {
+    // Without a row nothing is known.
+    if !node.memory.is_empty() && node.memory.iter().all(|row| row.total == 0) {
         facts.push("no memory".into());
     }
     let facts: Vec<Word> = facts.into_iter().map(Word::plain).collect();

@@ -87,7 +87,9 @@ impl Nodes {
         };
         if args.nodes.is_empty() {
             let copies = args.copies.unwrap_or(1);
-            objects.nodes = (1..=copies).map(|number| plain_node(number, copies)).collect();
+            objects.nodes = (1..=copies)
+                .map(|number| plain_node(number, copies))
+                .collect();
         }
         let mut opening = Opening {
             like: like.as_ref(),
@@ -267,29 +269,25 @@ impl Opening<'_> {
             numatopology: found.numatopology,
             pods: found.pods.clone(),
         };
+        if self.reading.dialect == DialectName::Kubelet {
+            return kubelet_like(like, &sources);
+        }
+        let (machine, settings) = (like.machine(), like.rules.settings());
         let occupancy = like.ledger().occupancy();
-        let settings = like.rules.settings();
+        let plain = node_resource_topology::publish(name, machine, &occupancy, settings);
         match self.reading.dialect {
-            DialectName::Kubelet => return kubelet_like(like, &sources),
-            DialectName::Koordinator => {
-                let plain = node_resource_topology::publish(
-                    name,
-                    like.machine(),
-                    &occupancy,
-                    settings,
-                );
-                let reserved = like.rules.reserved_cpus();
-                let facts = NodeFacts::of(like.machine(), settings, reserved);
-                topology = koordinator::publish(&plain, &facts);
-                sources.topology = Some(&topology);
-            }
             DialectName::Volcano => {
-                let pods = Vec::new();
-                numatopology =
-                    volcano::publish(name, like.machine(), &occupancy, settings, pods);
+                topology = plain;
+                numatopology = volcano::publish(name, machine, &occupancy, settings, Vec::new());
                 sources.numatopology = Some(&numatopology);
             }
+            DialectName::Kubelet | DialectName::Koordinator => {
+                let reserved = like.rules.reserved_cpus();
+                let facts = NodeFacts::of(machine, settings, reserved);
+                topology = koordinator::publish(&plain, &facts);
+            }
         }
+        sources.topology = sources.topology.or(Some(&topology));
         self.read(&sources)
     }
 }
@@ -303,10 +301,16 @@ fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<Member, Failur
         if !admitted.decision.is_admitted() {
             let told = explain::one_line(&admitted.decision);
             let name = &sources.node.meta.name;
-            remark(&format!("warning: {} does not run on {name}: {told}", pod.pod.name));
+            remark(&format!(
+                "warning: {} does not run on {name}: {told}",
+                pod.pod.name
+            ));
         }
     }
-    Ok(Member::kubelet(ledger, Amounts::of(&sources.node.allocatable)))
+    Ok(Member::kubelet(
+        ledger,
+        Amounts::of(&sources.node.allocatable),
+    ))
 }
 
 /// What pods may use of such a machine.

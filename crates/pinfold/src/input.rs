@@ -168,6 +168,12 @@ pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
 
 /// The one pod that a command is about, and what people call it.
 pub(crate) fn first_pod(path: &Path) -> Result<(String, Arc<Pod>), Failure> {
+    let first = first_object(path)?;
+    Ok((first.pod.name.clone(), Arc::new(first.pod)))
+}
+
+/// The same with its labels and annotations.
+pub(crate) fn first_object(path: &Path) -> Result<PodObject, Failure> {
     let mut pods = pods(&[path])?.into_iter();
     let Some(first) = pods.next() else {
         return Err(Failure::BadInput(format!(
@@ -175,9 +181,9 @@ pub(crate) fn first_pod(path: &Path) -> Result<(String, Arc<Pod>), Failure> {
             path.display()
         )));
     };
-    let name = first.pod.name.clone();
     if pods.len() > 0 {
+        let name = &first.pod.name;
         remark(&format!("this is about {name}, the first pod of the file"));
     }
-    Ok((name, Arc::new(first.pod)))
+    Ok(first)
 }

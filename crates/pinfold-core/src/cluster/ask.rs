@@ -57,6 +57,21 @@ impl PodAsk {
         self
     }
 
+    /// Another pod of the same shape: the `number`th.
+    #[must_use]
+    pub fn again(&self, number: u32) -> Self {
+        let pod = Pod {
+            uid: format!("{}#{number}", self.pod.uid).into(),
+            name: format!("{}#{number}", self.pod.name),
+            ..Pod::clone(&self.pod)
+        };
+        let mut again = self.clone();
+        again.volcano.pod.uid = pod.uid.clone();
+        again.volcano.pod.name.clone_from(&pod.name);
+        again.pod = Arc::new(pod);
+        again
+    }
+
     /// The pod.
     #[must_use]
     pub fn pod(&self) -> &Arc<Pod> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::member::{Dialect, Member};
+use super::member::{Dialect, Member, VolcanoNode};
 use super::{Cluster, Tenant};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::koordinator::node::{Node, Report};
@@ -16,7 +16,6 @@ use crate::name::{NodeName, PodUid};
 use crate::node_set::NodeId;
 use crate::occupancy::{Holder, MemoryRow, Occupancy};
 use crate::volcano::detail::CpuDetail;
-use crate::volcano::predicate::NumaInfo;
 
 /// A machine and who sits where on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +55,7 @@ impl Cluster {
             },
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
             Dialect::Volcano(node) => {
-                volcano(node.numa.as_ref()?, node.free.as_ref(), here(), &name_of)?
+                volcano(node, here(), &name_of)?
             }
             Dialect::Unknown => return None,
         };
@@ -118,12 +117,13 @@ fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<Portr
 }
 
 fn volcano<'a>(
-    numa: &NumaInfo,
-    free: Option<&CpuSet>,
+    node: &VolcanoNode,
     pods: impl Iterator<Item = (&'a PodUid, &'a Tenant)>,
     name_of: impl Fn(&PodUid) -> String,
 ) -> Option<Portrait> {
-    let machine = machine(seats_of_detail(&numa.cpus), |_| 0)?;
+    let numa = node.numa.as_ref()?;
+    let memory = |id| node.amounts.on(&memory_resource(), id);
+    let machine = machine(seats_of_detail(&numa.cpus), |id| memory(id).total)?;
     let mut held = CpuSet::new();
     let mut holders = Vec::new();
     for (pod, tenant) in pods.filter(|(_, tenant)| !tenant.held.cpus.is_empty()) {
@@ -134,15 +134,26 @@ fn volcano<'a>(
             memory: Vec::new(),
         });
     }
-    let free = free.cloned().unwrap_or_default();
+    let free = node.free.clone().unwrap_or_default();
     let others = &(machine.online() - &free) - &held;
     if !others.is_empty() {
         holders.push(others_holding(others));
     }
+    let rows = machine.nodes().iter().map(|node| {
+        let amount = memory(node.id);
+        MemoryRow {
+            node: node.id,
+            resource: memory_resource(),
+            total: amount.total,
+            allocatable: amount.total,
+            free: amount.free,
+        }
+    });
     Some(Portrait {
         occupancy: Occupancy {
             holders,
             shared: &free & machine.online(),
+            memory: rows.filter(|row| row.total > 0).collect(),
             ..Occupancy::default()
         },
         machine: Arc::new(machine),

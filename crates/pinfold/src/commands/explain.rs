@@ -11,7 +11,12 @@ use crate::exit::{Failure, REFUSED};
 use crate::node::Node;
 use crate::{input, output, running};
 
+mod cluster;
+
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
+    if args.cluster.is_cluster() {
+        return cluster::run(args);
+    }
     let node = Node::open(&args.node)?;
     let ledger = running::ledger(&node, &args.running)?;
     let (name, pod) = input::first_pod(&args.pod)?;

@@ -21,6 +21,7 @@ use crate::simulation::{Counts, Event, Play, Simulation, Step};
 use crate::usage::{self, Usage};
 use crate::{input, script};
 
+pub(crate) mod cluster;
 mod compare;
 
 /// More steps than this are counted, not listed.
@@ -39,6 +40,9 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
+    if args.cluster.is_cluster() {
+        return cluster::run(args);
+    }
     let node = Node::open(&args.node)?;
     let objects = input::pods(&args.pods)?;
     let steps: Vec<Step> = match &args.script {

@@ -1,0 +1,222 @@
+//! `pinfold explain` on a cluster: what every node says about a pod, and what would let it in.
+
+use std::process::ExitCode;
+
+use pinfold_core::cluster::{PodAsk, Verdict};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::name::NodeName;
+use pinfold_core::node_set::NodeSet;
+use pinfold_kube::pod::PodObject;
+use pinfold_render::amount;
+use pinfold_render::table::{Align, Table};
+use pinfold_render::text::{count, paragraph};
+use serde::Serialize;
+
+use self::changes::Change;
+use crate::args::ExplainArgs;
+use crate::cluster::Nodes;
+use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
+use crate::exit::{Failure, REFUSED};
+use crate::input;
+use crate::output::{self, remark};
+
+mod changes;
+
+/// More nodes than this are counted, not listed.
+const LISTED: usize = 10;
+
+/// What all nodes say.
+#[derive(Serialize)]
+struct Explanation<'a> {
+    pod: &'a str,
+    dialect: &'static str,
+    /// The nodes that could take it, best first.
+    fits: Vec<Candidate>,
+    /// Why the others cannot.
+    refusals: Vec<Reason>,
+    /// What would let it in, if no node takes it.
+    changes: Vec<Change>,
+}
+
+/// A node that could take the pod.
+#[derive(Clone, Debug, Serialize)]
+struct Candidate {
+    node: NodeName,
+    score: i64,
+    #[serde(skip_serializing_if = "CpuSet::is_empty")]
+    cpus: CpuSet,
+    numa_nodes: NodeSet,
+}
+
+pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
+    if args.running.state.is_some() || args.running.script.is_some() {
+        return Err(Failure::BadInput(
+            "--state and --script belong to a single node: in a cluster, pods that run stand in the files of \
+             --nodes with their nodeName, or come with --pods"
+                .to_owned(),
+        ));
+    }
+    let mut nodes = Nodes::open(&args.cluster, &args.node)?;
+    let mut before = std::mem::take(&mut nodes.waiting);
+    before.extend(input::pods(&args.running.pods)?);
+    for pod in &before {
+        settle(&mut nodes, pod)?;
+    }
+    let pod = input::first_object(&args.pod)?;
+    let ask = nodes.ask(&pod)?;
+    let fits = candidates(&mut nodes, &ask);
+    let refusals = nodes.cluster.ask_all(&ask).into_iter();
+    let refusals: Vec<_> = refusals
+        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.refusal()?.clone())))
+        .collect();
+    let explanation = Explanation {
+        pod: &pod.pod.name,
+        dialect: nodes.reading.dialect.name(),
+        changes: match fits.is_empty() {
+            true => changes::find(&nodes, &pod),
+            false => Vec::new(),
+        },
+        fits,
+        refusals: grouped_reasons(&refusals),
+    };
+    output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
+    Ok(match explanation.fits.is_empty() {
+        true => ExitCode::from(REFUSED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Places a pod that is there already.
+fn settle(nodes: &mut Nodes, pod: &PodObject) -> Result<(), Failure> {
+    let ask = nodes.ask(pod)?;
+    nodes.names.insert(ask.uid().clone(), pod.pod.name.clone());
+    let placed = match &pod.node_name {
+        Some(node) => nodes.cluster.place_on(&ask, &node.as_str().into()),
+        None => nodes.cluster.place(&ask),
+    };
+    if let Err(why) = placed {
+        remark(&format!("warning: {} does not run: {why}", pod.pod.name));
+    }
+    Ok(())
+}
+
+fn candidates(nodes: &mut Nodes, ask: &PodAsk) -> Vec<Candidate> {
+    let ranked = nodes.cluster.rank(ask).into_iter();
+    let ranked: Vec<(NodeName, i64)> = ranked
+        .map(|ranked| (ranked.node.clone(), ranked.score))
+        .collect();
+    let candidate = |(node, score)| {
+        let (cpus, numa_nodes) = match nodes.cluster.ask(ask, &node) {
+            Verdict::Fits(fit) => (fit.cpus, fit.numa),
+            Verdict::NoOpinion | Verdict::Refused(_) => Default::default(),
+        };
+        Candidate {
+            node,
+            score,
+            cpus,
+            numa_nodes,
+        }
+    };
+    ranked.into_iter().map(candidate).collect()
+}
+
+fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
+    let all = nodes.cluster.nodes().count();
+    let fitting = match found.fits.len() {
+        0 => "none".to_owned(),
+        some => some.to_string(),
+    };
+    let width = output::width();
+    let head = format!(
+        "Pod {} fits {fitting} of {} ({}).",
+        found.pod,
+        count(all, "node", "nodes"),
+        nodes.described()
+    );
+    let mut text = paragraph("", &head, 2, width);
+    if !found.fits.is_empty() {
+        text.push('\n');
+        text.push_str(&fit_table(&found.fits));
+    }
+    if !found.refusals.is_empty() {
+        text.push_str("\nrefused by\n");
+        for reason in &found.refusals {
+            text.push_str(&paragraph("  ", &reason.told(), 4, width));
+        }
+        text.push('\n');
+        text.push_str(&free_table(nodes, found));
+    }
+    if !found.changes.is_empty() {
+        text.push_str("\nWhat would fit\n");
+        for (number, change) in (1..).zip(&found.changes) {
+            let lead = format!("{number:>2}. ");
+            text.push_str(&paragraph(&lead, &change.told(), 4, width));
+        }
+    }
+    text
+}
+
+fn fit_table(fits: &[Candidate]) -> String {
+    let mut table = Table::new([
+        ("node", Align::Left),
+        ("score", Align::Right),
+        ("it would get", Align::Left),
+    ]);
+    for fit in fits.iter().take(LISTED) {
+        table.row([
+            fit.node.to_string(),
+            fit.score.to_string(),
+            place(&fit.cpus, fit.numa_nodes),
+        ]);
+    }
+    let mut text = table.draw();
+    if fits.len() > LISTED {
+        let rest = count(fits.len() - LISTED, "more node", "more nodes");
+        text.push_str(&format!("... {rest} (-o json lists all)\n"));
+    }
+    text
+}
+
+/// What the NUMA nodes of those that refuse have left.
+fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
+    let mut table = Table::new([
+        ("node", Align::Left),
+        ("NUMA", Align::Right),
+        ("CPUs free", Align::Right),
+        ("of", Align::Right),
+        ("memory free", Align::Right),
+    ]);
+    let mut refusing: Vec<&NodeName> = found.refusals.iter().flat_map(|why| &why.nodes).collect();
+    refusing.sort();
+    let mut rows = 0;
+    for name in refusing.into_iter().take(LISTED) {
+        let Some(portrait) = nodes.portrait(name) else {
+            continue;
+        };
+        let occupancy = &portrait.occupancy;
+        let free = &occupancy.shared - &occupancy.reserved;
+        for node in portrait.machine.nodes() {
+            let cpus: CpuSet = node
+                .cores
+                .iter()
+                .flat_map(|core| core.threads.iter().copied())
+                .collect();
+            let memory = occupancy.memory.iter();
+            let memory = memory
+                .filter(|row| row.node == node.id && row.resource.as_str() == "memory")
+                .map(|row| amount::bytes(row.free));
+            table.row([
+                name.to_string(),
+                node.id.to_string(),
+                cpus.common_len(&free).to_string(),
+                cpus.len().to_string(),
+                memory.last().unwrap_or_else(|| "-".to_owned()),
+            ]);
+            rows += 1;
+        }
+    }
+    match rows {
+        0 => String::new(),
+        _ => table.draw(),
+    }
+}
