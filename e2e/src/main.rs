@@ -5,6 +5,7 @@ mod emulated;
 mod guest;
 mod host;
 mod initrd;
+mod nri;
 mod numa;
 mod placement;
 mod programs;
@@ -24,9 +25,10 @@ fn main() -> ExitCode {
         match suite.as_str() {
             "host" => host::run(&mut report),
             "numa" => numa::run(&mut report),
+            "nri" => nri::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host and numa".to_owned()),
+                Err("no such suite; there are host, numa and nri".to_owned()),
             ),
         }
     }

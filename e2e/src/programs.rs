@@ -19,6 +19,25 @@ pub(crate) fn folder() -> PathBuf {
     workspace().join("target/guest")
 }
 
+/// Where programs of others go that are fetched once.
+pub(crate) fn tools() -> PathBuf {
+    workspace().join("target/e2e-tools")
+}
+
+/// Builds an example of one of our crates.
+pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, String> {
+    let folder = workspace().join("target/e2e-examples");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(workspace())
+        .args(["build", "--quiet", "-p", package, "--example", name])
+        .arg("--target-dir")
+        .arg(&folder);
+    succeed(&mut build)?;
+    Ok(folder.join("debug/examples").join(name))
+}
+
 /// Builds a `pinfold` that needs no library of the system it runs on.
 pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
     let folder = folder();
@@ -90,7 +109,8 @@ pub(crate) fn install_emulator() -> Result<(), String> {
     )
 }
 
-fn succeed(command: &mut Command) -> Result<(), String> {
+/// Runs a command; its error output is the error.
+pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let shown = format!("{command:?}");
     let output = command
         .output()

@@ -27,7 +27,7 @@ pub(crate) enum Phase {
     Registered,
     /// The runtime knows which events the plugin wants.
     Configured,
-    /// The plugin knows everything there is, and events arrive.
+    /// The plugin knows everything that the runtime will tell it, and events arrive.
     Synchronized,
 }
 
@@ -233,17 +233,21 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
     }
 
     /// The pod an event is about, if events may arrive at all.
-    fn pod<'r>(&self, pod: &'r Option<PodSandbox>) -> Result<&'r PodSandbox, Status> {
-        match pod {
-            _ if self.phase != Phase::Synchronized => Err(not_now("not synchronized yet")),
-            Some(pod) => Ok(pod),
-            None => Err(Status::new(Code::InvalidArgument, "the pod is missing")),
+    fn pod<'r>(&mut self, pod: &'r Option<PodSandbox>) -> Result<&'r PodSandbox, Status> {
+        let part = !self.gathered.pods.is_empty() || !self.gathered.containers.is_empty();
+        match self.phase {
+            Phase::Registered => return Err(not_now("not configured yet")),
+            Phase::Configured if part => return Err(not_now("not synchronized yet")),
+            // Before NRI 0.8 plugins that the runtime starts itself are never synchronized.
+            Phase::Configured | Phase::Synchronized => self.phase = Phase::Synchronized,
         }
+        let missing = || Status::new(Code::InvalidArgument, "the pod is missing");
+        pod.as_ref().ok_or_else(missing)
     }
 
     /// The pod and the container an event is about, if events may arrive at all.
     fn subjects<'r>(
-        &self,
+        &mut self,
         pod: &'r Option<PodSandbox>,
         container: &'r Option<Container>,
     ) -> Result<(&'r PodSandbox, &'r Container), Status> {

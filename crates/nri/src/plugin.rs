@@ -89,6 +89,9 @@ pub trait Plugin {
     /// Everything that exists at the beginning of a session. Containers may have started, changed
     /// and ended while the plugin was away. The answer changes containers that run.
     ///
+    /// Runtimes before NRI 0.8, such as containerd 1.7.24, never call it for plugins that they
+    /// start themselves; those get events right away.
+    ///
     /// # Errors
     /// A refusal ends the session, and the runtime goes on without the plugin.
     fn synchronize(

@@ -197,12 +197,11 @@ fn serve(
                 return Err(SessionError::NotConfigured(configuration_timeout));
             }
         };
-        let before = dispatcher.phase();
         let outcome = answer(&mut dispatcher, &incoming);
         let problem = outcome.as_ref().err().cloned();
         respond(&link.trunk, incoming.stream, outcome)?;
         match problem {
-            Some(status) if before != Phase::Synchronized => {
+            Some(status) if dispatcher.phase() != Phase::Synchronized => {
                 let method = incoming.method;
                 return Err(SessionError::Refused { method, status });
             }

@@ -315,18 +315,44 @@ fn a_plugin_may_refuse_a_runtime() {
 }
 
 #[test]
-fn no_event_is_handed_over_before_the_plugin_knows_what_there_is() {
-    let recorder = Recorder::default();
-    let seen = Arc::clone(&recorder.seen);
+fn no_event_is_handed_over_before_the_plugin_knows_its_runtime_and_what_there_is() {
+    for configured in [false, true] {
+        let recorder = Recorder::default();
+        let seen = Arc::clone(&recorder.seen);
+        let (mut runtime, running) = pair(recorder);
+        runtime.register();
+        if configured {
+            runtime.configure("containerd", "2.2.0").unwrap();
+            let part = SynchronizeRequest {
+                pods: vec![pod("p")],
+                more: true,
+                ..SynchronizeRequest::default()
+            };
+            runtime.synchronize(&part);
+        }
+        let outcome = runtime.call::<Empty>("CreateContainer", &about(pod("p")));
+        assert_eq!(outcome.unwrap_err().code(), Code::FailedPrecondition);
+        assert!(running.end().is_err());
+        assert_eq!(seen.lock().unwrap().len(), usize::from(configured));
+    }
+}
+
+#[test]
+fn a_runtime_that_never_synchronizes_is_taken_as_it_is() {
+    let recorder = Recorder {
+        on_create: Box::new(|_, _| Err(Refusal::new("no"))),
+        ..Recorder::default()
+    };
     let (mut runtime, running) = pair(recorder);
     runtime.register();
-    runtime.configure("containerd", "2.2.0").unwrap();
-    let status = runtime
-        .call::<Empty>("CreateContainer", &about(pod("p")))
-        .unwrap_err();
-    assert_eq!(status.code(), Code::FailedPrecondition);
-    assert!(running.end().is_err());
-    assert_eq!(seen.lock().unwrap().len(), 1);
+    runtime.configure("containerd", "1.7.24").unwrap();
+    let outcome = runtime.call::<Empty>("CreateContainer", &about(pod("p")));
+    assert_eq!(outcome.unwrap_err().message, "no");
+    let _: Empty = runtime.call("RemoveContainer", &about(pod("p"))).unwrap();
+    let state = running.handle.state();
+    assert!(state.is_connected(), "{state:?}");
+    drop(runtime);
+    running.end().unwrap();
 }
 
 #[test]

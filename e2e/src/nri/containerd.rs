@@ -1,0 +1,221 @@
+//! A containerd with folders and sockets of its own.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cri::Cri;
+use super::packages::{ConfigVersion, Programs, write};
+use crate::programs::succeed;
+
+const IMAGE: &str = "localhost/e2e:1";
+const IMAGE_SCRIPT: &str = include_str!("../../scripts/image.sh");
+
+/// How long anything may take that a busy machine delays.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A containerd, and what it needs to start again.
+pub(crate) struct Containerd {
+    programs: Programs,
+    folder: PathBuf,
+    cgroup: String,
+    child: Option<Child>,
+}
+
+impl Containerd {
+    /// Prepares everything in an empty folder and starts it.
+    pub(crate) fn start(
+        programs: Programs,
+        config: ConfigVersion,
+        folder: &Path,
+    ) -> Result<(Self, Cri), String> {
+        fs::create_dir_all(folder.join("plugins")).map_err(|error| error.to_string())?;
+        let text = configuration(config, folder, &programs.runc);
+        write(&folder.join("config.toml"), &text)?;
+        let mut containerd = Containerd {
+            programs,
+            folder: folder.to_owned(),
+            cgroup: format!("/pinfold-e2e-{}", std::process::id()),
+            child: None,
+        };
+        containerd.start_again()?;
+        let cri = Cri::connect(&folder.join("containerd.sock"), &containerd.cgroup, IMAGE)?;
+        containerd.wait_for(&cri)?;
+        containerd.import_image()?;
+        Ok((containerd, cri))
+    }
+
+    /// Starts the daemon; the pods of the one before are still there.
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .map_err(|error| format!("{}: {error}", self.log().display()))?;
+        let binary = self.programs.containerd.join("containerd");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let child = Command::new(&binary)
+            .arg("--config")
+            .arg(self.folder.join("config.toml"))
+            .env(
+                "PATH",
+                format!("{}:{path}", self.programs.containerd.display()),
+            )
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", binary.display()))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Waits until it answers.
+    pub(crate) fn wait_for(&self, cri: &Cri) -> Result<(), String> {
+        eventually("containerd answers", || cri.is_ready())
+    }
+
+    /// Stops the daemon, not its pods.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Its pods belong to shims, so nothing is lost.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Where plugins connect to.
+    pub(crate) fn nri_socket(&self) -> PathBuf {
+        self.folder.join("nri.sock")
+    }
+
+    /// Where plugins are that it starts itself.
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.folder.join("plugins")
+    }
+
+    /// Its log.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("containerd.log")
+    }
+
+    /// The CPUs in the control group of a container.
+    pub(crate) fn cgroup_cpus(&self, container: &str) -> Result<String, String> {
+        let below = format!("{}/{container}/cpuset.cpus", &self.cgroup[1..]);
+        let roots = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"];
+        let found = roots
+            .iter()
+            .find_map(|root| fs::read_to_string(Path::new(root).join(&below)).ok());
+        found
+            .map(|text| text.trim().to_owned())
+            .ok_or_else(|| format!("no control group {below}"))
+    }
+
+    fn import_image(&self) -> Result<(), String> {
+        let folder = self.folder.join("image");
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        succeed(
+            Command::new("sh")
+                .args(["-c", IMAGE_SCRIPT, "image.sh"])
+                .arg(&folder)
+                .arg(IMAGE),
+        )?;
+        succeed(
+            Command::new(self.programs.containerd.join("ctr"))
+                .arg("--address")
+                .arg(self.folder.join("containerd.sock"))
+                .args(["--namespace", "k8s.io", "images", "import", "--no-unpack"])
+                .arg(folder.join("image.tar")),
+        )
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        self.stop();
+        // Empty ones only, which is what removed pods leave behind.
+        for root in fs::read_dir("/sys/fs/cgroup")
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let _ = fs::remove_dir(root.path().join(&self.cgroup[1..]));
+        }
+        let _ = fs::remove_dir(Path::new("/sys/fs/cgroup").join(&self.cgroup[1..]));
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) -> Result<(), String> {
+    let begin = Instant::now();
+    while !is_so() {
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("waited {PATIENCE:?} until {what}"));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Everything in the folder; no snapshots of kernels, no other control groups, no touching of the
+/// kernel's OOM scores.
+fn configuration(version: ConfigVersion, folder: &Path, runc: &Path) -> String {
+    let (folder, runc) = (folder.display(), runc.display());
+    let common = format!(
+        r#"
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+address = "{folder}/containerd.sock"
+[ttrpc]
+address = "{folder}/containerd.sock.ttrpc"
+[plugins."io.containerd.nri.v1.nri"]
+disable = false
+disable_connections = false
+socket_path = "{folder}/nri.sock"
+plugin_path = "{folder}/plugins"
+plugin_config_path = "{folder}/plugins.conf"
+"#
+    );
+    let runtime = |section: &str| {
+        format!(
+            r#"
+[plugins."{section}".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."{section}".containerd.runtimes.runc.options]
+BinaryName = "{runc}"
+SystemdCgroup = false
+[plugins."{section}".cni]
+bin_dir = "{folder}/cni"
+conf_dir = "{folder}/cni"
+"#
+        )
+    };
+    match version {
+        ConfigVersion::Two => format!(
+            r#"version = 2
+{common}
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{IMAGE}"
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "native"
+{}"#,
+            runtime("io.containerd.grpc.v1.cri")
+        ),
+        ConfigVersion::Three => format!(
+            r#"version = 3
+{common}
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "native"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+{}"#,
+            runtime("io.containerd.cri.v1.runtime")
+        ),
+    }
+}

@@ -1,0 +1,156 @@
+//! containerd and runc from Debian packages, unpacked into a folder of their own, and a newer
+//! containerd from its sources: nothing is installed, and the system's package lists stay as they
+//! are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::programs::{self, succeed};
+use crate::report::say;
+
+/// A container runtime to test with.
+pub(crate) struct Release {
+    /// What checks are named after.
+    pub(crate) name: &'static str,
+    origin: Origin,
+    /// Which form its configuration has.
+    pub(crate) config: ConfigVersion,
+}
+
+/// Where a runtime comes from.
+enum Origin {
+    /// A package of this release of Debian.
+    Debian(&'static str),
+    /// This version of the Go module, built here once.
+    Go(&'static str),
+}
+
+/// The form of containerd's configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConfigVersion {
+    /// Of containerd 1.
+    Two,
+    /// Of containerd 2.
+    Three,
+}
+
+/// NRI in its early days (0.6), in between (0.8), and as it is (0.12).
+pub(crate) const RELEASES: [Release; 3] = [
+    Release {
+        name: "containerd 1.7",
+        origin: Origin::Debian("trixie"),
+        config: ConfigVersion::Two,
+    },
+    Release {
+        name: "containerd 2.1",
+        origin: Origin::Debian("sid"),
+        config: ConfigVersion::Three,
+    },
+    Release {
+        name: "containerd 2.3",
+        origin: Origin::Go("v2.3.4"),
+        config: ConfigVersion::Three,
+    },
+];
+
+/// The programs of a release, unpacked.
+pub(crate) struct Programs {
+    /// Where `containerd`, its shim and `ctr` are.
+    pub(crate) containerd: PathBuf,
+    pub(crate) runc: PathBuf,
+}
+
+/// Fetches what is not here yet.
+pub(crate) fn fetch(release: &Release) -> Result<Programs, String> {
+    let folder = programs::tools();
+    Ok(Programs {
+        containerd: match release.origin {
+            Origin::Debian(suite) => unpacked(&folder, "containerd", suite)?.join("usr/bin"),
+            Origin::Go(version) => built(&folder, version)?,
+        },
+        runc: unpacked(&folder, "runc", "bookworm")?.join("usr/sbin/runc"),
+    })
+}
+
+/// Builds containerd from the Go module registry; takes minutes, once.
+fn built(folder: &Path, version: &str) -> Result<PathBuf, String> {
+    let target = folder.join(format!("containerd-{version}"));
+    for program in ["containerd-shim-runc-v2", "ctr", "containerd"] {
+        if target.join(program).exists() {
+            continue;
+        }
+        say(format_args!("building {program} {version}"));
+        let package = format!("github.com/containerd/containerd/v2/cmd/{program}@{version}");
+        succeed(
+            Command::new("go")
+                .args(["install", &package])
+                .env("GOBIN", &target)
+                .env("CGO_ENABLED", "0"),
+        )?;
+    }
+    Ok(target)
+}
+
+fn unpacked(folder: &Path, package: &str, suite: &str) -> Result<PathBuf, String> {
+    let target = folder.join(format!("{package}-{suite}"));
+    if target.exists() {
+        return Ok(target);
+    }
+    say(format_args!("fetching {package} of Debian {suite}"));
+    let apt = folder.join("apt").join(suite);
+    let partial = [
+        apt.join("lists/partial"),
+        apt.join("cache/archives/partial"),
+    ];
+    for path in &partial {
+        fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    write(
+        &apt.join("sources.list"),
+        &format!(
+            "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
+             http://deb.debian.org/debian {suite} main\n"
+        ),
+    )?;
+    let shown = apt.display();
+    write(
+        &apt.join("apt.conf"),
+        &format!(
+            "Dir::Etc::sourcelist \"{shown}/sources.list\";\nDir::Etc::sourceparts \"/dev/null\";\n\
+             Dir::State::lists \"{shown}/lists\";\nDir::Cache \"{shown}/cache\";\n\
+             Acquire::Languages \"none\";\nAPT::Sandbox::User \"root\";\n"
+        ),
+    )?;
+    let get = |arguments: &[&str]| {
+        let mut get = Command::new("apt-get");
+        get.arg("-qq")
+            .args(arguments)
+            .env("APT_CONFIG", apt.join("apt.conf"))
+            .current_dir(&apt);
+        succeed(&mut get)
+    };
+    get(&["update"])?;
+    get(&["download", package])?;
+    let archive = fs::read_dir(&apt)
+        .map_err(|error| format!("{shown}: {error}"))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .ok_or_else(|| format!("{shown}: no package was downloaded"))?;
+    // Under another name first, so that half of a package never counts as all of it.
+    let unfinished = folder.join(format!("{package}-{suite}.unfinished"));
+    let _ = fs::remove_dir_all(&unfinished);
+    succeed(
+        Command::new("dpkg-deb")
+            .arg("-x")
+            .arg(&archive)
+            .arg(&unfinished),
+    )?;
+    fs::rename(&unfinished, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+    let _ = fs::remove_dir_all(&apt);
+    Ok(target)
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
