@@ -23,8 +23,8 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::node_set::NodeId;
-use pinfold_core::pod::ResourceList;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_core::pod::ResourceList;
 use pinfold_core::volcano::amounts::NumaAmounts;
 use pinfold_core::volcano::detail::CpuRow;
 
@@ -86,9 +86,13 @@ pub struct NodeSources<'a> {
 }
 
 impl Objects {
-    /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together.
-    pub fn add_reported_nodes(&mut self) {
-        let known: BTreeSet<&str> = self.nodes.iter().map(|node| node.meta.name.as_str()).collect();
+    /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together. Returns their names.
+    pub fn add_reported_nodes(&mut self) -> Vec<String> {
+        let known: BTreeSet<&str> = self
+            .nodes
+            .iter()
+            .map(|node| node.meta.name.as_str())
+            .collect();
         let mut reported: BTreeMap<&str, ResourceList> = BTreeMap::new();
         for numatopology in &self.numatopologies {
             let list = reported.entry(&numatopology.meta.name).or_default();
@@ -104,7 +108,9 @@ impl Objects {
                 *sum += resource.allocatable.quantity();
             }
         }
-        let missing = reported.into_iter().filter(|(name, _)| !known.contains(name));
+        let missing = reported
+            .into_iter()
+            .filter(|(name, _)| !known.contains(name));
         let missing: Vec<NodeObject> = missing
             .map(|(name, list)| NodeObject {
                 meta: ObjectMeta {
@@ -117,7 +123,9 @@ impl Objects {
                 at: None,
             })
             .collect();
+        let names = missing.iter().map(|node| node.meta.name.clone()).collect();
         self.nodes.extend(missing);
+        names
     }
 
     /// The nodes with everything about them, in the order of the files.

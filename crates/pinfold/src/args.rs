@@ -190,7 +190,8 @@ pub(crate) struct NodeArgs {
     /// A YAML file with one line "RESOURCE: DEVICES" per resource, written as for --device
     #[arg(long, value_name = "FILE")]
     pub(crate) devices_file: Option<PathBuf>,
-    /// Decide bit for bit as kubelet v1.36 does, its defects included
+    /// Decide bit for bit as the original does (kubelet v1.36, Koordinator v1.8, Volcano v1.15), its defects
+    /// included
     #[arg(long)]
     pub(crate) exact: bool,
 }

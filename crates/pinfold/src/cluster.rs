@@ -13,14 +13,15 @@ use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 use pinfold_kube::cluster::{self, DialectName, NodeSources, Reading};
+use pinfold_kube::finding::{Finding, Findings};
 use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::manifest;
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_kube::objects::{self, Objects};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::volcano::{self, Numatopology};
-use pinfold_kube::{finding::Findings, manifest};
 use pinfold_render::explain;
 
 use crate::args::{ClusterArgs, Dialect, NodeArgs, THIS};
@@ -77,7 +78,11 @@ impl Nodes {
             objects.pods.extend(read.value.pods);
             sources.push(source);
         }
-        objects.add_reported_nodes();
+        for name in objects.add_reported_nodes() {
+            remark(&format!(
+                "warning: no Node object for {name}: it is taken to have what its NUMA nodes report, and no more"
+            ));
+        }
         for pod in &mut objects.pods {
             input::call_by_bare_name(&mut pod.pod);
         }
@@ -125,9 +130,7 @@ impl Nodes {
     /// A pod as the nodes are asked about it. What cannot be understood is told with its place in the file.
     pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
         let read = cluster::ask(pod, &self.reading).map_err(|findings| bad(&findings))?;
-        for warning in &read.warnings {
-            remark(&format!("warning: {warning}"));
-        }
+        warn(&read.warnings);
         Ok(read.value)
     }
 
@@ -147,6 +150,13 @@ impl Nodes {
             Fidelity::Sound => "",
         };
         format!("dialect {}{exact}", self.reading.dialect.name())
+    }
+}
+
+/// Tells what is odd about something whose file is not at hand.
+fn warn(warnings: &[Finding]) {
+    for warning in warnings {
+        remark(&format!("warning: {warning}"));
     }
 }
 
@@ -244,15 +254,17 @@ impl Opening<'_> {
     fn read(&self, found: &NodeSources<'_>) -> Result<Member, Failure> {
         let file = &found.node.meta.origin.file;
         let source = self.sources.iter().find(|source| source.name == *file);
-        match (found.member(self.reading), source) {
-            (Ok(read), Some(source)) => {
-                source.warn(&read.warnings);
-                Ok(read.value)
-            }
-            (Ok(read), None) => Ok(read.value),
-            (Err(findings), Some(source)) => Err(source.failure(&findings)),
-            (Err(findings), None) => Err(bad(&findings)),
+        let read = found
+            .member(self.reading)
+            .map_err(|findings| match source {
+                Some(source) => source.failure(&findings),
+                None => bad(&findings),
+            })?;
+        match source {
+            Some(source) => source.warn(&read.warnings),
+            None => warn(&read.warnings),
         }
+        Ok(read.value)
     }
 
     /// The node with the reports that its agent would write on such a machine.

@@ -71,8 +71,14 @@ impl Source {
         if let Some(at) = finding.at {
             text.push_str(&format!(":{at}"));
         }
+        if let Some(object) = &finding.object {
+            text.push_str(&format!(": {object}"));
+        }
         if !finding.path.is_empty() {
             text.push_str(&format!(": {}", finding.path));
+        }
+        if let Some(within) = finding.within {
+            text.push_str(&format!(" (at {within} of the text)"));
         }
         text.push_str(&format!("\n  {}", finding.problem));
         if let Some(at) = finding.at {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::koordinator::amounts::{Amounts, CPU, MILLI};
 use crate::name::ResourceName;
+use crate::quantity::Quantity;
 
 /// The name under which allocatable lists how many pods a node takes.
 pub const PODS: &str = "pods";
@@ -42,10 +43,16 @@ impl Shortage {
         let text = |amount: i64| match self.resource.as_str() {
             CPU if amount % MILLI == 0 => (amount / MILLI).to_string(),
             CPU => format!("{amount}m"),
+            name if is_bytes(name) => Quantity::bytes(amount).to_string(),
             _ => amount.to_string(),
         };
         format!("{} asked, {} left", text(self.asked), text(self.left))
     }
+}
+
+/// Whether a resource is counted in bytes.
+fn is_bytes(name: &str) -> bool {
+    matches!(name, "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
 /// What is missing for one more pod with these requests.
@@ -96,9 +103,9 @@ mod tests {
 
     #[test]
     fn everything_that_is_missing_is_named_with_its_amounts() {
-        let allocatable = Amounts::from([("cpu", 4000), ("memory", 100), ("pods", 1)]);
-        let used = Amounts::from([("cpu", 2500), ("pods", 1)]);
-        let requests = Amounts::from([("cpu", 2000), ("memory", 100), ("vendor.com/gpu", 1)]);
+        let allocatable = Amounts::from([("cpu", 4000), ("memory", 3 << 30), ("pods", 1)]);
+        let used = Amounts::from([("cpu", 2500), ("memory", 2 << 30), ("pods", 1)]);
+        let requests = Amounts::from([("cpu", 2000), ("memory", 2 << 30), ("vendor.com/gpu", 1)]);
         let short = shortages(&requests, &used, &allocatable);
         let texts: Vec<String> = short
             .iter()
@@ -107,6 +114,7 @@ mod tests {
         let expected = [
             "Too many pods: 1 asked, 0 left",
             "Insufficient cpu: 2 asked, 1500m left",
+            "Insufficient memory: 2Gi asked, 1Gi left",
             "Insufficient vendor.com/gpu: 1 asked, 0 left",
         ];
         assert_eq!(texts, expected);

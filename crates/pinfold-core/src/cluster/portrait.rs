@@ -54,9 +54,7 @@ impl Cluster {
                 occupancy: ledger.occupancy(),
             },
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
-            Dialect::Volcano(node) => {
-                volcano(node, here(), &name_of)?
-            }
+            Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
             Dialect::Unknown => return None,
         };
         let holding = portrait.occupancy.holders.len();
@@ -86,7 +84,7 @@ fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<Portr
             });
         }
     }
-    let others = report.set_aside() - &held;
+    let others = &(report.set_aside() & machine.online()) - &held;
     let memory = report.zones().iter().map(|zone| {
         let total = bytes(zone.amounts.get("memory"));
         let allocated = node.ledger.allocated(zone.node, 1.0);

@@ -8,11 +8,7 @@ impl NodeResourceTopology {
     /// the other version.
     #[must_use]
     pub fn content(&self) -> Content {
-        let policies: Vec<Content> = self
-            .topology_policies
-            .iter()
-            .map(Content::text)
-            .collect();
+        let policies: Vec<Content> = self.topology_policies.iter().map(Content::text).collect();
         // v1alpha1 demands the list, v1alpha2 only knows it from old times.
         let policies = (self.version == Version::V1Alpha1 || !policies.is_empty())
             .then_some(Content::List(policies));

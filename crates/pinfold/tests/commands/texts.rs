@@ -54,6 +54,30 @@ fn simulate() {
 }
 
 #[test]
+fn clusters() {
+    let design = "../../../pinfold-kube/fixtures/node-resource-topology.yaml";
+    check(
+        "clusters",
+        &[
+            "simulate --copies 2 --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --dialect koordinator --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --dialect volcano --copies 12 --machine '2 sockets, 2 cores' two.yaml",
+            "simulate --dialect koordinator --nodes koordinator.yaml --output yaml lsr.yaml",
+            "simulate --dialect koordinator --exact --nodes koordinator.yaml lsr.yaml",
+            "simulate --dialect koordinator --machine '2 cores' --script steps.yaml two.yaml",
+            &format!("simulate --nodes {design} two.yaml"),
+            &format!("explain --dialect koordinator --nodes {design} lsr.yaml"),
+            "explain --dialect koordinator --nodes koordinator.yaml --output json lsr.yaml",
+            "explain --dialect volcano --machine '2 sockets, 4 cores' --copies 2 --pods two.yaml one.yaml",
+            "explain --dialect koordinator --nodes bad-annotation.yaml lsr.yaml",
+            "explain --dialect koordinator --nodes koordinator.yaml --state /x lsr.yaml",
+            "explain --scheduler-config good.yaml --copies 2 --machine '2 cores' one.yaml",
+            "simulate --nodes one.yaml two.yaml",
+        ],
+    );
+}
+
+#[test]
 fn explain() {
     check(
         "explain",

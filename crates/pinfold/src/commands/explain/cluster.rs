@@ -122,17 +122,14 @@ fn candidates(nodes: &mut Nodes, ask: &PodAsk) -> Vec<Candidate> {
 
 fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
     let all = nodes.cluster.nodes().count();
-    let fitting = match found.fits.len() {
-        0 => "none".to_owned(),
-        some => some.to_string(),
-    };
     let width = output::width();
-    let head = format!(
-        "Pod {} fits {fitting} of {} ({}).",
-        found.pod,
-        count(all, "node", "nodes"),
-        nodes.described()
-    );
+    let fitting = match (found.fits.len(), all) {
+        (0, 1) => "does not fit the only node".to_owned(),
+        (0, _) => format!("fits none of {all} nodes"),
+        (_, 1) => "fits the only node".to_owned(),
+        (some, _) => format!("fits {some} of {all} nodes"),
+    };
+    let head = format!("Pod {} {fitting} ({}).", found.pod, nodes.described());
     let mut text = paragraph("", &head, 2, width);
     if !found.fits.is_empty() {
         text.push('\n');

@@ -295,8 +295,10 @@ pub(crate) fn grouped_reasons(refusals: &[(NodeName, Refusal)]) -> Vec<Reason> {
 
 fn refused(reasons: &[Reason], asked: usize) -> String {
     let told: Vec<String> = reasons.iter().map(Reason::told).collect();
-    let nodes = count(asked, "node", "nodes");
-    format!("fits none of {nodes}: {}", told.join("; "))
+    match asked {
+        1 => format!("does not fit {}", told.join("; ")),
+        _ => format!("fits none of {asked} nodes: {}", told.join("; ")),
+    }
 }
 
 impl Reason {
