@@ -23,6 +23,7 @@ use pinfold_kube::objects::{self, Objects};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
+use pinfold_render::text::count;
 
 use crate::args::{ClusterArgs, Dialect, NodeArgs, THIS};
 use crate::exit::Failure;
@@ -101,11 +102,20 @@ impl Nodes {
             reading: &reading,
             sources: &sources,
             cluster: Cluster::new().with_volcano_weight(weight),
+            counted: 0,
         };
         for found in objects.nodes_with_sources() {
             opening.add(&found)?;
         }
-        let cluster = opening.cluster;
+        let Opening {
+            cluster, counted, ..
+        } = opening;
+        if counted > 0 {
+            let nodes = count(counted, "node reports", "nodes report");
+            remark(&format!(
+                "{nodes} how many CPUs are free and not which: their numbers are stand-ins here"
+            ));
+        }
         if cluster.nodes().next().is_none() {
             return Err(Failure::BadInput(
                 "expected at least one node to place pods on, found none: the files of --nodes hold no \
@@ -221,6 +231,8 @@ struct Opening<'a> {
     reading: &'a Reading,
     sources: &'a [Source],
     cluster: Cluster,
+    /// So many kubelets are known by counts only.
+    counted: usize,
 }
 
 impl Opening<'_> {
@@ -237,7 +249,10 @@ impl Opening<'_> {
         }
         let member = match self.like {
             Some(like) if !self.reports(found) => self.member_like(like, found)?,
-            _ => self.read(found)?,
+            _ => {
+                self.counted += usize::from(self.is_counted(found));
+                self.read(found)?
+            }
         };
         self.cluster.insert(name, member);
         Ok(())
@@ -249,6 +264,16 @@ impl Opening<'_> {
             DialectName::Volcano => found.numatopology.is_some(),
             DialectName::Kubelet | DialectName::Koordinator => found.topology.is_some(),
         }
+    }
+
+    /// Whether a kubelet is predicted from numbers of CPUs alone.
+    fn is_counted(&self, found: &NodeSources<'_>) -> bool {
+        let lists_cpus = |topology: &NodeResourceTopology| {
+            let annotations = &topology.meta.annotations;
+            annotations.contains_key(koordinator::keys::CPU_TOPOLOGY)
+        };
+        self.reading.dialect == DialectName::Kubelet
+            && found.topology.is_some_and(|topology| !lists_cpus(topology))
     }
 
     fn read(&self, found: &NodeSources<'_>) -> Result<Member, Failure> {

@@ -18,6 +18,7 @@ use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
 use crate::settings::Settings;
+use crate::volcano::amounts::{Amount, NumaAmounts};
 use crate::volcano::detail::{self, CpuDetail};
 use crate::volcano::predicate::NumaInfo;
 
@@ -126,7 +127,15 @@ fn volcano(free: &str) -> Member {
         free: Some(cpus(free)),
         reserved: None,
     };
-    Member::volcano(Some(info), room(8), Fidelity::Sound)
+    let memory = [0, 1].map(|id| {
+        let amount = Amount {
+            total: 64 << 30,
+            free: 64 << 30,
+        };
+        ("memory".into(), numa(id), amount)
+    });
+    let memory = NumaAmounts::new(memory);
+    Member::volcano(Some(info), memory, room(8), Fidelity::Sound)
 }
 
 /// A Guaranteed LSR pod of one container that insists on one NUMA node under Volcano.
@@ -280,4 +289,40 @@ fn a_pod_has_one_place_only() {
     assert_eq!(cluster.remove(&"pod".into()), Some("a".into()));
     assert_eq!(cluster.remove(&"pod".into()), None);
     cluster.place(&ask("pod", 2)).expect("it left");
+}
+
+#[test]
+fn a_portrait_shows_who_holds_what_whatever_the_dialect() {
+    let aligned = Some(NumaPolicy::SingleNumaNode);
+    let table = [
+        (kubelet("single-numa-node"), "1-3", "", 10),
+        (
+            koordinator(4, aligned, "0-1", Args::default()),
+            "4-6",
+            "0-1",
+            8,
+        ),
+        (volcano("2-7"), "4-6", "0-1", 8),
+    ];
+    for (member, held, before, size) in table {
+        let mut cluster = Cluster::new();
+        cluster.insert("a".into(), member);
+        let placed = cluster.place(&ask("new", 3)).expect("there is room");
+        assert_eq!(placed.cpus, cpus(held));
+        let portrait = cluster.portrait(&"a".into(), |uid| format!("the {uid}"));
+        let Portrait { machine, occupancy } = portrait.expect("its CPUs are known");
+        assert_eq!((machine.online().len(), machine.nodes().len()), (size, 2));
+        let held_by_new = occupancy
+            .holders
+            .iter()
+            .filter(|one| one.cpus == cpus(held));
+        assert_eq!(held_by_new.count(), 1, "{occupancy:?}");
+        let mut all = cpus(held);
+        all |= &cpus(before);
+        assert_eq!(occupancy.shared, machine.online() - &all);
+    }
+    let mut cluster = Cluster::new();
+    cluster.insert("a".into(), Member::unknown(room(8)));
+    assert_eq!(cluster.portrait(&"a".into(), PodUid::to_string), None);
+    assert_eq!(cluster.portrait(&"b".into(), PodUid::to_string), None);
 }

@@ -66,6 +66,7 @@ fn clusters() {
             "simulate --dialect koordinator --exact --nodes koordinator.yaml lsr.yaml",
             "simulate --dialect koordinator --machine '2 cores' --script steps.yaml two.yaml",
             &format!("simulate --nodes {design} two.yaml"),
+            "simulate --nodes counted.yaml two.yaml",
             &format!("explain --dialect koordinator --nodes {design} lsr.yaml"),
             "explain --dialect koordinator --nodes koordinator.yaml --output json lsr.yaml",
             "explain --dialect volcano --machine '2 sockets, 4 cores' --copies 2 --pods two.yaml one.yaml",
