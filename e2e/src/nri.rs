@@ -5,6 +5,7 @@ mod cri;
 mod packages;
 mod probe;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -23,8 +24,7 @@ use crate::report::{Report, equal};
 pub(crate) fn run(report: &mut Report) {
     for release in &packages::RELEASES {
         let folder = std::env::temp_dir().join(format!("pinfold-e2e-nri-{}", std::process::id()));
-        let outcome = one(report, release, &folder);
-        if let Err(problem) = &outcome {
+        if let Err(problem) = one(report, release, &folder) {
             let log = fs::read_to_string(folder.join("containerd.log")).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(15)..].join("\n");
@@ -63,6 +63,7 @@ fn one(report: &mut Report, release: &Release, folder: &Path) -> Result<(), Stri
     let (containerd, cri) = Containerd::start(fetched, release.config, folder)?;
     let mut node = Node {
         name: release.name,
+        events: release.events,
         cpus,
         containerd,
         cri,
@@ -79,6 +80,7 @@ fn one(report: &mut Report, release: &Release, folder: &Path) -> Result<(), Stri
 /// One runtime and what runs on it.
 struct Node {
     name: &'static str,
+    events: nri::api::Events,
     cpus: Cpus,
     containerd: Containerd,
     cri: Cri,
@@ -219,10 +221,15 @@ impl Node {
         let probe = Probe::start(&self.containerd.nri_socket())?;
         let state = probe.handle.wait_for(PATIENCE, nri::State::is_connected);
         let connected = match &state {
-            nri::State::Connected { runtime } => equal("runtime", &*runtime.name, "containerd"),
+            nri::State::Connected { runtime } => equal("runtime", &*runtime.name, "containerd")
+                .and_then(|()| equal("events", runtime.events, self.events)),
             other => Err(format!("{other:?}")),
         };
-        self.check(report, "the state says when events arrive", connected);
+        self.check(
+            report,
+            "the state says when events arrive, and of which kinds",
+            connected,
+        );
 
         let pod = self.cri.run_pod(&[("refuse", "yes")])?;
         let refused = match self.cri.create(&pod) {
@@ -270,14 +277,9 @@ impl Node {
         let done = || probe.order().contains(&"remove-pod".to_owned());
         let _ = eventually("the pod is removed", done);
         let mut order = probe.order();
-        // A sandbox is stopped twice: once by the kubelet's order, once because it is removed.
-        order.dedup();
-        let mut seen: Vec<String> = Vec::new();
-        order.retain(|event| {
-            let new = !seen.contains(event);
-            seen.push(event.clone());
-            new
-        });
+        // Some are told twice: what is removed is stopped first, stopped already or not.
+        let mut seen = BTreeSet::new();
+        order.retain(|event| seen.insert(event.clone()));
         let outcome = equal("events", order.join(" ").as_str(), expected);
         self.check(report, "every step of a pod's life arrives", outcome);
         probe.stop()

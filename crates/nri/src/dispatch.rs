@@ -20,6 +20,16 @@ pub(crate) const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 /// How many pods and containers a runtime may tell of at the beginning of a session.
 const MAX_SYNCHRONIZED: usize = 1 << 16;
 
+/// A [`SynchronizeRequest`] whose parts are not read yet. An empty container has two bytes on the
+/// wire and hundreds in memory, so they are counted first.
+#[derive(Clone, PartialEq, Message)]
+struct Outline {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pods: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    containers: Vec<Vec<u8>>,
+}
+
 /// How far a session got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -72,7 +82,11 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         }
         match method {
             "Configure" => self.configure(decode(payload)?),
-            "Synchronize" => self.synchronize(decode(payload)?),
+            "Synchronize" => {
+                let outline: Outline = decode(payload)?;
+                self.make_room(outline.pods.len() + outline.containers.len())?;
+                self.synchronize(decode(payload)?)
+            }
             "Shutdown" => {
                 self.plugin.shutdown();
                 Ok(done())
@@ -209,6 +223,16 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         }))
     }
 
+    /// Refuses more pods and containers than a node can have.
+    fn make_room(&self, count: usize) -> Result<(), Status> {
+        let gathered = self.gathered.pods.len() + self.gathered.containers.len();
+        if gathered + count > MAX_SYNCHRONIZED {
+            let problem = format!("more than {MAX_SYNCHRONIZED} pods and containers");
+            return Err(Status::new(Code::ResourceExhausted, problem));
+        }
+        Ok(())
+    }
+
     fn synchronize(&mut self, request: SynchronizeRequest) -> Result<Vec<u8>, Status> {
         if self.phase == Phase::Registered {
             return Err(not_now("not configured yet"));
@@ -216,12 +240,6 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         let more = request.more;
         self.gathered.pods.extend(request.pods);
         self.gathered.containers.extend(request.containers);
-        let count = self.gathered.pods.len() + self.gathered.containers.len();
-        if count > MAX_SYNCHRONIZED {
-            self.gathered = SynchronizeRequest::default();
-            let problem = format!("more than {MAX_SYNCHRONIZED} pods and containers");
-            return Err(Status::new(Code::ResourceExhausted, problem));
-        }
         let mut update = Vec::new();
         if !more {
             let all = std::mem::take(&mut self.gathered);

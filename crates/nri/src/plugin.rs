@@ -256,6 +256,9 @@ pub trait Plugin {
 
     /// May the changes that all plugins made to this container stand?
     ///
+    /// Runtimes wait for this answer more strictly: containerd 2.3 fails the creation if a plugin
+    /// that wants this event hangs up in the middle of it. It does not miss one that is gone already.
+    ///
     /// # Errors
     /// A refusal fails the container's creation, with its reason.
     fn validate_container_adjustment(

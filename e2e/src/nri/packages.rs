@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nri::api::Events;
+
 use crate::programs::{self, succeed};
 use crate::report::say;
 
@@ -14,6 +16,8 @@ pub(crate) struct Release {
     /// What checks are named after.
     pub(crate) name: &'static str,
     origin: Origin,
+    /// The events of NRI it should be known to know.
+    pub(crate) events: Events,
     /// Which form its configuration has.
     pub(crate) config: ConfigVersion,
 }
@@ -40,16 +44,19 @@ pub(crate) const RELEASES: [Release; 3] = [
     Release {
         name: "containerd 1.7",
         origin: Origin::Debian("trixie"),
+        events: Events::SINCE_THE_BEGINNING,
         config: ConfigVersion::Two,
     },
     Release {
         name: "containerd 2.1",
         origin: Origin::Debian("sid"),
+        events: Events::SINCE_THE_BEGINNING,
         config: ConfigVersion::Three,
     },
     Release {
         name: "containerd 2.3",
         origin: Origin::Go("v2.3.4"),
+        events: Events::ALL,
         config: ConfigVersion::Three,
     },
 ];
