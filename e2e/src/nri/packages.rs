@@ -39,19 +39,13 @@ pub(crate) enum ConfigVersion {
     Three,
 }
 
-/// NRI in its early days (0.6), in between (0.8), and as it is (0.12).
-pub(crate) const RELEASES: [Release; 3] = [
+/// NRI in its early days (0.6), and as it is (0.12). Versions do not move: a stable release, and a tag.
+pub(crate) const RELEASES: [Release; 2] = [
     Release {
         name: "containerd 1.7",
         origin: Origin::Debian("trixie"),
         events: Events::SINCE_THE_BEGINNING,
         config: ConfigVersion::Two,
-    },
-    Release {
-        name: "containerd 2.1",
-        origin: Origin::Debian("sid"),
-        events: Events::SINCE_THE_BEGINNING,
-        config: ConfigVersion::Three,
     },
     Release {
         name: "containerd 2.3",
@@ -113,11 +107,11 @@ fn unpacked(folder: &Path, package: &str, suite: &str) -> Result<PathBuf, String
     for path in &partial {
         fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
+    let mirror = mirror()?;
     write(
         &apt.join("sources.list"),
         &format!(
-            "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-             http://deb.debian.org/debian {suite} main\n"
+            "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n"
         ),
     )?;
     let shown = apt.display();
@@ -156,6 +150,21 @@ fn unpacked(folder: &Path, package: &str, suite: &str) -> Result<PathBuf, String
     fs::rename(&unfinished, &target).map_err(|error| format!("{}: {error}", target.display()))?;
     let _ = fs::remove_dir_all(&apt);
     Ok(target)
+}
+
+/// Where this system gets its packages from.
+fn mirror() -> Result<String, String> {
+    let mut targets = Command::new("apt-get");
+    targets.args(["indextargets", "--format", "$(SITE)"]);
+    let output = targets
+        .output()
+        .map_err(|error| format!("apt-get: {error}"))?;
+    let sites = String::from_utf8_lossy(&output.stdout);
+    let debian = sites.lines().find(|site| site.ends_with("/debian"));
+    debian.map(str::to_owned).ok_or_else(|| {
+        "apt-get names no Debian mirror: the suite needs a Debian system with package lists"
+            .to_owned()
+    })
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
