@@ -199,7 +199,7 @@ fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
                 .flat_map(|core| core.threads.iter().copied())
                 .collect();
             let memory = occupancy.memory.iter();
-            let memory = memory
+            let mut memory = memory
                 .filter(|row| row.node == node.id && row.resource.as_str() == "memory")
                 .map(|row| amount::bytes(row.free));
             table.row([
@@ -207,7 +207,7 @@ fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
                 node.id.to_string(),
                 cpus.common_len(&free).to_string(),
                 cpus.len().to_string(),
-                memory.last().unwrap_or_else(|| "-".to_owned()),
+                memory.next().unwrap_or_else(|| "-".to_owned()),
             ]);
             rows += 1;
         }

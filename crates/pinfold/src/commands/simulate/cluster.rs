@@ -5,7 +5,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pinfold_core::cluster::{Cluster, Decided, Dialect, NotPlaced, Placement, PodAsk, Refusal};
+use pinfold_core::cluster::{
+    Cluster, Decided, Dialect, Member, NotPlaced, Placement, PodAsk, Refusal,
+};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
@@ -257,11 +259,7 @@ fn annotations(
     let Decided::Koordinator { status, spec } = &placement.decided else {
         return texts;
     };
-    let report = match nodes
-        .cluster
-        .node(&placement.node)
-        .map(|node| node.dialect())
-    {
+    let report = match nodes.cluster.node(&placement.node).map(Member::dialect) {
         Some(Dialect::Koordinator { node, .. }) => node.report.as_ref(),
         _ => None,
     };
@@ -315,7 +313,7 @@ impl Reason {
 
 fn reports(nodes: &Nodes) -> Vec<NodeReport> {
     let cluster: &Cluster = &nodes.cluster;
-    let report = |(name, member): (&NodeName, &pinfold_core::cluster::Member)| NodeReport {
+    let report = |(name, member): (&NodeName, &Member)| NodeReport {
         node: name.clone(),
         pods: member.pods(),
         occupancy: nodes.portrait(name).map(|portrait| portrait.occupancy),
