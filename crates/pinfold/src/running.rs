@@ -21,7 +21,7 @@ use crate::input::{self, Source};
 use crate::node::Node;
 use crate::output::remark;
 use crate::script;
-use crate::simulation::{Play, Step};
+use crate::simulation::Play;
 
 /// The node with what runs on it.
 pub(crate) fn ledger(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure> {
@@ -34,10 +34,7 @@ pub(crate) fn ledger(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure>
 /// The node after its pods came, in order or as the script says.
 fn populated(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure> {
     let objects = input::pods(&args.pods)?;
-    let steps: Vec<Step> = match &args.script {
-        Some(path) => script::read(path, &objects)?,
-        None => (0..objects.len()).map(Step::Add).collect(),
-    };
+    let steps = script::steps(args.script.as_ref(), &objects)?;
     let pods: Vec<Arc<Pod>> = objects
         .into_iter()
         .map(|object| Arc::new(object.pod))

@@ -7,7 +7,7 @@
 //! - restart           # the kubelet restarts
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pinfold_kube::finding::Position;
 use pinfold_kube::pod::PodObject;
@@ -31,8 +31,16 @@ enum Line {
 /// What a script may look like, for messages.
 const FORM: &str = "expected a list of steps: \"- add: POD\", \"- start: POD\", \"- remove: POD\" or \"- restart\"";
 
+/// What happens to these pods: what the script says, or each of them comes once.
+pub(crate) fn steps(script: Option<&PathBuf>, pods: &[PodObject]) -> Result<Vec<Step>, Failure> {
+    match script {
+        Some(path) => read(path, pods),
+        None => Ok((0..pods.len()).map(Step::Add).collect()),
+    }
+}
+
 /// Reads a script about these pods.
-pub(crate) fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<Step>, Failure> {
+fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<Step>, Failure> {
     let source = Source::open(path)?;
     let text = String::from_utf8_lossy(&source.bytes);
     let lines: Vec<Spanned<Line>> = serde_saphyr::from_str(&text).map_err(|error| {

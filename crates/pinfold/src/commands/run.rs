@@ -17,8 +17,9 @@ use pinfold_render::plan::Plan;
 use pinfold_render::{explain, grid};
 use pinfold_standalone::place::{self, Policy};
 use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
+use serde::Serialize;
 
-use crate::args::{policies, scopes};
+use crate::args::{Format, policies, scopes};
 use crate::exit::{Failure, REFUSED};
 use crate::output::{self, width};
 
@@ -62,9 +63,19 @@ pub(crate) struct RunArgs {
     /// Decide for another machine: a directory, a file, a preset or a description
     #[arg(long, value_name = "MACHINE", requires = "dry_run")]
     machine: Option<String>,
+    /// How to write the answer of a dry run; standard output is the command's otherwise
+    #[arg(short, long, value_enum, default_value_t, requires = "dry_run")]
+    output: Format,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// What a dry run says, for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    decision: &'a Decision,
+    placement: Option<&'a Placement>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -134,7 +145,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         let proposal = book
             .propose(&request, policy, &command_name(args))
             .map_err(environment)?;
-        return answer(&proposal.decision, &proposal.ledger, proposal.placement());
+        let placement = proposal.placement();
+        return answer(args.output, &proposal.decision, &proposal.ledger, placement);
     }
     let outcome = pinfold_standalone::run(
         &folder,
@@ -209,7 +221,7 @@ fn try_elsewhere(
         .assignment()
         .and_then(|assignment| assignment.containers.first())
         .map(|container| Placement::of(container, ledger.state().cpus().shared()));
-    answer(&admission.decision, &ledger, placement)
+    answer(args.output, &admission.decision, &ledger, placement)
 }
 
 fn command_name(args: &RunArgs) -> String {
@@ -220,20 +232,27 @@ fn command_name(args: &RunArgs) -> String {
 
 /// Says what would happen, with the picture.
 fn answer(
+    format: Format,
     decision: &Decision,
     ledger: &Ledger,
     placement: Option<Placement>,
 ) -> Result<ExitCode, Failure> {
-    let Some(placement) = placement else {
-        output::print(&explain::refusal(decision.pod.as_str(), decision, None))?;
-        return Ok(ExitCode::from(REFUSED));
+    let placement = placement.as_ref();
+    let answer = Answer {
+        decision,
+        placement,
     };
-    let picture = picture(ledger.rules().machine(), &ledger.occupancy());
-    output::print(&format!(
-        "would run on {}\n\n{picture}",
-        describe(&placement)
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    output::print_as(format, &answer, || match placement {
+        None => explain::refusal(decision.pod.as_str(), decision, None),
+        Some(placement) => {
+            let picture = picture(ledger.rules().machine(), &ledger.occupancy());
+            format!("would run on {}\n\n{picture}", describe(placement))
+        }
+    })?;
+    Ok(match placement {
+        Some(_) => ExitCode::SUCCESS,
+        None => ExitCode::from(REFUSED),
+    })
 }
 
 /// `CPUs 2-3 (its own), memory of NUMA node 1`.

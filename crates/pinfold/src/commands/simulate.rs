@@ -17,7 +17,7 @@ use crate::args::SimulateArgs;
 use crate::exit::{Failure, REFUSED};
 use crate::node::Node;
 use crate::output::{self, width};
-use crate::simulation::{Counts, Event, Play, Simulation, Step};
+use crate::simulation::{Counts, Event, Play, Simulation};
 use crate::usage::{self, Usage};
 use crate::{input, script};
 
@@ -45,10 +45,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     }
     let node = Node::open(&args.node)?;
     let objects = input::pods(&args.pods)?;
-    let steps: Vec<Step> = match &args.script {
-        Some(path) => script::read(path, &objects)?,
-        None => (0..objects.len()).map(Step::Add).collect(),
-    };
+    let steps = script::steps(args.script.as_ref(), &objects)?;
     let pods: Vec<Arc<Pod>> = objects
         .into_iter()
         .map(|object| Arc::new(object.pod))

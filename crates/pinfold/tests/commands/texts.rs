@@ -132,6 +132,7 @@ fn run_says_where_it_would() {
             "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 8 --policy single-numa-node --memory 1Gi -- ./simulation",
             "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 64 -- ./simulation",
             "run --dry-run --machine '2 cores, hugepages-2Mi=32' --hugepages-2Mi 128Mi --memory 1Gi --cpus 1 -- x",
+            "run --dry-run --machine '2 cores' --cpus 1 --output yaml -- x",
             "run --cpus 0 -- x",
             "run --cpus 500m --exclusive -- x",
             "run --machine '2 cores' -- x",

@@ -145,7 +145,12 @@ fn fragmented(residents: usize) -> Ledger {
     let mut settings = settings("single-numa-node");
     settings.memory_policy = "None".into();
     let rules = Rules::new(
-        Arc::new(machine(2, residents.div_ceil(2) as u32 + 1, 1, |_| 64)),
+        Arc::new(machine(
+            2,
+            u32::try_from(residents.div_ceil(2)).expect("few") + 1,
+            1,
+            |_| 64,
+        )),
         settings,
     );
     let mut ledger = Ledger::new(Arc::new(rules.unwrap()));

@@ -86,10 +86,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let mut nodes = Nodes::open(&args.cluster, &args.node)?;
     let mut pods = std::mem::take(&mut nodes.waiting);
     pods.extend(input::pods(&args.pods)?);
-    let steps: Vec<Step> = match &args.script {
-        Some(path) => script::read(path, &pods)?,
-        None => (0..pods.len()).map(Step::Add).collect(),
-    };
+    let steps = script::steps(args.script.as_ref(), &pods)?;
     let mut play = Play {
         asks: pods
             .iter()
