@@ -146,7 +146,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             .propose(&request, policy, &command_name(args))
             .map_err(environment)?;
         let placement = proposal.placement();
-        return answer(args.output, &proposal.decision, &proposal.ledger, placement);
+        return answer(
+            args.output,
+            &proposal.decision,
+            &proposal.ledger,
+            placement.as_ref(),
+        );
     }
     let outcome = pinfold_standalone::run(
         &folder,
@@ -221,7 +226,12 @@ fn try_elsewhere(
         .assignment()
         .and_then(|assignment| assignment.containers.first())
         .map(|container| Placement::of(container, ledger.state().cpus().shared()));
-    answer(args.output, &admission.decision, &ledger, placement)
+    answer(
+        args.output,
+        &admission.decision,
+        &ledger,
+        placement.as_ref(),
+    )
 }
 
 fn command_name(args: &RunArgs) -> String {
@@ -235,9 +245,8 @@ fn answer(
     format: Format,
     decision: &Decision,
     ledger: &Ledger,
-    placement: Option<Placement>,
+    placement: Option<&Placement>,
 ) -> Result<ExitCode, Failure> {
-    let placement = placement.as_ref();
     let answer = Answer {
         decision,
         placement,
