@@ -18,6 +18,7 @@ use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
 use crate::settings::Settings;
+use crate::volcano::amounts::NumaAmounts;
 use crate::volcano::detail::{self, CpuDetail};
 use crate::volcano::predicate::NumaInfo;
 
@@ -126,7 +127,7 @@ fn volcano(free: &str) -> Member {
         free: Some(cpus(free)),
         reserved: None,
     };
-    Member::volcano(Some(info), room(8), Fidelity::Sound)
+    Member::volcano(Some(info), NumaAmounts::default(), room(8), Fidelity::Sound)
 }
 
 /// A Guaranteed LSR pod of one container that insists on one NUMA node under Volcano.
