@@ -227,25 +227,10 @@ impl<'a> Allocator<'a> {
         let Some(binding) = self.ask.binding.filter(|_| self.ask.required) else {
             return cpus.clone();
         };
-        let average = self.fidelity.measures_cores_by_average();
-        let mut some = cpus.clone();
-        for core in &topology.cores {
-            let free = cpus.count_of(&core.cpus);
-            let size = match average {
-                true => topology.cpus_per_core(),
-                false => core.cpus.len(),
-            };
-            let keep = match binding {
-                Binding::FullPcpus if free == size => continue,
-                Binding::FullPcpus => 0,
-                Binding::SpreadByPcpus => 1,
-            };
-            if free > keep {
-                let own = core.cpus.iter().filter(|&&cpu| cpus.contains(cpu));
-                own.skip(keep).for_each(|&cpu| _ = some.remove(cpu));
-            }
+        match binding {
+            Binding::FullPcpus => topology.in_whole_cores(cpus, self.fidelity),
+            Binding::SpreadByPcpus => topology.one_of_each_core(cpus),
         }
-        some
     }
 
     /// Whether the pod could be placed on exactly these NUMA nodes. Gives the same answer as
