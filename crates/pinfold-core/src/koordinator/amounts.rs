@@ -56,7 +56,12 @@ impl ByNode {
     /// Sets the amount of a NUMA node.
     pub fn set(&mut self, node: NodeId, amount: i64) {
         let at = node.index();
-        if at >= self.amounts.len() {
+        // Ids mostly come one after the other.
+        if at == self.amounts.len() {
+            self.amounts.push(amount);
+            return;
+        }
+        if at > self.amounts.len() {
             self.amounts.resize(at + 1, 0);
         }
         self.amounts[at] = amount;
@@ -199,6 +204,13 @@ impl Amounts {
         self.others
             .binary_search_by(|(name, _)| name.as_str().cmp(resource))
     }
+}
+
+/// What is left of one amount after another is taken away, never below zero; nothing if neither is known.
+pub(super) fn left_of(amount: Option<i64>, taken: Option<i64>) -> Option<i64> {
+    amount.or(taken)?;
+    let left = amount.unwrap_or(0).saturating_sub(taken.unwrap_or(0));
+    Some(left.max(0))
 }
 
 fn rows(rows: &[(ResourceName, i64)]) -> impl Iterator<Item = (&ResourceName, i64)> {
