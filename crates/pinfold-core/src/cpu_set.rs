@@ -8,6 +8,7 @@ use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Sub, SubAssign};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
+mod shift;
 mod text;
 
 pub use text::{CpuList, CpuSetTextError};
@@ -60,9 +61,18 @@ impl fmt::Display for CpuId {
 /// A set of logical CPUs.
 ///
 /// Words of 64 ids, lowest first, without trailing zero words: equal sets are equal bytes.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuSet {
     words: SmallVec<[u64; 4]>,
+}
+
+/// Copies the words as they are; the vector's own clone copies one by one.
+impl Clone for CpuSet {
+    fn clone(&self) -> Self {
+        Self {
+            words: SmallVec::from_slice(&self.words),
+        }
+    }
 }
 
 impl CpuSet {
@@ -241,14 +251,8 @@ impl BitOr for &CpuSet {
 impl BitAnd for &CpuSet {
     type Output = CpuSet;
     fn bitand(self, other: &CpuSet) -> CpuSet {
-        let words = self
-            .words
-            .iter()
-            .zip(&other.words)
-            .map(|(mine, theirs)| mine & theirs)
-            .collect();
-        let mut common = CpuSet { words };
-        common.trim();
+        let mut common = self.clone();
+        common &= other;
         common
     }
 }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
+use super::amounts::{Amounts, MILLI, NodeAmounts};
 use super::cpus::Topology;
 use super::held::HeldCpus;
 use super::ledger::{Allocation, Ledger};
@@ -24,8 +24,10 @@ use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};
 
 mod distribute;
+mod left;
 
 use distribute::Row;
+use left::Left;
 
 /// A node as the allocator sees it.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +84,7 @@ pub struct Allocator<'a> {
     /// The CPUs the pod may get.
     usable: CpuSet,
     /// What each NUMA node has left for the pod.
-    free: SmallVec<[NodeAmounts; 4]>,
+    left: SmallVec<[Left<'a>; 8]>,
     rows: SmallVec<[Row<'a>; 4]>,
     /// Whether the pod fits wherever there is enough of everything.
     sums_decide: bool,
@@ -105,7 +107,7 @@ impl<'a> Allocator<'a> {
             ask,
             held,
             usable: CpuSet::new(),
-            free: SmallVec::new(),
+            left: SmallVec::new(),
             rows: SmallVec::new(),
             sums_decide: false,
             fidelity,
@@ -114,9 +116,9 @@ impl<'a> Allocator<'a> {
             let exhausted = allocator.held.exhausted(view.max_refs);
             let available = &(topology.all() - &exhausted) - view.reserved;
             allocator.usable = allocator.satisfying(topology, &available);
-            allocator.find_free(&available);
+            allocator.find_left(&available);
         } else {
-            allocator.find_free(&CpuSet::new());
+            allocator.find_left(&CpuSet::new());
         }
         allocator.rows = distribute::rows(&allocator);
         allocator.sums_decide = allocator.sums_decide();
@@ -131,8 +133,8 @@ impl<'a> Allocator<'a> {
 
     /// What each NUMA node has left for the pod.
     #[must_use]
-    pub fn free(&self) -> &[NodeAmounts] {
-        &self.free
+    pub(super) fn left(&self) -> &[Left<'a>] {
+        &self.left
     }
 
     /// What the pod asks for.
@@ -157,29 +159,26 @@ impl<'a> Allocator<'a> {
                 .is_some_and(|topology| !topology.is_valid())
     }
 
-    /// What is left on each NUMA node. Mirrors `getAvailableNUMANodeResources`, `trimNUMANodeResources`.
-    fn find_free(&mut self, available: &CpuSet) {
-        let offered = self.ask.offered;
-        self.free = match offered.is_empty() {
-            true => self
-                .view
-                .zones
-                .iter()
-                .map(|zone| self.free_on(zone))
+    /// What is left on each NUMA node, and no more CPU than there are CPUs for it. Mirrors `trimNUMANodeResources`.
+    fn find_left(&mut self, available: &CpuSet) {
+        let (view, ask) = (self.view, self.ask);
+        self.left = match ask.offered.is_empty() {
+            true => (view.zones.iter())
+                .map(|zone| Left::on(zone, &view, &ask))
                 .collect(),
-            false => offered.iter().cloned().collect(),
+            false => ask.offered.iter().map(Left::offered).collect(),
         };
         let counts_cpus = self.ask.required || self.ask.bind && !self.fidelity.trusts_numa_sums();
         let Some(topology) = self.view.topology.filter(|_| counts_cpus) else {
             return;
         };
         let shrinks = self.ask.bind && !self.fidelity.forgets_amplified_share();
-        let mut free = std::mem::take(&mut self.free);
-        for NodeAmounts { node, amounts } in &mut free {
-            let mut milli = amounts.get(CPU);
-            if milli == 0 {
-                continue;
-            }
+        let mut parts = std::mem::take(&mut self.left);
+        for Left { node, cpu, .. } in &mut parts {
+            let mut milli = match *cpu {
+                None | Some(0) => continue,
+                Some(milli) => milli,
+            };
             if shrinks {
                 milli = shrink(milli, self.view.cpu_ratio);
             }
@@ -194,9 +193,9 @@ impl<'a> Allocator<'a> {
             if shrinks {
                 milli -= milli % whole(self.cpus_at_once(topology));
             }
-            amounts.set_cpu(milli);
+            *cpu = Some(milli);
         }
-        self.free = free;
+        self.left = parts;
     }
 
     /// How many CPUs a NUMA node can give at the least: a whole core where that is required.
@@ -207,45 +206,15 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    fn free_on(&self, zone: &NodeAmounts) -> NodeAmounts {
-        let reusable = self.ask.reusable.iter().find(|part| part.node == zone.node);
-        let nothing = Amounts::new();
-        let allocated = self.view.ledger.allocated(zone.node, self.view.cpu_ratio);
-        let allocated = match (&allocated, reusable) {
-            (None, _) => Cow::Borrowed(&nothing),
-            (Some(allocated), None) => Cow::Borrowed(allocated),
-            (Some(allocated), Some(part)) => Cow::Owned(allocated.minus(&part.amounts)),
-        };
-        NodeAmounts {
-            node: zone.node,
-            amounts: zone.amounts.minus(&allocated),
-        }
-    }
-
     /// Those of `cpus` that a required bind policy can use. Mirrors `filterCPUsByRequiredCPUBindPolicy`.
     fn satisfying(&self, topology: &Topology, cpus: &CpuSet) -> CpuSet {
         let Some(binding) = self.ask.binding.filter(|_| self.ask.required) else {
             return cpus.clone();
         };
-        let average = self.fidelity.measures_cores_by_average();
-        let mut some = cpus.clone();
-        for core in &topology.cores {
-            let free = cpus.count_of(&core.cpus);
-            let size = match average {
-                true => topology.cpus_per_core(),
-                false => core.cpus.len(),
-            };
-            let keep = match binding {
-                Binding::FullPcpus if free == size => continue,
-                Binding::FullPcpus => 0,
-                Binding::SpreadByPcpus => 1,
-            };
-            if free > keep {
-                let own = core.cpus.iter().filter(|&&cpu| cpus.contains(cpu));
-                own.skip(keep).for_each(|&cpu| _ = some.remove(cpu));
-            }
+        match binding {
+            Binding::FullPcpus => topology.in_whole_cores(cpus, self.fidelity),
+            Binding::SpreadByPcpus => topology.one_of_each_core(cpus),
         }
-        some
     }
 
     /// Whether the pod could be placed on exactly these NUMA nodes. Gives the same answer as

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
@@ -21,10 +22,19 @@ pub const MILLI: i64 = 1000;
 ///
 /// Ascending by name. A zero amount is not the same as a missing one: a NUMA node that reports none
 /// of a resource still reports it.
+///
+/// Every decision about thousands of nodes reads CPU and memory of every NUMA node, so these two are not looked up by
+/// name, and copying them counts no references.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Amounts {
-    rows: SmallVec<[(ResourceName, i64); 4]>,
+    cpu: Option<i64>,
+    memory: Option<i64>,
+    /// All others, ascending by name.
+    others: SmallVec<[(ResourceName, i64); 2]>,
 }
+
+static CPU_NAME: LazyLock<ResourceName> = LazyLock::new(|| CPU.into());
+static MEMORY_NAME: LazyLock<ResourceName> = LazyLock::new(|| MEMORY.into());
 
 /// Amounts that belong to one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +56,12 @@ impl ByNode {
     /// Sets the amount of a NUMA node.
     pub fn set(&mut self, node: NodeId, amount: i64) {
         let at = node.index();
-        if at >= self.amounts.len() {
+        // Ids mostly come one after the other.
+        if at == self.amounts.len() {
+            self.amounts.push(amount);
+            return;
+        }
+        if at > self.amounts.len() {
             self.amounts.resize(at + 1, 0);
         }
         self.amounts[at] = amount;
@@ -87,53 +102,77 @@ impl Amounts {
     /// The amount of `resource`; 0 if it is missing.
     #[must_use]
     pub fn get(&self, resource: &str) -> i64 {
-        self.find(resource).map_or(0, |at| self.rows[at].1)
+        self.entry(resource).unwrap_or(0)
     }
 
     /// Whether there is an entry, be it zero.
     #[must_use]
     pub fn contains(&self, resource: &str) -> bool {
-        self.find(resource).is_ok()
+        self.entry(resource).is_some()
+    }
+
+    /// The amount of `resource`, if there is an entry.
+    #[must_use]
+    #[inline]
+    pub fn entry(&self, resource: &str) -> Option<i64> {
+        match resource {
+            CPU => self.cpu,
+            MEMORY => self.memory,
+            other => self.find(other).ok().map(|at| self.others[at].1),
+        }
     }
 
     /// Sets the amount of `resource`.
     pub fn set(&mut self, resource: &ResourceName, amount: i64) {
-        match self.find(resource.as_str()) {
-            Ok(at) => self.rows[at].1 = amount,
-            Err(at) => self.rows.insert(at, (resource.clone(), amount)),
+        match resource.as_str() {
+            CPU => self.cpu = Some(amount),
+            MEMORY => self.memory = Some(amount),
+            other => match self.find(other) {
+                Ok(at) => self.others[at].1 = amount,
+                Err(at) => self.others.insert(at, (resource.clone(), amount)),
+            },
         }
     }
 
     /// Sets the amount of CPU in thousandths.
     pub fn set_cpu(&mut self, milli: i64) {
-        match self.find(CPU) {
-            Ok(at) => self.rows[at].1 = milli,
-            Err(at) => self.rows.insert(at, (CPU.into(), milli)),
-        }
+        self.cpu = Some(milli);
     }
 
     /// Names and amounts, ascending by name.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, i64)> {
-        self.rows.iter().map(|(name, amount)| (name, *amount))
+        let before = |name: &'static str| {
+            let others = self.others.iter();
+            others
+                .take_while(|(other, _)| other.as_str() < name)
+                .count()
+        };
+        let (to_cpu, rest) = self.others.split_at(before(CPU));
+        let (to_memory, rest) = rest.split_at(before(MEMORY) - to_cpu.len());
+        let cpu = self.cpu.map(|amount| (&*CPU_NAME, amount));
+        let memory = self.memory.map(|amount| (&*MEMORY_NAME, amount));
+        rows(to_cpu)
+            .chain(cpu)
+            .chain(rows(to_memory))
+            .chain(memory)
+            .chain(rows(rest))
     }
 
     /// Whether every amount is zero or there is none.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.rows.iter().all(|(_, amount)| *amount == 0)
+        self.iter().all(|(_, amount)| amount == 0)
     }
 
     /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.cpu.is_none() && self.memory.is_none() && self.others.is_empty()
     }
 
     /// Adds every amount of `other`.
     pub fn add(&mut self, other: &Amounts) {
-        for (name, amount) in other.iter() {
-            self.set(name, self.get(name.as_str()).saturating_add(amount));
-        }
+        self.combine(other, i64::saturating_add);
     }
 
     /// What is left of `self` after `other` is taken away, never below zero. Resources that only
@@ -141,20 +180,41 @@ impl Amounts {
     #[must_use]
     pub fn minus(&self, other: &Amounts) -> Amounts {
         let mut left = self.clone();
-        for (_, amount) in &mut left.rows {
+        left.combine(other, i64::saturating_sub);
+        let others = left.others.iter_mut().map(|(_, amount)| amount);
+        for amount in others.chain(&mut left.cpu).chain(&mut left.memory) {
             *amount = (*amount).max(0);
-        }
-        for (name, amount) in other.iter() {
-            let rest = self.get(name.as_str()).saturating_sub(amount);
-            left.set(name, rest.max(0));
         }
         left
     }
 
+    /// Makes every amount that `other` has what `with` says about both.
+    fn combine(&mut self, other: &Amounts, with: impl Fn(i64, i64) -> i64) {
+        for (own, amount) in [(&mut self.cpu, other.cpu), (&mut self.memory, other.memory)] {
+            if let Some(amount) = amount {
+                *own = Some(with(own.unwrap_or(0), amount));
+            }
+        }
+        for (name, amount) in &other.others {
+            self.set(name, with(self.get(name.as_str()), *amount));
+        }
+    }
+
     fn find(&self, resource: &str) -> Result<usize, usize> {
-        self.rows
+        self.others
             .binary_search_by(|(name, _)| name.as_str().cmp(resource))
     }
+}
+
+/// What is left of one amount after another is taken away, never below zero; nothing if neither is known.
+pub(super) fn left_of(amount: Option<i64>, taken: Option<i64>) -> Option<i64> {
+    amount.or(taken)?;
+    let left = amount.unwrap_or(0).saturating_sub(taken.unwrap_or(0));
+    Some(left.max(0))
+}
+
+fn rows(rows: &[(ResourceName, i64)]) -> impl Iterator<Item = (&ResourceName, i64)> {
+    rows.iter().map(|(name, amount)| (name, *amount))
 }
 
 impl FromIterator<(ResourceName, i64)> for Amounts {
@@ -206,6 +266,28 @@ mod tests {
         let left = have.minus(&used);
         let expected = Amounts::from([("cpu", 0), ("gpu", 2), ("memory", 0), ("pods", 0)]);
         assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn names_ascend_whatever_they_are_and_in_whatever_order_they_came() {
+        let names = [
+            "pods",
+            "memory",
+            "cpu",
+            "a",
+            "dev",
+            "hugepages-2Mi",
+            "cpus",
+            "nvidia.com/gpu",
+        ];
+        for count in 0..=names.len() {
+            let rows = names[..count].iter().map(|&name| (name.into(), 1));
+            let amounts: Amounts = rows.collect();
+            let found: Vec<&str> = amounts.iter().map(|(name, _)| name.as_str()).collect();
+            let mut expected = names[..count].to_vec();
+            expected.sort_unstable();
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]

@@ -13,6 +13,12 @@ use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};
 
+mod cores;
+mod siblings;
+
+pub(super) use cores::WholeCore;
+use siblings::Siblings;
+
 /// One CPU as a node reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuRow {
@@ -73,6 +79,8 @@ pub struct Topology {
     totals: Totals,
     nested: bool,
     even: bool,
+    /// If the machine is even and the CPUs of all cores lie alike.
+    siblings: Option<Siblings>,
 }
 
 impl Topology {
@@ -139,6 +147,7 @@ impl Topology {
             totals,
             nested: true,
             even: true,
+            siblings: None,
         };
         for row in rows.values() {
             let place = Place {
@@ -156,6 +165,7 @@ impl Topology {
         topology.nested = topology.is_nested();
         let size = topology.cpus_per_core();
         topology.even = topology.cores.iter().all(|core| core.cpus.len() == size);
+        topology.siblings = Siblings::of(&topology.cores).filter(|_| topology.even);
         topology
     }
 

@@ -36,7 +36,7 @@ pub struct ResourceHints {
     /// The resource.
     pub name: ResourceName,
     /// Its hints in the order they were found.
-    pub hints: Vec<ScoredHint>,
+    pub hints: SmallVec<[ScoredHint; 8]>,
     /// NUMA nodes that have none of it left.
     lacking: NodeSet,
     /// The width that is preferred, if it is known.
@@ -53,18 +53,14 @@ struct Column<'a> {
 
 impl<'a> Column<'a> {
     fn of(allocator: &Allocator<'_>, name: &'a str) -> Self {
-        let by_node = |parts: &[NodeAmounts]| {
-            let mut column = ByNode::default();
-            for part in parts {
-                column.set(part.node, part.amounts.get(name));
-            }
-            column
-        };
-        Self {
-            name,
-            free: by_node(allocator.free()),
-            total: by_node(allocator.zones()),
+        let (mut free, mut total) = (ByNode::default(), ByNode::default());
+        for part in allocator.left() {
+            free.set(part.node, part.get(name));
         }
+        for zone in allocator.zones() {
+            total.set(zone.node, zone.amounts.get(name));
+        }
+        Self { name, free, total }
     }
 
     /// What is used and what there is on some NUMA nodes.
@@ -86,7 +82,7 @@ pub struct HintLists<'a, 'n> {
     /// Used and total of the resources that the scorer counts, on each NUMA node.
     columns: SmallVec<[Column<'a>; 2]>,
     /// One list per requested resource that some NUMA node reports, ascending by name.
-    pub lists: SmallVec<[ResourceHints; 4]>,
+    pub lists: SmallVec<[ResourceHints; 2]>,
     walk: Walk,
 }
 
@@ -108,15 +104,12 @@ impl<'a, 'n> HintLists<'a, 'n> {
             {
                 continue;
             }
-            let lacks = |zone: &&NodeAmounts| zone.amounts.get(name.as_str()) == 0;
             lists.push(ResourceHints {
                 name: name.clone(),
-                hints: Vec::new(),
-                lacking: allocator
-                    .free()
-                    .iter()
-                    .filter(lacks)
-                    .map(|zone| zone.node)
+                hints: SmallVec::new(),
+                lacking: (allocator.left().iter())
+                    .filter(|part| part.get(name.as_str()) == 0)
+                    .map(|part| part.node)
                     .collect(),
                 preferred_width: match fidelity.prefers_what_fits_now() {
                     true => None,
@@ -190,10 +183,19 @@ impl<'a, 'n> HintLists<'a, 'n> {
         known.into_iter().max().filter(|_| !self.all_preferred)
     }
 
+    /// Whether all hints can be told without listing them ([`HintLists::unlisted`]).
+    #[must_use]
+    pub fn need_no_listing(&self) -> bool {
+        let known = |list: &ResourceHints| list.preferred_width.is_some() && !self.all_preferred;
+        self.walk.nodes.len() <= MOST_NODES_LISTED
+            && self.allocator.only_sums_decide()
+            && self.lists.iter().all(known)
+    }
+
     /// All hints, those of widths that were not tried among them, without listing them. `None` if that takes listing.
     #[must_use]
     pub fn unlisted(&self) -> Option<Unlisted> {
-        if self.walk.nodes.len() > MOST_NODES_LISTED {
+        if !self.need_no_listing() {
             return None;
         }
         let resources = self.lists.iter().map(|list| {

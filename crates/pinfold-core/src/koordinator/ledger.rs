@@ -54,6 +54,32 @@ struct Record {
     bound_cpu: i64,
 }
 
+/// What is allocated on one NUMA node, in amplified terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocated<'a> {
+    /// What its record says.
+    record: Option<&'a Amounts>,
+    /// Its CPU instead of the record's.
+    cpu: Option<i64>,
+}
+
+impl Allocated<'_> {
+    /// How much of `resource`, if anything is known about it.
+    #[must_use]
+    pub fn entry(&self, resource: &str) -> Option<i64> {
+        match resource {
+            CPU => self.cpu,
+            other => self.record?.entry(other),
+        }
+    }
+
+    /// How much of `resource`; 0 if nothing is known about it.
+    #[must_use]
+    pub fn get(&self, resource: &str) -> i64 {
+        self.entry(resource).unwrap_or(0)
+    }
+}
+
 /// Which NUMA nodes carry pods with CPUs on one node only, and which pods across several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
@@ -206,30 +232,32 @@ impl Ledger {
 
     /// What is allocated on one NUMA node, in amplified terms; nothing if the node has no record.
     #[must_use]
-    pub fn allocated(&self, node: NodeId, cpu_ratio: f64) -> Option<Amounts> {
+    pub fn allocated(&self, node: NodeId, cpu_ratio: f64) -> Option<Allocated<'_>> {
         let record = self.records.get(&node);
-        if self.fidelity.remembers_released_pods() {
-            let mut amounts = record?.amounts.clone();
-            if cpu_ratio > 1.0 {
-                let bound = self.bound_milli_on(node);
-                let more = amplify(bound, cpu_ratio).saturating_sub(bound);
-                amounts.set_cpu(amounts.get(CPU).saturating_add(more));
+        let recorded = record.and_then(|record| record.amounts.entry(CPU));
+        let bound = self.bound_milli_on(node);
+        let amplified = amplify(bound, cpu_ratio);
+        let cpu = if self.fidelity.remembers_released_pods() {
+            record?;
+            match cpu_ratio > 1.0 {
+                true => {
+                    let more = amplified.saturating_sub(bound);
+                    Some(recorded.unwrap_or(0).saturating_add(more))
+                }
+                false => recorded,
             }
-            return Some(amounts);
-        }
-        let bound = amplify(self.bound_milli_on(node), cpu_ratio);
-        if record.is_none() && bound == 0 {
-            return None;
-        }
-        let mut amounts = record
-            .map(|record| record.amounts.clone())
-            .unwrap_or_default();
-        let bound_record = record.map_or(0, |record| record.bound_cpu);
-        let unbound = amounts.get(CPU).saturating_sub(bound_record);
-        if amounts.contains(CPU) || bound > 0 {
-            amounts.set_cpu(unbound.saturating_add(bound));
-        }
-        Some(amounts)
+        } else {
+            if record.is_none() && amplified == 0 {
+                return None;
+            }
+            let bound_record = record.map_or(0, |record| record.bound_cpu);
+            let unbound = recorded.unwrap_or(0).saturating_sub(bound_record);
+            (recorded.is_some() || amplified > 0).then(|| unbound.saturating_add(amplified))
+        };
+        Some(Allocated {
+            record: record.map(|record| &record.amounts),
+            cpu,
+        })
     }
 
     fn bound_milli_on(&self, node: NodeId) -> i64 {

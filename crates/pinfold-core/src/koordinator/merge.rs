@@ -266,12 +266,20 @@ fn merge_lists(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
 fn merge_single(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
     let takes_part =
         |hint: &&ScoredHint| hint.preferred && hint.mask.is_none_or(|mask| mask.len() == 1);
-    let single: SmallVec<[Vec<ScoredHint>; 4]> = lists
+    let all_do = lists
         .iter()
-        .map(|list| list.iter().filter(takes_part).copied().collect())
-        .collect();
-    let lists: SmallVec<[&[ScoredHint]; 4]> = single.iter().map(Vec::as_slice).collect();
-    let best = merge_lists(ground, &lists);
+        .flat_map(|list| list.iter())
+        .all(|hint| takes_part(&hint));
+    let best = if all_do {
+        merge_lists(ground, lists)
+    } else {
+        let single: SmallVec<[Vec<ScoredHint>; 4]> = lists
+            .iter()
+            .map(|list| list.iter().filter(takes_part).copied().collect())
+            .collect();
+        let lists: SmallVec<[&[ScoredHint]; 4]> = single.iter().map(Vec::as_slice).collect();
+        merge_lists(ground, &lists)
+    };
     match best.mask == Some(ground.nodes) {
         true => ScoredHint {
             preferred: best.preferred,

@@ -404,8 +404,8 @@ fn score_aligned(
         return 0;
     }
     let scorer = args.scorer(args.scoring, node.ledger.fidelity());
-    let (used, total) = attempt.used_and_total(allocation);
-    scorer.score(&used, &total, &attempt.requests)
+    let amounts = |resource: &str| attempt.used_and_total(allocation, resource);
+    scorer.score_by(amounts, &attempt.requests)
 }
 
 /// What the pod gets, or nothing if it binds no CPUs and is not aligned.

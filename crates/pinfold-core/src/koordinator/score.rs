@@ -69,6 +69,9 @@ impl Scorer {
         if self.fidelity.wraps_score_products() {
             return part.wrapping_mul(BEST).wrapping_div(total);
         }
+        if let Some(product) = part.checked_mul(BEST) {
+            return product.checked_div(total).unwrap_or(0);
+        }
         let share = i128::from(part) * i128::from(BEST) / i128::from(total);
         i64::try_from(share).unwrap_or(0)
     }

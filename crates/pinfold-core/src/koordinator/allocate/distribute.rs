@@ -58,9 +58,10 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
             reported: false,
             free: ByNode::default(),
         };
-        for NodeAmounts { node, amounts } in &allocator.free {
-            row.reported |= amounts.contains(name.as_str());
-            row.free.set(*node, amounts.get(name.as_str()));
+        for part in &allocator.left {
+            let amount = part.entry(name.as_str());
+            row.reported |= amount.is_some();
+            row.free.set(part.node, amount.unwrap_or(0));
         }
         row
     };
@@ -88,7 +89,7 @@ impl Allocator<'_> {
         }
         let unit = self.unit().saturating_mul(MILLI);
         let whole = |row: &Row<'_>| {
-            let mut nodes = self.free.iter().map(|part| part.node.index());
+            let mut nodes = self.left.iter().map(|part| part.node.index());
             nodes.all(|node| row.free.at(node) % unit == 0)
         };
         let cpu = self.rows.iter().find(|row| row.is_cpu());
@@ -107,11 +108,17 @@ impl Allocator<'_> {
         rows.all(|row| !row.reported || row.free.sum(nodes) >= row.asked)
     }
 
+    /// Whether nothing but what a set of NUMA nodes has in sum decides whether it takes the pod.
+    #[must_use]
+    pub fn only_sums_decide(&self) -> bool {
+        let counts = (self.view.topology).is_some_and(|topology| self.can_count(topology));
+        self.sums_decide && counts
+    }
+
     /// What a set of NUMA nodes has to have to take the pod; `None` if more than that decides.
     #[must_use]
     pub fn needs(&self) -> Option<SmallVec<[Need; 2]>> {
-        let topology = self.view.topology?;
-        if !self.sums_decide || !self.can_count(topology) {
+        if !self.only_sums_decide() {
             return None;
         }
         let reported = self.rows.iter().filter(|row| row.reported);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cpu_set::CpuId;
+use crate::koordinator::amounts::CPU;
 use crate::koordinator::cpus::CpuRow;
 use crate::koordinator::cpus::tests::machine;
 use crate::koordinator::hints::{HintLists, ResourceHints};

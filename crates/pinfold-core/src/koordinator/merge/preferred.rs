@@ -18,14 +18,14 @@ struct Offer {
 
 /// The preferred hints of one list, by nodes; of several for the same nodes the first with the best score.
 struct Index {
-    by_mask: Vec<(NodeSet, Offer)>,
+    by_mask: SmallVec<[(NodeSet, Offer); 8]>,
     any: Option<Offer>,
 }
 
 impl Index {
     fn of(list: &[ScoredHint]) -> Self {
         let mut index = Index {
-            by_mask: Vec::new(),
+            by_mask: SmallVec::new(),
             any: None,
         };
         for (place, hint) in list.iter().enumerate().filter(|(_, hint)| hint.preferred) {
@@ -62,8 +62,8 @@ impl Index {
 struct Walk<'a> {
     ground: &'a Ground,
     lists: &'a [&'a [ScoredHint]],
-    /// For each list; the first has none, nothing comes before it.
-    indexes: SmallVec<[Index; 4]>,
+    /// For each list but the first: nothing comes before that.
+    indexes: SmallVec<[Index; 2]>,
     best: Option<ScoredHint>,
     /// Lists that may still be walked again for a further "any node" hint of an earlier list.
     walks: usize,
@@ -83,7 +83,7 @@ pub(super) fn best(ground: &Ground, lists: &[&[ScoredHint]]) -> Option<ScoredHin
     let mut walk = Walk {
         ground,
         lists,
-        indexes: lists.iter().map(|list| Index::of(list)).collect(),
+        indexes: (lists.iter().skip(1)).map(|list| Index::of(list)).collect(),
         best: None,
         walks: MOST_WALKS,
     };
@@ -120,7 +120,7 @@ impl Walk<'_> {
         if too_wide {
             return;
         }
-        for index in &self.indexes[at + 1..] {
+        for index in &self.indexes[at..] {
             let Some(offer) = index.offer(mask) else {
                 return;
             };

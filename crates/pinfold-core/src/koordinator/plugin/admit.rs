@@ -94,7 +94,7 @@ fn choose(
     };
     // A preferred placement beats everything that wider sets could add, and beyond some width nothing is preferred.
     let ready = |lists: &HintLists<'_, '_>| lists.lists.iter().all(|list| !list.hints.is_empty());
-    let unlisted = lists.unlisted().filter(|_| demands_alignment);
+    let needs_no_listing = demands_alignment && lists.need_no_listing();
     let last = match merge_policy {
         MergePolicy::SingleNumaNode => Some(1),
         _ => lists.last_preferred_width(),
@@ -108,14 +108,12 @@ fn choose(
         {
             return Ok(hint);
         }
-        if let (Some(_), Some(last)) = (&unlisted, last)
-            && lists.width() >= last
-        {
+        if needs_no_listing && last.is_some_and(|last| lists.width() >= last) {
             break;
         }
         more = lists.widen();
     }
-    if let Some(hints) = unlisted {
+    if let Some(hints) = lists.unlisted().filter(|_| needs_no_listing) {
         return Err(Refusal {
             code: Code::Unschedulable,
             reasons: unlisted_reasons_against(merge_policy, hints),

@@ -89,23 +89,23 @@ impl<'a> Attempt<'a> {
         Some(used)
     }
 
-    /// What is used and what there is where the pod would go. Mirrors `calculateAllocatableAndRequested`.
-    pub(super) fn used_and_total(&self, allocation: &Allocation) -> (Amounts, Amounts) {
-        let (mut used, mut total) = (Amounts::new(), Amounts::new());
+    /// What is used of a resource and what there is where the pod would go. Mirrors `calculateAllocatableAndRequested`.
+    pub(super) fn used_and_total(&self, allocation: &Allocation, resource: &str) -> (i64, i64) {
+        let (mut used, mut total) = (0_i64, 0_i64);
         for part in &allocation.numa {
             if let Some(allocated) = self.node.ledger.allocated(part.node, self.ratios.cpu()) {
-                used.add(&allocated.minus(&Amounts::new()));
+                used = used.saturating_add(allocated.get(resource).max(0));
             }
             if let Some(zone) = self.zones.iter().find(|zone| zone.node == part.node) {
-                total.add(&zone.amounts);
+                total = total.saturating_add(zone.amounts.get(resource));
             }
         }
         if allocation.numa.is_empty() {
-            used = self.node.requested.clone();
-            total = self.node.allocatable.clone();
+            used = self.node.requested.get(resource);
+            total = self.node.allocatable.get(resource);
         }
-        if !allocation.cpus.is_empty() {
-            used.set_cpu(amplify(self.node.ledger.bound_milli(), self.ratios.cpu()));
+        if resource == CPU && !allocation.cpus.is_empty() {
+            used = amplify(self.node.ledger.bound_milli(), self.ratios.cpu());
         }
         (used, total)
     }

@@ -6,67 +6,51 @@ use smallvec::SmallVec;
 
 use super::accumulator::Accumulator;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::koordinator::cpus::Place;
+use crate::koordinator::cpus::{Place, WholeCore};
 use crate::koordinator::values::{Exclusive, NumaStrategy};
 
 /// CPUs in the order they would be taken.
 pub(super) type Line = SmallVec<[CpuId; 64]>;
 
-/// Free CPUs per core, and the first of them. A core belongs where its first free CPU sits.
-struct CoreCount {
-    free: u16,
-    first: Option<CpuId>,
-}
-
 impl Accumulator<'_> {
-    /// The whole free cores of the NUMA node that the strategy takes first among those with enough.
+    /// The whole free cores of the NUMA node that the strategy takes first among those with enough, as many as needed.
     pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<Line> {
-        let cores = self.count_cores(pool);
+        let cores = self.whole_cores(pool);
         let sockets = self.count_sockets(pool);
         let mut in_node: SmallVec<[usize; 8]> = SmallVec::from_elem(0, self.topology.nodes.len());
-        let mut first_core: SmallVec<[Option<usize>; 8]> =
-            SmallVec::from_elem(None, self.topology.nodes.len());
-        for (core, count) in cores.iter().enumerate() {
-            if let Some(place) = self.whole_core_place(core, count) {
-                let node = usize::from(place.node);
-                in_node[node] += usize::from(count.free);
-                let earlier = first_core[node].is_none_or(|other| {
-                    self.core_order(core, &cores) < self.core_order(other, &cores)
-                });
-                if earlier {
-                    first_core[node] = Some(core);
-                }
+        // A NUMA node belongs to the socket of its first core.
+        let mut socket_of = in_node.clone();
+        for WholeCore { place, cpus } in &cores {
+            let count = &mut in_node[usize::from(place.node)];
+            if *count == 0 {
+                socket_of[usize::from(place.node)] = usize::from(place.socket);
             }
+            *count += usize::from(*cpus);
         }
         let sign = self.sign();
-        let socket_of = |node: usize| {
-            let place = first_core[node].and_then(|core| self.whole_core_place(core, &cores[core]));
-            place.map_or(0, |place| sockets[usize::from(place.socket)])
-        };
         let node = (0..in_node.len())
             .filter(|&node| in_node[node] >= self.needed)
             .min_by_key(|&node| {
                 (
                     sign * signed(in_node[node]),
-                    sign * signed(socket_of(node)),
+                    sign * signed(sockets[socket_of[node]]),
                     node,
                 )
             })?;
-        Some(self.line_of_cores(pool, &cores, |place| usize::from(place.node) == node))
+        let line = self.line_of_cores(pool, &cores, |place| usize::from(place.node) == node);
+        Some(line.take(self.needed).collect())
     }
 
     /// The whole free cores of every socket that has some.
     pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, Line)> {
-        let cores = self.count_cores(&self.allocatable);
+        let cores = self.whole_cores(&self.allocatable);
         (0..self.topology.sockets.len())
             .map(|socket| {
-                let inside = |place: Place| usize::from(place.socket) == socket;
-                (
-                    socket,
-                    self.line_of_cores(&self.allocatable, &cores, inside),
-                )
+                let inside = move |place: Place| usize::from(place.socket) == socket;
+                let line = self.line_of_cores(&self.allocatable, &cores, inside);
+                (socket, line.collect())
             })
-            .filter(|(_, line)| !line.is_empty())
+            .filter(|(_, line): &(usize, Line)| !line.is_empty())
             .collect()
     }
 
@@ -74,7 +58,7 @@ impl Accumulator<'_> {
     /// cores first.
     pub(super) fn line_anywhere(&self, attempt: Exclusive) -> Line {
         let pool = &self.allocatable - &self.avoided(attempt);
-        let cores = self.count_cores(&pool);
+        let cores = self.topology.count_cores(&pool);
         let sockets = self.count_sockets(&pool);
         let nodes: SmallVec<[usize; 8]> = self
             .topology
@@ -116,42 +100,33 @@ impl Accumulator<'_> {
     }
 
     /// The CPUs of whole free cores inside a group, in the order they would be taken.
-    fn line_of_cores(
-        &self,
-        pool: &CpuSet,
-        cores: &[CoreCount],
-        inside: impl Fn(Place) -> bool,
-    ) -> Line {
-        let mut chosen: SmallVec<[usize; 64]> = (0..cores.len())
-            .filter(|&core| {
-                self.whole_core_place(core, &cores[core])
-                    .is_some_and(&inside)
-            })
-            .collect();
+    fn line_of_cores<'s>(
+        &'s self,
+        pool: &'s CpuSet,
+        cores: &'s [WholeCore],
+        inside: impl Fn(Place) -> bool + 's,
+    ) -> impl Iterator<Item = CpuId> + 's {
+        let cores = cores.iter().filter(move |core| inside(core.place));
+        cores.flat_map(|core| self.cpus_of_core(usize::from(core.place.core), pool))
+    }
+
+    /// The cores of `pool` that count as whole and free, in the order they would be taken.
+    fn whole_cores(&self, pool: &CpuSet) -> SmallVec<[WholeCore; 64]> {
+        let mut cores = self.topology.whole_cores(pool, self.take.fidelity);
         if self.take.max_refs > 1 || !self.topology.is_even() {
-            chosen.sort_by_key(|&core| self.core_order(core, cores));
+            cores.sort_by_key(|core| {
+                let refs = self.refs_of_core(usize::from(core.place.core));
+                (Reverse(core.cpus), refs, core.place.core)
+            });
         }
-        chosen
-            .iter()
-            .flat_map(|&core| self.cpus_of_core(core, pool))
-            .collect()
+        cores
     }
 
-    /// Where the core sits, if it counts as whole and free.
-    fn whole_core_place(&self, core: usize, count: &CoreCount) -> Option<Place> {
-        let size = match self.take.fidelity.measures_cores_by_average() {
-            true => self.topology.cpus_per_core(),
-            false => self.topology.cores[core].cpus.len(),
-        };
-        let first = count.first.filter(|_| usize::from(count.free) == size)?;
-        self.topology.place(first)
-    }
-
-    fn core_order(&self, core: usize, cores: &[CoreCount]) -> (Reverse<u16>, u64, usize) {
-        (Reverse(cores[core].free), self.refs_of_core(core), core)
-    }
-
-    fn cpus_of_core(&self, core: usize, pool: &CpuSet) -> impl Iterator<Item = CpuId> {
+    fn cpus_of_core<'s>(
+        &'s self,
+        core: usize,
+        pool: &'s CpuSet,
+    ) -> impl Iterator<Item = CpuId> + 's {
         let cpus = self.topology.cores[core].cpus.iter().copied();
         cpus.filter(|&cpu| pool.contains(cpu))
     }
@@ -220,22 +195,6 @@ impl Accumulator<'_> {
             }
         }
         avoided
-    }
-
-    fn count_cores(&self, pool: &CpuSet) -> Vec<CoreCount> {
-        let mut cores: Vec<CoreCount> = Vec::with_capacity(self.topology.cores.len());
-        cores.resize_with(self.topology.cores.len(), || CoreCount {
-            free: 0,
-            first: None,
-        });
-        for cpu in pool {
-            if let Some(place) = self.topology.place(cpu) {
-                let count = &mut cores[usize::from(place.core)];
-                count.free += 1;
-                count.first.get_or_insert(cpu);
-            }
-        }
-        cores
     }
 
     pub(super) fn count_sockets(&self, pool: &CpuSet) -> SmallVec<[usize; 8]> {
