@@ -30,7 +30,7 @@ pub struct Amounts {
     cpu: Option<i64>,
     memory: Option<i64>,
     /// All others, ascending by name.
-    others: SmallVec<[(ResourceName, i64); 2]>,
+    others: SmallVec<[(ResourceName, i64); 1]>,
 }
 
 static CPU_NAME: LazyLock<ResourceName> = LazyLock::new(|| CPU.into());

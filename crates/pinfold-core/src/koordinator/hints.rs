@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::allocate::Allocator;
 use super::amounts::{Amounts, ByNode, NodeAmounts};
 use super::merge::ScoredHint;
-use super::score::Scorer;
+use super::score::{Scorer, Share};
 use super::values::NumaPolicy;
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
@@ -45,14 +45,14 @@ pub struct ResourceHints {
 
 /// What the NUMA nodes have of one resource that counts, by NUMA id.
 #[derive(Debug)]
-struct Column<'a> {
-    name: &'a str,
+struct Column {
+    share: Share,
     free: ByNode,
     total: ByNode,
 }
 
-impl<'a> Column<'a> {
-    fn of(allocator: &Allocator<'_>, name: &'a str) -> Self {
+impl Column {
+    fn of(allocator: &Allocator<'_>, name: &str, share: Share) -> Self {
         let (mut free, mut total) = (ByNode::default(), ByNode::default());
         for part in allocator.left() {
             free.set(part.node, part.get(name));
@@ -60,7 +60,7 @@ impl<'a> Column<'a> {
         for zone in allocator.zones() {
             total.set(zone.node, zone.amounts.get(name));
         }
-        Self { name, free, total }
+        Self { share, free, total }
     }
 
     /// What is used and what there is on some NUMA nodes.
@@ -80,7 +80,7 @@ pub struct HintLists<'a, 'n> {
     /// Only preferred hints are weighed.
     spares_others: bool,
     /// Used and total of the resources that the scorer counts, on each NUMA node.
-    columns: SmallVec<[Column<'a>; 2]>,
+    columns: SmallVec<[Column; 2]>,
     /// One list per requested resource that some NUMA node reports, ascending by name.
     pub lists: SmallVec<[ResourceHints; 2]>,
     walk: Walk,
@@ -124,9 +124,9 @@ impl<'a, 'n> HintLists<'a, 'n> {
                 && fidelity.restricted_prefers_all(),
             spares_others: false,
             columns: scorer.map_or_else(SmallVec::new, |scorer| {
-                let counted = scorer.weights.iter();
+                let counted = scorer.counted(allocator.ask().requests);
                 counted
-                    .map(|(name, _)| Column::of(allocator, name.as_str()))
+                    .map(|(name, share)| Column::of(allocator, name, share))
                     .collect()
             }),
             lists,
@@ -134,13 +134,9 @@ impl<'a, 'n> HintLists<'a, 'n> {
         }
     }
 
-    /// The same for a policy that takes a preferred hint or none: the scores of the others stay 0.
-    #[must_use]
-    pub fn weighing_preferred(self) -> Self {
-        Self {
-            spares_others: true,
-            ..self
-        }
+    /// For a policy that takes a preferred hint or none: the scores of the others stay 0.
+    pub fn weigh_only_preferred(&mut self) {
+        self.spares_others = true;
     }
 
     /// All hints of a pod.
@@ -239,11 +235,10 @@ impl<'a, 'n> HintLists<'a, 'n> {
     }
 
     fn score(&self, scorer: &Scorer, mask: NodeSet) -> i64 {
-        let amounts = |name: &str| {
-            let column = self.columns.iter().find(|column| column.name == name);
-            column.map_or((0, 0), |column| column.on(mask))
-        };
-        scorer.score_by(amounts, self.allocator.ask().requests)
+        scorer.mean(self.columns.iter().map(|column| {
+            let (used, total) = column.on(mask);
+            (column.share, used, total)
+        }))
     }
 }
 

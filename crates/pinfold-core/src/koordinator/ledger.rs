@@ -66,6 +66,7 @@ pub struct Allocated<'a> {
 impl Allocated<'_> {
     /// How much of `resource`, if anything is known about it.
     #[must_use]
+    #[inline]
     pub fn entry(&self, resource: &str) -> Option<i64> {
         match resource {
             CPU => self.cpu,

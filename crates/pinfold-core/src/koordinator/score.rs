@@ -29,6 +29,13 @@ pub struct Scorer {
     pub fidelity: Fidelity,
 }
 
+/// A resource that counts: its weight, and what the pod asks for of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    weight: i64,
+    asked: i64,
+}
+
 /// The best score.
 const BEST: i64 = 100;
 
@@ -41,15 +48,31 @@ impl Scorer {
 
     /// The same with used and total amounts by resource name.
     pub(super) fn score_by(&self, amounts: impl Fn(&str) -> (i64, i64), asked: &Amounts) -> i64 {
-        let (mut sum, mut weights) = (0_i64, 0_i64);
-        for (resource, weight) in self.weights.iter() {
+        let counted = self.counted(asked);
+        self.mean(counted.map(|(name, share)| {
+            let (used, total) = amounts(name);
+            (share, used, total)
+        }))
+    }
+
+    /// The resources that count for a pod with these requests.
+    pub(super) fn counted<'a>(
+        &'a self,
+        asked: &'a Amounts,
+    ) -> impl Iterator<Item = (&'a str, Share)> {
+        self.weights.iter().filter_map(|(resource, weight)| {
             let name = resource.as_str();
             let asked = asked.get(name);
-            let counted = matches!(name, CPU | MEMORY | "ephemeral-storage");
-            if !counted && (asked == 0 || !is_scalar(name)) {
-                continue;
-            }
-            let (used, total) = amounts(name);
+            let always = matches!(name, CPU | MEMORY | "ephemeral-storage");
+            let counts = always || (asked != 0 && is_scalar(name));
+            counts.then_some((name, Share { weight, asked }))
+        })
+    }
+
+    /// The weighted mean over resources with their used and total amounts.
+    pub(super) fn mean(&self, rows: impl Iterator<Item = (Share, i64, i64)>) -> i64 {
+        let (mut sum, mut weights) = (0_i64, 0_i64);
+        for (Share { weight, asked }, used, total) in rows {
             if total == 0 {
                 continue;
             }

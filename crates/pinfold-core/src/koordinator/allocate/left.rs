@@ -1,7 +1,7 @@
 //! [`Left`]: what one NUMA node has left for a pod. Mirrors `getAvailableNUMANodeResources`.
 
 use super::{Ask, View};
-use crate::koordinator::amounts::{Amounts, CPU, NodeAmounts, left_of};
+use crate::koordinator::amounts::{Amounts, CPU, MEMORY, NodeAmounts, left_of};
 use crate::koordinator::ledger::Allocated;
 use crate::node_set::NodeId;
 
@@ -12,6 +12,8 @@ pub(in crate::koordinator) struct Left<'a> {
     pub(in crate::koordinator) node: NodeId,
     /// Its CPU, which may be less than the sums say.
     pub(super) cpu: Option<i64>,
+    /// Its memory: every question is about it, so it is looked up once.
+    memory: Option<i64>,
     sums: Sums<'a>,
 }
 
@@ -48,14 +50,17 @@ impl<'a> Left<'a> {
         Self {
             node,
             cpu: sums.entry(CPU),
+            memory: sums.entry(MEMORY),
             sums,
         }
     }
 
     /// What is left of `resource`, if the NUMA node knows it.
+    #[inline]
     pub(in crate::koordinator) fn entry(&self, resource: &str) -> Option<i64> {
         match resource {
             CPU => self.cpu,
+            MEMORY => self.memory,
             other => self.sums.entry(other),
         }
     }
@@ -67,6 +72,7 @@ impl<'a> Left<'a> {
 }
 
 impl Sums<'_> {
+    #[inline]
     fn entry(&self, resource: &str) -> Option<i64> {
         match self {
             Sums::Offered(amounts) => amounts.entry(resource),

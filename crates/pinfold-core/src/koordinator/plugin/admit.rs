@@ -82,7 +82,7 @@ fn choose(
     let demands_alignment = merge_policy != MergePolicy::BestEffort;
     let mut lists = HintLists::new(allocator, Some(policy), Some(scorer));
     if demands_alignment {
-        lists = lists.weighing_preferred();
+        lists.weigh_only_preferred();
     }
     let ground = Ground {
         nodes: lists.nodes(),
