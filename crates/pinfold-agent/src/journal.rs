@@ -97,6 +97,3 @@ impl Journal {
         self.folder.join(FILE)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pinfold_agent::journal::FILE;
 use pinfold_agent::{JournalError, Keeper, KeeperError};
 
-use crate::scene::{Held, Random, held, open, say, seed, step};
+use crate::scene::{Held, Random, alone, held, open, say, seed, step};
 
 /// A journal with a history, and every state that was true on the way.
 fn history(folder: &Path, seed: u64) -> (Vec<u8>, Vec<Held>) {
@@ -59,6 +59,7 @@ fn goes_on(mut keeper: Keeper, folder: &Path, what: &str) {
 
 #[test]
 fn a_cut_journal_is_a_state_that_was_once_true_or_refused() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let seed = seed();
@@ -84,6 +85,7 @@ fn a_cut_journal_is_a_state_that_was_once_true_or_refused() {
 
 #[test]
 fn flipped_bytes_are_noticed() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let seed = seed();
@@ -122,6 +124,7 @@ fn flipped_bytes_are_noticed() {
 
 #[test]
 fn what_is_cut_off_is_kept_aside() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let (whole, _) = history(&folder, 7);

@@ -8,7 +8,7 @@ use std::process::Command;
 use pinfold_agent::journal::FILE;
 use pinfold_agent::{JournalError, KeeperError};
 
-use crate::scene::{Random, held, open, seed, step};
+use crate::scene::{Random, alone, held, open, seed, step};
 
 const FOLDER: &str = "PINFOLD_TEST_FOLDER";
 
@@ -43,14 +43,16 @@ fn child() {
 
 #[test]
 fn on_a_full_disk_nothing_is_half_done() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let this = std::env::current_exe().expect("this program");
     // A limit on the size of files is a full disk for one process; the signal that comes with it is ignored.
     let script =
         "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact disk::child --ignored --nocapture";
-    let child = Command::new("bash").args(["-c", script]).arg(this);
-    let output = child_output(child, &folder);
+    let mut child = Command::new("bash");
+    child.args(["-c", script]).arg(this).env(FOLDER, &folder);
+    let output = child.output().expect("a child");
     assert!(
         output.status.success(),
         "{}",
@@ -58,10 +60,6 @@ fn on_a_full_disk_nothing_is_half_done() {
     );
     let after = fs::metadata(folder.join(FILE)).expect("a journal").len();
     assert!(after <= 64 << 10);
-}
-
-fn child_output(child: &mut Command, folder: &Path) -> std::process::Output {
-    child.env(FOLDER, folder).output().expect("a child")
 }
 
 fn refusal(folder: &Path) -> JournalError {
@@ -73,6 +71,7 @@ fn refusal(folder: &Path) -> JournalError {
 
 #[test]
 fn two_agents_cannot_open_it() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let first = open(&folder).expect("a journal");
@@ -83,6 +82,7 @@ fn two_agents_cannot_open_it() {
 
 #[test]
 fn folder_and_file_are_ours_alone() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));
@@ -102,6 +102,7 @@ fn folder_and_file_are_ours_alone() {
 
 #[test]
 fn links_are_not_followed() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));
@@ -129,6 +130,7 @@ fn a_folder_that_cannot_be_written_to_is_refused_with_its_path() {
 
 #[test]
 fn a_later_version_is_refused_and_not_touched() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));

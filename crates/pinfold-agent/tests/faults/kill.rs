@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
+use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use crate::scene::{Held, Random, held, open, say, seed, step};
+use crate::scene::{Held, Random, alone, held, open, say, seed, step};
 
 const FOLDER: &str = "PINFOLD_TEST_FOLDER";
 const KILLS: u64 = 200;
@@ -36,11 +36,16 @@ fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
+    let mut out = child.stdout.take().expect("a pipe");
+    // Read all the time: a child that waits for a full pipe would always be killed at the same moment.
+    let reader = spawn(move || {
+        let mut said = String::new();
+        out.read_to_string(&mut said).expect("text");
+        said
+    });
     sleep(after);
     child.kill().expect("SIGKILL");
-    let mut said = String::new();
-    let mut out = child.stdout.take().expect("a pipe");
-    out.read_to_string(&mut said).expect("text");
+    let said = reader.join().expect("it was read");
     let ended = child.wait().expect("it ended");
     assert_eq!(ended.code(), None, "killed, not failed: {said}");
     let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -53,6 +58,7 @@ fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
 
 #[test]
 fn killed_at_any_moment_the_journal_has_everything_that_was_reported() {
+    let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let seed = seed();

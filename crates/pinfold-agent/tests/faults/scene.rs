@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pinfold_agent::{Keeper, KeeperError, Limits, Timestamp};
 use pinfold_core::device::NoPreference;
@@ -95,6 +95,13 @@ pub(crate) fn pod(uid: &str, cpus: u64) -> Arc<Pod> {
         pod_requests: None,
         pod_limits: None,
     })
+}
+
+/// Keeps tests that start processes apart from tests that lock: until a new process has become its program, it has
+/// the open files of this one, the lock among them.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn open(folder: &Path) -> Result<Keeper, KeeperError> {
