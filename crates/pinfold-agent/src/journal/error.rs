@@ -69,6 +69,10 @@ impl JournalError {
         }
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "errors and texts are made for it and given away"
+    )]
     pub(crate) fn damaged(path: &Path, problem: impl ToString) -> Self {
         Self::Damaged {
             path: path.to_owned(),

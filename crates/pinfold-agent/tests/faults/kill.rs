@@ -49,11 +49,10 @@ fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
     let ended = child.wait().expect("it ended");
     assert_eq!(ended.code(), None, "killed, not failed: {said}");
     let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let last = whole.lines().rev().find_map(|line| {
+    whole.lines().rev().find_map(|line| {
         let (number, held) = line.strip_prefix("done ")?.split_once(' ')?;
         Some((number.parse().ok()?, serde_json::from_str(held).ok()?))
-    });
-    last
+    })
 }
 
 #[test]
