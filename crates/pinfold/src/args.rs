@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 
+use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
 
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Show the commands that run now, what each holds, and the picture of the machine
     Ps(PsArgs),
+    /// Show every decision of a node's agent with its reason, oldest first
+    Journal(JournalArgs),
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),

@@ -6,6 +6,7 @@ pub(crate) mod conformance;
 pub(crate) mod defragment;
 pub(crate) mod demo;
 pub(crate) mod explain;
+pub(crate) mod journal;
 pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod run;

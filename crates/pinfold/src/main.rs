@@ -41,6 +41,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo => commands::demo::run(),
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
+        Command::Journal(args) => commands::journal::run(&args),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

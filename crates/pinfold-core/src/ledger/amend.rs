@@ -38,7 +38,8 @@ impl Ledger {
 
     /// The same pods with what they hold under other rules for the same machine, which may differ in topology policy,
     /// scope and options. `None` if they could not hold that then.
-    pub(crate) fn under(&self, rules: Arc<Rules>) -> Option<Self> {
+    #[must_use]
+    pub fn under(&self, rules: Arc<Rules>) -> Option<Self> {
         let mut amended = Self {
             rules,
             state: self.state.clone(),

@@ -161,7 +161,8 @@ impl Ledger {
         let mut booked: BTreeMap<ResourceName, u64> = BTreeMap::new();
         for (&node, row) in memory.nodes() {
             for (resource, amounts) in &row.memory {
-                *booked.entry(resource.clone()).or_default() += amounts.reserved;
+                let booked = booked.entry(resource.clone()).or_default();
+                *booked = booked.saturating_add(amounts.reserved);
                 if amounts.free.saturating_add(amounts.reserved) != amounts.allocatable {
                     findings.push(Finding::MemoryUneven {
                         resource: resource.clone(),
@@ -184,7 +185,8 @@ impl Ledger {
                 findings.push(Finding::Ghost(pod.clone()));
             }
             for block in memory.booked_for(pod) {
-                *held.entry(block.resource.clone()).or_default() += block.size;
+                let held = held.entry(block.resource.clone()).or_default();
+                *held = held.saturating_add(block.size);
             }
         }
         for (resource, reserved) in booked {

@@ -132,6 +132,18 @@ impl Ledger {
         Ok((ledger, Restarted { decisions }))
     }
 
+    /// A node that goes on with everything that was written down of it, under the rules it was written under.
+    ///
+    /// # Errors
+    /// If it does not add up: with the first finding.
+    pub fn resume(rules: Arc<Rules>, state: LedgerState) -> Result<Self, Finding> {
+        let ledger = Self { rules, state };
+        match ledger.audit().into_iter().next() {
+            Some(finding) => Err(finding),
+            None => Ok(ledger),
+        }
+    }
+
     /// The decision for a pod that keeps what it has.
     fn kept(&self, pod: &Pod) -> Decision {
         Decision {

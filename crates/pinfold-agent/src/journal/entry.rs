@@ -1,0 +1,91 @@
+//! What is written down: entries of the history, and bases that the state starts from.
+
+use std::sync::Arc;
+
+use pinfold_core::ledger::{Change, LedgerState, Rules, SettingsError};
+use pinfold_core::machine::Machine;
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::pod::Pod;
+use pinfold_core::settings::Settings;
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970, as the caller's clock says. Only for people: nothing is decided by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+/// One decision with everything that came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its place in the history; every entry has the number after the one before it.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What happened.
+    pub what: What,
+    /// What people call the pod, if it is about one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What came of it and why, in one sentence.
+    pub told: String,
+    /// What it changed; `None` if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// The pod, where the change does not have it: it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Arc<Pod>>,
+    /// The decision with its assignment or refusal and the facts it rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<serde_json::Value>,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// A pod was let in.
+    Admitted(PodUid),
+    /// A pod was turned away.
+    Refused(PodUid),
+    /// A container started.
+    Started(PodUid, ContainerName),
+    /// A pod left.
+    Released(PodUid),
+    /// A device plugin came, went, or reported other devices or other health.
+    Offered(ResourceName),
+    /// The machine or how it is run changed.
+    Amended,
+}
+
+/// A node as a whole: what all later changes start from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The number of the last entry whose change is in it.
+    pub number: u64,
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// How it is run.
+    pub settings: Settings,
+    /// Who holds what.
+    pub state: LedgerState,
+}
+
+impl Base {
+    /// The rules that the state was made under.
+    ///
+    /// # Errors
+    /// If the settings do not fit the machine.
+    pub fn rules(&self) -> Result<Rules, SettingsError> {
+        Rules::new(self.machine.clone(), self.settings.clone())
+    }
+}
+
+/// One line of the file: one transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Transaction {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) entry: Option<Entry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<Base>,
+}

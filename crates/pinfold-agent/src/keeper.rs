@@ -1,0 +1,243 @@
+//! [`Keeper`]: the one owner of a node's ledger. What it returns is on disk.
+//!
+//! Every call decides in memory, writes one transaction, and only then returns. If the write fails, the ledger is taken
+//! back to exactly what it was, and the caller hears that nothing was done.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pinfold_core::decision::{Decision, Verdict};
+use pinfold_core::device::{DeviceOffer, PreferredAllocation};
+use pinfold_core::ledger::{Change, Ledger, LedgerError, Rules};
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::pod::Pod;
+use pinfold_render::{explain, outcome};
+
+use crate::journal::{Base, Entry, Journal, JournalError, Limits, Timestamp, What};
+
+mod compare;
+mod plan;
+
+pub use compare::{Difference, Repair, Running};
+pub use plan::{Fate, Plan, PlanError};
+
+/// The ledger of a node and its journal.
+#[derive(Debug)]
+pub struct Keeper {
+    ledger: Ledger,
+    journal: Journal,
+    /// Bytes at the end of the journal that were cut off when it was opened.
+    torn: u64,
+    /// Why the journal could not be shortened, if so. It is tried again after the next change.
+    unshortened: Option<JournalError>,
+}
+
+/// Why something was not done. The ledger and the journal are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// The request makes no sense here.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// It could not be written down.
+    #[error("nothing was done, because it could not be written down: {0}")]
+    Journal(#[from] JournalError),
+    /// The plan cannot be carried out.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl Keeper {
+    /// Opens the journal in `folder` and rebuilds the ledger from it. A new journal begins with an empty node under
+    /// `rules`; another one goes on under the rules it was written under: see [`Keeper::compare`] and
+    /// [`Keeper::plan`] for how to get from those to `rules`.
+    ///
+    /// # Errors
+    /// If the journal cannot be opened, or what it says does not add up.
+    pub fn open(folder: &Path, rules: Arc<Rules>, limits: Limits) -> Result<Self, KeeperError> {
+        let (mut journal, history) = Journal::open(folder, limits)?;
+        let (ledger, torn) = match history {
+            Some(history) => (history.ledger(&journal.path())?, history.torn),
+            None => {
+                let ledger = Ledger::new(rules);
+                journal.begin(base(&ledger, 0))?;
+                (ledger, 0)
+            }
+        };
+        Ok(Self {
+            ledger,
+            journal,
+            torn,
+            unshortened: None,
+        })
+    }
+
+    /// Who holds what.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The number of the last entry in the journal: it only ever grows.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.journal.last()
+    }
+
+    /// Why the journal could not be shortened when it last should have been; `None` if it could. Nothing is lost by it.
+    #[must_use]
+    pub fn unshortened(&self) -> Option<&JournalError> {
+        self.unshortened.as_ref()
+    }
+
+    /// Decides whether `pod` may run here. Refusals are written down too.
+    ///
+    /// # Errors
+    /// If the pod makes no sense here, or the decision could not be written down.
+    pub fn admit(
+        &mut self,
+        pod: &Arc<Pod>,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
+        let admission = self.ledger.admit(pod, plugins)?;
+        let decision = admission.decision;
+        let (what, told) = match &decision.verdict {
+            Verdict::Admitted(assignment) => (
+                What::Admitted(pod.uid.clone()),
+                outcome::placement(assignment),
+            ),
+            Verdict::Refused(_) => (What::Refused(pod.uid.clone()), explain::one_line(&decision)),
+        };
+        let facts = serde_json::to_value(&decision);
+        let mut entry = self.entry(now, what, told, admission.change);
+        entry.name.clone_from(&pod.name);
+        entry.pod = (!decision.is_admitted()).then(|| pod.clone());
+        // Facts are for people; a pod is not turned away for want of them.
+        entry.decision = facts.ok();
+        self.write(entry)?;
+        Ok(decision)
+    }
+
+    /// A container of `pod` started. Whether that freed anything.
+    ///
+    /// # Errors
+    /// If there is no such pod or container, or it could not be written down.
+    pub fn start(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        now: Timestamp,
+    ) -> Result<bool, KeeperError> {
+        let name = self.name(pod);
+        let Some(change) = self.ledger.start(pod, container)? else {
+            return Ok(false);
+        };
+        let what = What::Started(pod.clone(), container.clone());
+        let told =
+            format!("container {container} started; what init containers before it held is free");
+        let mut entry = self.entry(now, what, told, Some(change));
+        entry.name = name;
+        self.write(entry)?;
+        Ok(true)
+    }
+
+    /// `pod` left: everything it held is free again.
+    ///
+    /// # Errors
+    /// If it is not here, or it could not be written down.
+    pub fn release(&mut self, pod: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
+        let name = self.name(pod);
+        let change = self.ledger.release(pod)?;
+        let what = What::Released(pod.clone());
+        let mut entry = self.entry(now, what, "left".to_owned(), Some(change));
+        entry.name = name;
+        self.write(entry)
+    }
+
+    /// The plugin of `resource` offers these devices now; `None` if it is gone. Whether that changed anything.
+    ///
+    /// # Errors
+    /// If it could not be written down.
+    pub fn offer(
+        &mut self,
+        resource: &ResourceName,
+        devices: Option<DeviceOffer>,
+        now: Timestamp,
+    ) -> Result<bool, KeeperError> {
+        let told = match &devices {
+            Some(devices) => format!("{resource}: {} devices on offer", devices.len()),
+            None => format!("{resource}: its plugin is gone"),
+        };
+        let Some(change) = self.ledger.offer(resource.clone(), devices) else {
+            return Ok(false);
+        };
+        let entry = self.entry(now, What::Offered(resource.clone()), told, Some(change));
+        self.write(entry)?;
+        Ok(true)
+    }
+
+    /// Carries out a plan as one transaction: from now on the node is run by its rules.
+    ///
+    /// # Errors
+    /// If the plan was made for an earlier moment, leaves somebody without a place, or could not be written down.
+    pub fn apply(&mut self, plan: Plan, now: Timestamp) -> Result<(), KeeperError> {
+        let told = plan.told();
+        let ledger = plan.into_ledger(self.generation())?;
+        let entry = self.entry(now, What::Amended, told, None);
+        let base = base(&ledger, entry.number);
+        self.journal.write_with(entry, Some(base))?;
+        self.ledger = ledger;
+        self.shorten();
+        Ok(())
+    }
+
+    fn name(&self, pod: &PodUid) -> String {
+        let resident = self.ledger.state().residents().get(pod);
+        resident.map_or_else(String::new, |resident| resident.pod.name.clone())
+    }
+
+    fn entry(&self, at: Timestamp, what: What, told: String, change: Option<Change>) -> Entry {
+        Entry {
+            number: self.journal.last().saturating_add(1),
+            at,
+            what,
+            name: String::new(),
+            told,
+            change,
+            pod: None,
+            decision: None,
+        }
+    }
+
+    /// Writes down what was just decided, or takes it back.
+    fn write(&mut self, entry: Entry) -> Result<(), KeeperError> {
+        let change = entry.change.clone();
+        if let Err(error) = self.journal.write(entry) {
+            if let Some(change) = &change {
+                self.ledger
+                    .undo(change)
+                    .expect("the last change of a ledger can be taken back");
+            }
+            return Err(error.into());
+        }
+        self.shorten();
+        Ok(())
+    }
+
+    /// Shortens the journal if it is long. The change before it is on disk, so a failure is only remembered.
+    fn shorten(&mut self) {
+        if self.journal.is_long() {
+            let base = base(&self.ledger, self.journal.last());
+            self.unshortened = self.journal.shorten(base).err();
+        }
+    }
+}
+
+fn base(ledger: &Ledger, number: u64) -> Base {
+    Base {
+        number,
+        machine: ledger.rules().machine().clone(),
+        settings: ledger.rules().settings().clone(),
+        state: ledger.state().clone(),
+    }
+}

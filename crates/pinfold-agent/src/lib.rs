@@ -1,0 +1,15 @@
+//! What keeps the ledger of one node: the journal of every change, and its single owner.
+//!
+//! ```text
+//! admit, start, release, offer, apply ──► Keeper ──► Ledger decides ──► Journal writes and syncs ──► the caller acts
+//!                                                         ▲                     │ it cannot
+//!                                                         └────── undone ◄──────┘
+//! ```
+//!
+//! No runtime, no network, no clock: the caller says what time it is and what runs on the node.
+
+pub mod journal;
+pub mod keeper;
+
+pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
+pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};

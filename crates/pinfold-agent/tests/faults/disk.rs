@@ -1,0 +1,152 @@
+//! Disks that are full or read-only, files that are not ours, and two agents at once.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use pinfold_agent::journal::FILE;
+use pinfold_agent::{JournalError, KeeperError};
+
+use crate::scene::{Random, alone, held, open, seed, step};
+
+const FOLDER: &str = "PINFOLD_TEST_FOLDER";
+
+/// The child: its files cannot grow beyond a limit that its parent has set.
+#[test]
+#[ignore = "the other side of the full disk test"]
+fn child() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    let mut random = Random(seed());
+    let mut keeper = open(folder).expect("room for a beginning");
+    let mut failures = 0;
+    for _ in 0..400 {
+        let (before, generation) = (keeper.ledger().state().clone(), keeper.generation());
+        if let Err(error) = step(&mut keeper, &mut random) {
+            failures += 1;
+            assert!(error.to_string().starts_with("nothing was done"), "{error}");
+            assert_eq!(*keeper.ledger().state(), before);
+            assert_eq!(keeper.generation(), generation);
+            if failures > 5 {
+                break;
+            }
+        }
+    }
+    assert!(failures > 5, "the disk was to be full");
+    let now = held(&keeper);
+    drop(keeper);
+    assert_eq!(held(&open(folder).expect("whole")), now);
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_half_done() {
+    let _alone = alone();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    let this = std::env::current_exe().expect("this program");
+    // A limit on the size of files is a full disk for one process; the signal that comes with it is ignored.
+    let script =
+        "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact disk::child --ignored --nocapture";
+    let mut child = Command::new("bash");
+    child.args(["-c", script]).arg(this).env(FOLDER, &folder);
+    let output = child.output().expect("a child");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    let after = fs::metadata(folder.join(FILE)).expect("a journal").len();
+    assert!(after <= 64 << 10);
+}
+
+fn refusal(folder: &Path) -> JournalError {
+    match open(folder) {
+        Err(KeeperError::Journal(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn two_agents_cannot_open_it() {
+    let _alone = alone();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    let first = open(&folder).expect("a journal");
+    assert!(matches!(refusal(&folder), JournalError::Locked { .. }));
+    drop(first);
+    open(&folder).expect("free again");
+}
+
+#[test]
+fn folder_and_file_are_ours_alone() {
+    let _alone = alone();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    drop(open(&folder).expect("a journal"));
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(mode(&folder.join(FILE)), 0o600);
+    assert_eq!(mode(&folder.join("lock")), 0o600);
+    for path in [folder.join(FILE), folder.join("lock"), folder.clone()] {
+        let was = mode(&path);
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("opened");
+        let error = refusal(&folder);
+        assert!(matches!(error, JournalError::Unsafe { .. }), "{error}");
+        fs::set_permissions(&path, Permissions::from_mode(was)).expect("closed");
+    }
+    open(&folder).expect("as before");
+}
+
+#[test]
+fn links_are_not_followed() {
+    let _alone = alone();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    drop(open(&folder).expect("a journal"));
+    let elsewhere = parent.path().join("elsewhere");
+    for name in [FILE, "lock"] {
+        let path = folder.join(name);
+        fs::rename(&path, &elsewhere).expect("moved");
+        symlink(&elsewhere, &path).expect("a link");
+        let error = refusal(&folder);
+        assert!(matches!(error, JournalError::Unsafe { .. }), "{error}");
+        fs::remove_file(&path).expect("removed");
+        fs::rename(&elsewhere, &path).expect("moved back");
+    }
+    let link = parent.path().join("link");
+    symlink(&folder, &link).expect("a link");
+    assert!(matches!(refusal(&link), JournalError::Unsafe { .. }));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_refused_with_its_path() {
+    // Not even root writes there.
+    let error = refusal(Path::new("/proc/self/agent")).to_string();
+    assert!(error.contains("cannot create /proc/self/agent"), "{error}");
+}
+
+#[test]
+fn a_later_version_is_refused_and_not_touched() {
+    let _alone = alone();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    drop(open(&folder).expect("a journal"));
+    let later = b"pinfold-journal 2\nwhatever comes\n";
+    fs::write(folder.join(FILE), later).expect("written");
+    let error = refusal(&folder);
+    assert!(
+        matches!(
+            error,
+            JournalError::Version {
+                found: 2,
+                known: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(fs::read(folder.join(FILE)).expect("kept"), later);
+}
