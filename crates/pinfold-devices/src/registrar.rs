@@ -71,15 +71,14 @@ impl Registrar {
         }
         let socket = self.shared.config.directory.join(&request.endpoint);
         let plugin = Plugin::connect(&resource, &socket, limits.options_timeout).await?;
-        let session = {
-            let mut registry = self.shared.registry();
-            // Others may have come in the meantime.
-            if registry.is_full(&resource, limits.resources) {
-                return Err(Refusal::TooManyResources(limits.resources));
-            }
-            registry.connected(&resource, plugin.clone())
-        };
-        tokio::spawn(watch(self.shared.clone(), resource, session, plugin));
+        let mut registry = self.shared.registry();
+        // Others may have come in the meantime.
+        if registry.is_full(&resource, limits.resources) {
+            return Err(Refusal::TooManyResources(limits.resources));
+        }
+        let session = registry.connected(&resource, plugin.clone());
+        let watch = watch(self.shared.clone(), resource.clone(), session, plugin);
+        registry.followed(&resource, tokio::spawn(watch).abort_handle());
         Ok(())
     }
 }
@@ -130,9 +129,6 @@ async fn follow(shared: &Shared, resource: &ResourceName, session: Session, plug
         let devices = registry::offer(list.devices, &shared.config.sockets);
         // Put while the registry is locked: offers come in the order of the lists.
         let mut registry = shared.registry();
-        if !registry.is_current(resource, session) {
-            return;
-        }
         if registry.listed(resource, session, &devices) {
             shared.offers.put(resource.clone(), Some(devices));
         }

@@ -15,6 +15,7 @@ use kubelet_api::device_plugin as api;
 use pinfold_core::device::{Device, DeviceOffer};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
+use tokio::task::AbortHandle;
 
 use crate::plugin::Plugin;
 
@@ -33,6 +34,8 @@ pub(crate) struct Registry {
 struct Entry {
     session: Session,
     plugin: Option<Plugin>,
+    /// The task that follows its lists.
+    follower: Option<AbortHandle>,
     /// `None` before the first list.
     devices: Option<DeviceOffer>,
     stopped: Option<Instant>,
@@ -45,6 +48,7 @@ impl Registry {
             let entry = Entry {
                 session: Session(0),
                 plugin: None,
+                follower: None,
                 devices: Some(DeviceOffer::new()),
                 stopped: Some(now),
             };
@@ -61,14 +65,19 @@ impl Registry {
         self.entries.len() >= limit && !self.entries.contains_key(resource)
     }
 
-    /// A plugin has registered; it takes the place of the one before, whose list counts until the new one comes.
+    /// A plugin has registered; it takes the place of the one before, which is no longer followed, but whose list
+    /// counts until the new one comes.
     pub(crate) fn connected(&mut self, resource: &ResourceName, plugin: Plugin) -> Session {
         self.sessions += 1;
         let session = Session(self.sessions);
         let before = self.entries.remove(resource);
+        if let Some(follower) = before.as_ref().and_then(|entry| entry.follower.as_ref()) {
+            follower.abort();
+        }
         let entry = Entry {
             session,
             plugin: Some(plugin),
+            follower: None,
             devices: before.and_then(|entry| entry.devices),
             stopped: None,
         };
@@ -76,10 +85,11 @@ impl Registry {
         session
     }
 
-    /// Whether the session is still the one of its resource.
-    pub(crate) fn is_current(&self, resource: &ResourceName, session: Session) -> bool {
-        let entry = self.entries.get(resource);
-        entry.is_some_and(|entry| entry.session == session)
+    /// This task follows the lists of the plugin that has just connected.
+    pub(crate) fn followed(&mut self, resource: &ResourceName, follower: AbortHandle) {
+        if let Some(entry) = self.entries.get_mut(resource) {
+            entry.follower = Some(follower);
+        }
     }
 
     /// A plugin lists its devices. Tells whether that is news.
@@ -111,6 +121,7 @@ impl Registry {
             return None;
         }
         entry.plugin = None;
+        entry.follower = None;
         entry.stopped = Some(now);
         let devices = entry.devices.get_or_insert_default();
         for device in devices.values_mut() {
@@ -129,21 +140,15 @@ impl Registry {
         over.map(|(resource, _)| resource).collect()
     }
 
-    /// The plugin of a resource: `Ok(None)` if it has stopped, an error if there never was one.
+    /// The plugin of a resource: `Some(None)` if it has stopped, `None` if there never was one.
     pub(crate) fn plugin(&self, resource: &ResourceName) -> Option<Option<Plugin>> {
         Some(self.entries.get(resource)?.plugin.clone())
     }
 
     /// What is known of every resource.
     pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &DeviceOffer)> {
-        let listed = |(resource, entry)| Some((resource, Entry::devices(entry)?));
-        self.entries.iter().filter_map(listed)
-    }
-}
-
-impl Entry {
-    fn devices(&self) -> Option<&DeviceOffer> {
-        self.devices.as_ref()
+        let entries = self.entries.iter();
+        entries.filter_map(|(resource, entry)| Some((resource, entry.devices.as_ref()?)))
     }
 }
 

@@ -69,12 +69,9 @@ fn lists_and_changes_of_health_come_out_as_offers() {
     let manager = manager(folder.path(), limits());
     let fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
-    fake.list(vec![
-        device("g0", "Unhealthy", 0),
-        device("g1", "Healthy", 1),
-    ]);
+    fake.list(&[device("g0", "Unhealthy", 0), device("g1", "Healthy", 1)]);
     assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1+[1]"));
-    fake.list(vec![device("g1", "Healthy", 1)]);
+    fake.list(&[device("g1", "Healthy", 1)]);
     assert_eq!(next(&manager).as_deref(), Some("g1+[1]"));
 }
 
@@ -123,7 +120,7 @@ fn the_end_of_an_old_plugin_does_not_harm_the_one_in_its_place() {
     register(folder.path(), VERSION, "new.sock", GPU).expect("it registers");
     assert_eq!(next(&manager).as_deref(), Some("n0+[0]"));
     drop(old);
-    new.list(vec![device("n0", "Healthy", 1)]);
+    new.list(&[device("n0", "Healthy", 1)]);
     assert_eq!(next(&manager).as_deref(), Some("n0+[1]"));
 }
 
@@ -158,7 +155,7 @@ fn a_registration_that_fails_leaves_the_plugin_alone() {
         let status = refused.expect_err(message);
         assert!(status.message().starts_with(message), "{status}");
     }
-    fake.list(vec![]);
+    fake.list(&[]);
     assert_eq!(next(&manager).as_deref(), Some(""));
 }
 
@@ -174,11 +171,10 @@ fn a_list_that_is_too_long_is_the_end_of_the_plugin() {
     );
     let fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
-    fake.list(
-        (0..4)
-            .map(|i| device(&format!("g{i}"), "Healthy", 0))
-            .collect(),
-    );
+    let four: Vec<Device> = (0..4)
+        .map(|i| device(&format!("g{i}"), "Healthy", 0))
+        .collect();
+    fake.list(&four);
     assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1-[1]"));
 }
 
@@ -189,7 +185,7 @@ fn a_message_that_is_too_long_is_the_end_of_the_plugin() {
     let fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     let id = "x".repeat(kubelet_api::MAX_MESSAGE);
-    fake.list(vec![Device {
+    fake.list(&[Device {
         id,
         ..Device::default()
     }]);
@@ -221,6 +217,22 @@ fn a_flood_of_resources_is_refused_and_those_before_it_stay() {
         assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     }
     assert_eq!(manager.devices().len(), 3);
+}
+
+#[test]
+fn a_plugin_that_registers_again_and_again_is_followed_once() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = Fake::start(folder.path(), "gpu.sock", gpus());
+    for _ in 0..50 {
+        register(folder.path(), VERSION, "gpu.sock", GPU).expect("it registers");
+    }
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    let known = || short(&manager.devices()[GPU]);
+    while fake.watchers() != 1 || known() != "g0+[0]" {
+        fake.list(&[device("g0", "Healthy", 0)]);
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

@@ -126,14 +126,20 @@ impl Fake {
     }
 
     /// Lists other devices.
-    pub(crate) fn list(&self, devices: Vec<Device>) {
+    pub(crate) fn list(&self, devices: &[Device]) {
         let lists = self.lists.lock().expect("no panic");
         assert!(!lists.is_empty(), "somebody watches");
         for sender in lists.iter() {
-            let devices = devices.clone();
+            let devices = devices.to_vec();
             // Who has lost interest does not mind.
             let _ = sender.send(ListAndWatchResponse { devices });
         }
+    }
+
+    /// How many watch its lists.
+    pub(crate) fn watchers(&self) -> usize {
+        let lists = self.lists.lock().expect("no panic");
+        lists.iter().filter(|sender| !sender.is_closed()).count()
     }
 
     /// Ends the stream of lists, but goes on answering.
