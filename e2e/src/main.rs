@@ -1,6 +1,7 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
 mod crashes;
+mod devices;
 mod emulated;
 mod guest;
 mod host;
@@ -26,9 +27,10 @@ fn main() -> ExitCode {
             "host" => host::run(&mut report),
             "numa" => numa::run(&mut report),
             "nri" => nri::run(&mut report),
+            "devices" => devices::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa and nri".to_owned()),
+                Err("no such suite; there are host, numa, nri and devices".to_owned()),
             ),
         }
     }

@@ -21,6 +21,7 @@ mod volcano_job;
 mod workload;
 
 pub use crate::meta::ObjectMeta;
+pub use resources::is_extended;
 
 /// The most pods that one file may stand for; replicas are written out.
 pub const MAX_PODS: usize = 10_000;

@@ -210,8 +210,9 @@ fn is_prefixed_native(name: &str) -> bool {
     name.contains("kubernetes.io/") && is_qualified(name)
 }
 
-/// A device or other resource of a vendor: `vendor.com/device`.
-pub(super) fn is_extended(name: &str) -> bool {
+/// Whether it names a device or other resource of a vendor: `vendor.com/device`. Mirrors `IsExtendedResourceName`.
+#[must_use]
+pub fn is_extended(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     !is_native && !name.starts_with("requests.") && is_qualified(&format!("requests.{name}"))
 }

@@ -1,0 +1,21 @@
+//! What a node could give.
+
+use super::{ContainerDevices, ContainerMemory};
+
+/// Asks for what the node could give.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct AllocatableResourcesRequest {}
+
+/// What the node could give if nobody held anything.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct AllocatableResourcesResponse {
+    /// Healthy devices.
+    #[prost(message, repeated, tag = "1")]
+    pub devices: Vec<ContainerDevices>,
+    /// CPUs that are not reserved.
+    #[prost(int64, repeated, tag = "2")]
+    pub cpu_ids: Vec<i64>,
+    /// Memory that is not reserved.
+    #[prost(message, repeated, tag = "3")]
+    pub memory: Vec<ContainerMemory>,
+}

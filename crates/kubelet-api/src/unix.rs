@@ -1,0 +1,152 @@
+//! Servers and clients on unix sockets.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::{Channel, Endpoint, Server};
+
+/// How long a peer may be silent before it is asked whether it still lives, and how long it may take to answer.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+
+/// How long connecting may take: what the kubelet gives a plugin.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects to the socket at `path`.
+///
+/// # Errors
+/// If nobody listens there, or not within [`CONNECT_TIMEOUT`].
+pub async fn connect(path: impl AsRef<Path>) -> io::Result<Channel> {
+    let path = path.as_ref();
+    let text = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+    let endpoint = Endpoint::from_shared(format!("unix://{text}")).map_err(io::Error::other)?;
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, endpoint.connect()).await;
+    connected
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        .map_err(io::Error::other)
+}
+
+/// Who may connect to a server, and how many at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Peers {
+    /// The user who may connect beside root; the server's own, as a rule.
+    pub user: u32,
+    /// The number of connections at a time. Further ones are closed at once.
+    pub connections: usize,
+    /// The number of calls at a time on one connection. Further ones wait.
+    pub calls: usize,
+}
+
+/// Serves one service until an error of the socket, or until the future is dropped. Connections that exist
+/// then live on until they or the runtime end.
+///
+/// # Errors
+/// If connections can no longer be accepted.
+pub async fn serve<S>(listener: UnixListener, service: S, peers: Peers) -> io::Result<()>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let incoming = Incoming {
+        listener,
+        peers,
+        permits: Arc::new(Semaphore::new(peers.connections)),
+    };
+    Server::builder()
+        .concurrency_limit_per_connection(peers.calls)
+        .max_concurrent_streams(u32::try_from(peers.calls).unwrap_or(u32::MAX))
+        .http2_keepalive_interval(Some(KEEP_ALIVE.0))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE.1))
+        .serve_with_incoming(service, incoming)
+        .await
+        .map_err(io::Error::other)
+}
+
+/// The connections of those who may connect.
+struct Incoming {
+    listener: UnixListener,
+    peers: Peers,
+    permits: Arc<Semaphore>,
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Connection>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let (stream, _) = match ready!(self.listener.poll_accept(context)) {
+                Ok(accepted) => accepted,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            };
+            let is_welcome = stream
+                .peer_cred()
+                .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == self.peers.user);
+            if !is_welcome {
+                continue;
+            }
+            if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+                return Poll::Ready(Some(Ok(Connection {
+                    stream,
+                    _permit: permit,
+                })));
+            }
+        }
+    }
+}
+
+/// A connection that counts as long as it exists.
+struct Connection {
+    stream: UnixStream,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,183 @@
+//! Pod resources: tells monitoring agents which pod holds what.
+//!
+//! Mirrors `v1PodResourcesServer` and `containerDevicesFromResourceDeviceInstances`. The agent publishes a
+//! [`Snapshot`] whenever something changes; answers come from the latest one. Every device is listed by itself,
+//! once for each NUMA node it is close to, and without a node if it is close to none (the kubelet leaves out
+//! allocatable devices with an empty list of nodes).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kubelet_api::pod_resources as api;
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::device::DeviceOffer;
+use pinfold_core::memory::Block;
+use pinfold_core::name::ResourceName;
+use tonic::{Request, Response, Status};
+
+/// What a node gives and who holds what, at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The active pods.
+    pub pods: Vec<PodSnapshot>,
+    /// What could be given if nobody held anything: CPUs and memory that are not reserved, all devices (those that are
+    /// out of order are not listed).
+    pub allocatable: Holding,
+}
+
+/// A pod and what its containers hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its sidecars and then its containers, by name. Init containers that end do not belong here.
+    pub containers: Vec<(String, Holding)>,
+}
+
+/// CPUs, memory and devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Holding {
+    /// Exclusive CPUs.
+    pub cpus: CpuSet,
+    /// Memory on NUMA nodes.
+    pub memory: Vec<Block>,
+    /// Devices, with where they are.
+    pub devices: BTreeMap<ResourceName, DeviceOffer>,
+    /// Devices of resource claims.
+    pub dynamic: Vec<api::DynamicResource>,
+}
+
+/// The server's view of the node. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct PodResources {
+    latest: Arc<RwLock<Arc<Snapshot>>>,
+}
+
+impl PodResources {
+    /// From now on, answers come from this.
+    pub fn publish(&self, snapshot: Snapshot) {
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        *latest = Arc::new(snapshot);
+    }
+
+    /// Serves it on a socket until the future is dropped.
+    ///
+    /// # Errors
+    /// If connections can no longer be accepted.
+    pub async fn serve(
+        self,
+        listener: tokio::net::UnixListener,
+        peers: kubelet_api::unix::Peers,
+    ) -> io::Result<()> {
+        let server = api::PodResourcesListerServer::new(self);
+        kubelet_api::unix::serve(listener, server, peers).await
+    }
+
+    fn latest(&self) -> Arc<Snapshot> {
+        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
+        latest.clone()
+    }
+}
+
+impl api::PodResourcesLister for PodResources {
+    async fn list(
+        &self,
+        _: Request<api::ListPodResourcesRequest>,
+    ) -> Result<Response<api::ListPodResourcesResponse>, Status> {
+        let pod_resources = self.latest().pods.iter().map(pod).collect();
+        Ok(Response::new(api::ListPodResourcesResponse {
+            pod_resources,
+        }))
+    }
+
+    async fn get_allocatable_resources(
+        &self,
+        _: Request<api::AllocatableResourcesRequest>,
+    ) -> Result<Response<api::AllocatableResourcesResponse>, Status> {
+        let latest = self.latest();
+        let mut allocatable = latest.allocatable.clone();
+        for devices in allocatable.devices.values_mut() {
+            devices.retain(|_, device| device.healthy);
+        }
+        let all = container("", &allocatable);
+        Ok(Response::new(api::AllocatableResourcesResponse {
+            devices: all.devices,
+            cpu_ids: all.cpu_ids,
+            memory: all.memory,
+        }))
+    }
+
+    async fn get(
+        &self,
+        request: Request<api::GetPodResourcesRequest>,
+    ) -> Result<Response<api::GetPodResourcesResponse>, Status> {
+        let asked = request.into_inner();
+        let latest = self.latest();
+        let is_asked =
+            |pod: &&PodSnapshot| pod.name == asked.pod_name && pod.namespace == asked.pod_namespace;
+        let Some(found) = latest.pods.iter().find(is_asked) else {
+            let (name, namespace) = (asked.pod_name, asked.pod_namespace);
+            let message = format!("pod {name} in namespace {namespace} not found");
+            return Err(Status::unknown(message));
+        };
+        Ok(Response::new(api::GetPodResourcesResponse {
+            pod_resources: Some(pod(found)),
+        }))
+    }
+}
+
+fn pod(pod: &PodSnapshot) -> api::PodResources {
+    let containers = pod.containers.iter();
+    api::PodResources {
+        name: pod.name.clone(),
+        namespace: pod.namespace.clone(),
+        containers: containers
+            .map(|(name, holding)| container(name, holding))
+            .collect(),
+    }
+}
+
+fn container(name: &str, holding: &Holding) -> api::ContainerResources {
+    let memory = holding.memory.iter().map(|block| api::ContainerMemory {
+        memory_type: block.resource.to_string(),
+        size: block.size,
+        topology: topology(block.nodes.iter().map(|node| i64::from(node.get()))),
+    });
+    api::ContainerResources {
+        name: name.to_owned(),
+        devices: devices(&holding.devices),
+        cpu_ids: holding
+            .cpus
+            .iter()
+            .map(|cpu| i64::from(cpu.get()))
+            .collect(),
+        memory: memory.collect(),
+        dynamic_resources: holding.dynamic.clone(),
+    }
+}
+
+fn devices(resources: &BTreeMap<ResourceName, DeviceOffer>) -> Vec<api::ContainerDevices> {
+    let mut listed = Vec::new();
+    for (resource, devices) in resources {
+        for (id, device) in devices {
+            let one = |topology| api::ContainerDevices {
+                resource_name: resource.to_string(),
+                device_ids: vec![id.to_string()],
+                topology,
+            };
+            match device.numa.as_deref().unwrap_or_default() {
+                [] => listed.push(one(None)),
+                nodes => listed.extend(nodes.iter().map(|&node| one(topology([node])))),
+            }
+        }
+    }
+    listed
+}
+
+fn topology(nodes: impl IntoIterator<Item = i64>) -> Option<api::TopologyInfo> {
+    let nodes = nodes.into_iter().map(|id| api::NumaNode { id }).collect();
+    Some(api::TopologyInfo { nodes })
+}

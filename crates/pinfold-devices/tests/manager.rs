@@ -1,0 +1,378 @@
+//! The manager with plugins in the same process.
+
+mod fake;
+
+use std::path::Path;
+use std::time::Duration;
+
+use fake::{Behaviour, Fake, device, register};
+use kubelet_api::device_plugin::{Device, DevicePluginOptions, KUBELET_SOCKET, VERSION};
+use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::name::ResourceName;
+use pinfold_devices::{Config, Grants, Limits, Manager, Offer, PluginError};
+use tempfile::TempDir;
+
+const GPU: &str = "example.com/gpu";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn limits() -> Limits {
+    Limits {
+        tick: Duration::from_millis(20),
+        ..Limits::default()
+    }
+}
+
+fn manager(folder: &Path, limits: Limits) -> Manager {
+    let mut config = Config::new(folder);
+    config.limits = limits;
+    Manager::start(config).expect("it starts")
+}
+
+/// The next offer in short: `id+node` for healthy devices, `id-node` for others.
+fn next(manager: &Manager) -> Option<String> {
+    let offer: Offer = manager.offers().next(PATIENCE).expect("an offer");
+    offer.devices.as_ref().map(short)
+}
+
+fn short(offer: &DeviceOffer) -> String {
+    let one = |(id, device): (_, &pinfold_core::device::Device)| {
+        let nodes: Vec<i64> = device.numa.clone().unwrap_or_default();
+        format!("{id}{}{nodes:?}", if device.healthy { '+' } else { '-' })
+    };
+    offer.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn gpus() -> Behaviour {
+    Behaviour {
+        devices: vec![device("g0", "Healthy", 0), device("g1", "Healthy", 1)],
+        ..Behaviour::default()
+    }
+}
+
+fn start_gpus(folder: &Path, behaviour: Behaviour) -> Fake {
+    let fake = Fake::start(folder, "gpu.sock", behaviour);
+    register(folder, VERSION, "gpu.sock", GPU).expect("it registers");
+    fake
+}
+
+fn set(ids: &[&str]) -> DeviceSet {
+    ids.iter().map(|&id| id.into()).collect()
+}
+
+#[test]
+fn lists_and_changes_of_health_come_out_as_offers() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    fake.list(&[device("g0", "Unhealthy", 0), device("g1", "Healthy", 1)]);
+    assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1+[1]"));
+    fake.list(&[device("g1", "Healthy", 1)]);
+    assert_eq!(next(&manager).as_deref(), Some("g1+[1]"));
+}
+
+#[test]
+fn the_end_of_a_plugin_makes_its_devices_unhealthy_and_later_unknown() {
+    let folder = folder();
+    let grace = Duration::from_millis(100);
+    let manager = manager(folder.path(), Limits { grace, ..limits() });
+    let fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    fake.end_lists();
+    assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1-[1]"));
+    assert_eq!(next(&manager), None);
+}
+
+#[test]
+fn a_plugin_that_starts_again_gets_its_devices_back() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    drop(fake);
+    assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1-[1]"));
+    let mut grants = Grants::default();
+    let devices = [(GPU.into(), set(&["g0"]))].into();
+    let stopped = manager.allocate(&"p".into(), &"c".into(), &devices, &mut grants);
+    assert_eq!(stopped, Err(PluginError::Stopped(GPU.into())));
+    let _fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+}
+
+#[test]
+fn the_end_of_an_old_plugin_does_not_harm_the_one_in_its_place() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let old = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    let new = Fake::start(
+        folder.path(),
+        "new.sock",
+        Behaviour {
+            devices: vec![device("n0", "Healthy", 0)],
+            ..Behaviour::default()
+        },
+    );
+    register(folder.path(), VERSION, "new.sock", GPU).expect("it registers");
+    assert_eq!(next(&manager).as_deref(), Some("n0+[0]"));
+    drop(old);
+    new.list(&[device("n0", "Healthy", 1)]);
+    assert_eq!(next(&manager).as_deref(), Some("n0+[1]"));
+}
+
+#[test]
+fn a_registration_that_fails_leaves_the_plugin_alone() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    for (version, endpoint, resource, message) in [
+        (
+            "v1alpha1",
+            "gpu.sock",
+            GPU,
+            "requested API version \"v1alpha1\" is not supported",
+        ),
+        (
+            VERSION,
+            "../gpu.sock",
+            GPU,
+            "the Endpoint \"../gpu.sock\" is not the name of a socket",
+        ),
+        (
+            VERSION,
+            "gpu.sock",
+            "gpu",
+            "the ResourceName \"gpu\" is invalid",
+        ),
+        (VERSION, "nobody.sock", GPU, "failed to dial device plugin"),
+    ] {
+        let refused = register(folder.path(), version, endpoint, resource);
+        let status = refused.expect_err(message);
+        assert!(status.message().starts_with(message), "{status}");
+    }
+    fake.list(&[]);
+    assert_eq!(next(&manager).as_deref(), Some(""));
+}
+
+#[test]
+fn a_list_that_is_too_long_is_the_end_of_the_plugin() {
+    let folder = folder();
+    let manager = manager(
+        folder.path(),
+        Limits {
+            devices: 3,
+            ..limits()
+        },
+    );
+    let fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    let four: Vec<Device> = (0..4)
+        .map(|i| device(&format!("g{i}"), "Healthy", 0))
+        .collect();
+    fake.list(&four);
+    assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1-[1]"));
+}
+
+#[test]
+fn a_message_that_is_too_long_is_the_end_of_the_plugin() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    let id = "x".repeat(kubelet_api::MAX_MESSAGE);
+    fake.list(&[Device {
+        id,
+        ..Device::default()
+    }]);
+    assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1-[1]"));
+}
+
+#[test]
+fn a_flood_of_resources_is_refused_and_those_before_it_stay() {
+    let folder = folder();
+    let manager = manager(
+        folder.path(),
+        Limits {
+            resources: 3,
+            ..limits()
+        },
+    );
+    let _fake = Fake::start(folder.path(), "gpu.sock", gpus());
+    let registered = (0..20).filter(|i| {
+        register(
+            folder.path(),
+            VERSION,
+            "gpu.sock",
+            &format!("example.com/r{i}"),
+        )
+        .is_ok()
+    });
+    assert_eq!(registered.count(), 3);
+    for _ in 0..3 {
+        assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    }
+    assert_eq!(manager.devices().len(), 3);
+}
+
+#[test]
+fn a_plugin_that_registers_again_and_again_is_followed_once() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = Fake::start(folder.path(), "gpu.sock", gpus());
+    for _ in 0..50 {
+        register(folder.path(), VERSION, "gpu.sock", GPU).expect("it registers");
+    }
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    let known = || short(&manager.devices()[GPU]);
+    while fake.watchers() != 1 || known() != "g0+[0]" {
+        fake.list(&[device("g0", "Healthy", 0)]);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn plugins_are_asked_for_advice_devices_and_readiness() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let options = DevicePluginOptions {
+        pre_start_required: true,
+        get_preferred_allocation_available: true,
+    };
+    let advice = Some(vec!["g1".to_owned(), "g7".to_owned()]);
+    let fake = start_gpus(
+        folder.path(),
+        Behaviour {
+            options,
+            advice,
+            ..gpus()
+        },
+    );
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    let resource = ResourceName::from(GPU);
+    let ask = AllocationAsk {
+        resource: &resource,
+        available: &set(&["g0", "g1"]),
+        must_include: &set(&["g0"]),
+        size: 1,
+    };
+    assert_eq!(
+        manager.advice().preferred(ask),
+        Ok(Some(set(&["g1", "g7"])))
+    );
+    let mut grants = Grants::default();
+    let (pod, container) = ("p".into(), "c".into());
+    let devices = [(resource, set(&["g1"]))].into();
+    assert_eq!(
+        manager.allocate(&pod, &container, &devices, &mut grants),
+        Ok(())
+    );
+    assert_eq!(grants.options(&pod, &container).envs["DEVICES"], "g1");
+    assert_eq!(manager.pre_start(&pod, &container, &grants), Ok(()));
+    let heard = fake.heard.lock().expect("no panic").clone();
+    assert_eq!(
+        heard,
+        ["advise 1 of g0,g1 with g0", "allocate g1", "start g1"]
+    );
+}
+
+#[test]
+fn a_plugin_without_options_is_neither_asked_nor_told() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let fake = start_gpus(folder.path(), gpus());
+    let resource = ResourceName::from(GPU);
+    let all = set(&["g0", "g1"]);
+    let ask = AllocationAsk {
+        resource: &resource,
+        available: &all,
+        must_include: &set(&[]),
+        size: 1,
+    };
+    assert_eq!(manager.advice().preferred(ask), Ok(None));
+    let mut grants = Grants::default();
+    let devices = [(resource, set(&["g1"]))].into();
+    assert_eq!(
+        manager.allocate(&"p".into(), &"c".into(), &devices, &mut grants),
+        Ok(())
+    );
+    assert_eq!(manager.pre_start(&"p".into(), &"c".into(), &grants), Ok(()));
+    assert_eq!(*fake.heard.lock().expect("no panic"), ["allocate g1"]);
+}
+
+#[test]
+fn a_slow_or_empty_allocate_fails_and_nothing_is_kept() {
+    for behaviour in [
+        Behaviour {
+            allocate_takes: Duration::from_secs(3600),
+            ..gpus()
+        },
+        Behaviour {
+            allocate_answers_nothing: true,
+            ..gpus()
+        },
+    ] {
+        let folder = folder();
+        let allocate_timeout = Duration::from_millis(500);
+        let manager = manager(
+            folder.path(),
+            Limits {
+                allocate_timeout,
+                ..limits()
+            },
+        );
+        let is_slow = !behaviour.allocate_takes.is_zero();
+        let _fake = start_gpus(folder.path(), behaviour);
+        let mut grants = Grants::default();
+        let devices = [(GPU.into(), set(&["g1"]))].into();
+        let error = manager.allocate(&"p".into(), &"c".into(), &devices, &mut grants);
+        match error.expect_err("no answer") {
+            PluginError::TimedOut { .. } => assert!(is_slow),
+            other => assert_eq!(other, PluginError::NoAnswer(GPU.into())),
+        }
+        assert_eq!(grants, Grants::default());
+    }
+}
+
+#[test]
+fn the_socket_is_made_again_when_it_is_removed() {
+    let folder = folder();
+    let manager = manager(folder.path(), limits());
+    let socket = folder.path().join(KUBELET_SOCKET);
+    std::fs::remove_file(&socket).expect("it was there");
+    while !socket.exists() {
+        std::thread::yield_now();
+    }
+    let _fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+    drop(manager);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn resources_of_an_earlier_life_are_known_without_devices() {
+    let folder = folder();
+    let mut config = Config::new(folder.path());
+    config.limits = limits();
+    config.restored = [GPU.into()].into();
+    let manager = Manager::start(config).expect("it starts");
+    assert_eq!(next(&manager).as_deref(), Some(""));
+    let _fake = start_gpus(folder.path(), gpus());
+    assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
+}
+
+#[test]
+fn old_sockets_are_removed_and_other_files_stay() {
+    let folder = folder();
+    let old = folder.path().join("old.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&old).expect("a socket");
+    let file = folder.path().join("kubelet_internal_checkpoint");
+    std::fs::write(&file, "kept").expect("a file");
+    let _manager = manager(folder.path(), limits());
+    assert!(!old.exists());
+    assert!(file.exists());
+}
