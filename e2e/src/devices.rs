@@ -245,6 +245,6 @@ fn python() -> Result<PathBuf, String> {
     }
     say("fetching grpcio");
     succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    succeed(Command::new(&python).args(["-m", "pip", "install", "--quiet", "grpcio"]))?;
+    succeed(Command::new(&python).args(["-m", "pip", "install", "--quiet", "grpcio==1.66.0"]))?;
     Ok(python)
 }
