@@ -36,6 +36,28 @@ pub struct Amounts {
 static CPU_NAME: LazyLock<ResourceName> = LazyLock::new(|| CPU.into());
 static MEMORY_NAME: LazyLock<ResourceName> = LazyLock::new(|| MEMORY.into());
 
+/// A resource to look up: its name, compared once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key<'a> {
+    /// CPU.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Any other, by name.
+    Other(&'a str),
+}
+
+impl<'a> From<&'a str> for Key<'a> {
+    #[inline]
+    fn from(name: &'a str) -> Self {
+        match name {
+            CPU => Key::Cpu,
+            MEMORY => Key::Memory,
+            other => Key::Other(other),
+        }
+    }
+}
+
 /// Amounts that belong to one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAmounts {
@@ -54,6 +76,7 @@ pub struct ByNode {
 
 impl ByNode {
     /// Sets the amount of a NUMA node.
+    #[inline]
     pub fn set(&mut self, node: NodeId, amount: i64) {
         let at = node.index();
         // Ids mostly come one after the other.
@@ -69,12 +92,14 @@ impl ByNode {
 
     /// The amount of the NUMA node with this id.
     #[must_use]
+    #[inline]
     pub fn at(&self, id: usize) -> i64 {
         self.amounts.get(id).copied().unwrap_or(0)
     }
 
     /// The sum over some NUMA nodes.
     #[must_use]
+    #[inline]
     pub fn sum(&self, nodes: NodeSet) -> i64 {
         let parts = nodes.iter().map(|node| self.at(node.index()));
         parts.fold(0, i64::saturating_add)
@@ -101,24 +126,26 @@ impl Amounts {
 
     /// The amount of `resource`; 0 if it is missing.
     #[must_use]
-    pub fn get(&self, resource: &str) -> i64 {
+    #[inline]
+    pub fn get<'k>(&self, resource: impl Into<Key<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 
     /// Whether there is an entry, be it zero.
     #[must_use]
-    pub fn contains(&self, resource: &str) -> bool {
+    #[inline]
+    pub fn contains<'k>(&self, resource: impl Into<Key<'k>>) -> bool {
         self.entry(resource).is_some()
     }
 
     /// The amount of `resource`, if there is an entry.
     #[must_use]
     #[inline]
-    pub fn entry(&self, resource: &str) -> Option<i64> {
-        match resource {
-            CPU => self.cpu,
-            MEMORY => self.memory,
-            other => self.find(other).ok().map(|at| self.others[at].1),
+    pub fn entry<'k>(&self, resource: impl Into<Key<'k>>) -> Option<i64> {
+        match resource.into() {
+            Key::Cpu => self.cpu,
+            Key::Memory => self.memory,
+            Key::Other(name) => self.find(name).ok().map(|at| self.others[at].1),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::values::Exclusive;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::node_set::NodeId;
@@ -31,8 +33,8 @@ pub struct HeldPlace {
 pub struct HeldCpus {
     rows: BTreeMap<CpuId, HeldCpu>,
     cpus: CpuSet,
-    /// How many of them count for each NUMA node.
-    per_node: BTreeMap<i64, usize>,
+    /// How many of them count for each NUMA node, by id; the last one is never 0.
+    per_node: SmallVec<[u32; 8]>,
 }
 
 impl HeldCpus {
@@ -62,15 +64,15 @@ impl HeldCpus {
     /// How many held CPUs count for one NUMA node.
     #[must_use]
     pub fn on_node(&self, node: NodeId) -> usize {
-        let count = self.per_node.get(&i64::from(node.get()));
-        count.copied().unwrap_or(0)
+        let count = self.per_node.get(node.index());
+        count.map_or(0, |&count| count as usize)
     }
 
     /// Records one CPU.
     pub fn insert(&mut self, cpu: CpuId, held: HeldCpu) {
         self.remove(cpu);
         if let Some(place) = held.place {
-            *self.per_node.entry(place.node).or_insert(0) += 1;
+            self.count_on(place.node, |count| count.saturating_add(1));
         }
         self.rows.insert(cpu, held);
         self.cpus.insert(cpu);
@@ -114,13 +116,23 @@ impl HeldCpus {
     fn remove(&mut self, cpu: CpuId) {
         self.cpus.remove(cpu);
         let place = self.rows.remove(&cpu).and_then(|held| held.place);
-        if let Some(HeldPlace { node, .. }) = place
-            && let Some(count) = self.per_node.get_mut(&node)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.per_node.remove(&node);
-            }
+        if let Some(place) = place {
+            self.count_on(place.node, |count| count.saturating_sub(1));
+        }
+    }
+
+    /// Counts on a NUMA node; nobody asks about one with an id that no set of nodes can hold.
+    fn count_on(&mut self, node: i64, count: impl Fn(u32) -> u32) {
+        let Ok(node) = NodeId::new(node) else {
+            return;
+        };
+        let at = node.index();
+        if at >= self.per_node.len() {
+            self.per_node.resize(at + 1, 0);
+        }
+        self.per_node[at] = count(self.per_node[at]);
+        while self.per_node.last() == Some(&0) {
+            self.per_node.pop();
         }
     }
 

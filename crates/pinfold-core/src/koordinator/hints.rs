@@ -12,7 +12,7 @@
 use smallvec::SmallVec;
 
 use super::allocate::Allocator;
-use super::amounts::{Amounts, ByNode, NodeAmounts};
+use super::amounts::{ByNode, Key, NodeAmounts};
 use super::merge::ScoredHint;
 use super::score::{Scorer, Share};
 use super::values::NumaPolicy;
@@ -54,11 +54,12 @@ struct Column {
 impl Column {
     fn of(allocator: &Allocator<'_>, name: &str, share: Share) -> Self {
         let (mut free, mut total) = (ByNode::default(), ByNode::default());
+        let key = Key::from(name);
         for part in allocator.left() {
-            free.set(part.node, part.get(name));
+            free.set(part.node, part.get(key));
         }
         for zone in allocator.zones() {
-            total.set(zone.node, zone.amounts.get(name));
+            total.set(zone.node, zone.amounts.get(key));
         }
         Self { share, free, total }
     }
@@ -98,22 +99,20 @@ impl<'a, 'n> HintLists<'a, 'n> {
         let zones = allocator.zones();
         let mut lists = SmallVec::new();
         for (name, asked) in allocator.ask().requests.iter() {
-            if !zones
-                .iter()
-                .any(|zone| zone.amounts.contains(name.as_str()))
-            {
+            let key = Key::from(name.as_str());
+            if !zones.iter().any(|zone| zone.amounts.contains(key)) {
                 continue;
             }
             lists.push(ResourceHints {
                 name: name.clone(),
                 hints: SmallVec::new(),
                 lacking: (allocator.left().iter())
-                    .filter(|part| part.get(name.as_str()) == 0)
+                    .filter(|part| part.get(key) == 0)
                     .map(|part| part.node)
                     .collect(),
                 preferred_width: match fidelity.prefers_what_fits_now() {
                     true => None,
-                    false => Some(width_when_empty(zones, name, asked)),
+                    false => Some(width_when_empty(zones, key, asked)),
                 },
             });
         }
@@ -243,11 +242,8 @@ impl<'a, 'n> HintLists<'a, 'n> {
 }
 
 /// How many NUMA nodes an empty node would need for `asked`; all if they do not suffice.
-fn width_when_empty(zones: &[NodeAmounts], name: &ResourceName, asked: i64) -> usize {
-    let mut totals: SmallVec<[i64; 8]> = zones
-        .iter()
-        .map(|zone| Amounts::get(&zone.amounts, name.as_str()))
-        .collect();
+fn width_when_empty(zones: &[NodeAmounts], key: Key<'_>, asked: i64) -> usize {
+    let mut totals: SmallVec<[i64; 8]> = zones.iter().map(|zone| zone.amounts.get(key)).collect();
     totals.sort_unstable_by(|a, b| b.cmp(a));
     let mut sum = 0_i64;
     let enough = totals.iter().position(|total| {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
+use super::amounts::{Amounts, CPU, Key, MILLI, NodeAmounts};
 use super::amplify::amplify;
 use super::cpus::Topology;
 use super::held::{HeldCpus, HeldPlace};
@@ -67,16 +67,16 @@ impl Allocated<'_> {
     /// How much of `resource`, if anything is known about it.
     #[must_use]
     #[inline]
-    pub fn entry(&self, resource: &str) -> Option<i64> {
-        match resource {
-            CPU => self.cpu,
+    pub fn entry<'k>(&self, resource: impl Into<Key<'k>>) -> Option<i64> {
+        match resource.into() {
+            Key::Cpu => self.cpu,
             other => self.record?.entry(other),
         }
     }
 
     /// How much of `resource`; 0 if nothing is known about it.
     #[must_use]
-    pub fn get(&self, resource: &str) -> i64 {
+    pub fn get<'k>(&self, resource: impl Into<Key<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 }

@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 
 use super::{Allocator, MILLI, NodeAmounts};
-use crate::koordinator::amounts::{Amounts, ByNode, CPU};
+use crate::koordinator::amounts::{Amounts, ByNode, CPU, Key};
 use crate::koordinator::hints::Need;
 use crate::koordinator::reasons::{Code, Reason, Refusal};
 use crate::name::ResourceName;
@@ -58,8 +58,9 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
             reported: false,
             free: ByNode::default(),
         };
+        let key = Key::from(name.as_str());
         for part in &allocator.left {
-            let amount = part.entry(name.as_str());
+            let amount = part.entry(key);
             row.reported |= amount.is_some();
             row.free.set(part.node, amount.unwrap_or(0));
         }

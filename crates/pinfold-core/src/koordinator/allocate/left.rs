@@ -1,7 +1,7 @@
 //! [`Left`]: what one NUMA node has left for a pod. Mirrors `getAvailableNUMANodeResources`.
 
 use super::{Ask, View};
-use crate::koordinator::amounts::{Amounts, CPU, MEMORY, NodeAmounts, left_of};
+use crate::koordinator::amounts::{Amounts, Key, NodeAmounts, left_of};
 use crate::koordinator::ledger::Allocated;
 use crate::node_set::NodeId;
 
@@ -49,31 +49,31 @@ impl<'a> Left<'a> {
     fn of(node: NodeId, sums: Sums<'a>) -> Self {
         Self {
             node,
-            cpu: sums.entry(CPU),
-            memory: sums.entry(MEMORY),
+            cpu: sums.entry(Key::Cpu),
+            memory: sums.entry(Key::Memory),
             sums,
         }
     }
 
     /// What is left of `resource`, if the NUMA node knows it.
     #[inline]
-    pub(in crate::koordinator) fn entry(&self, resource: &str) -> Option<i64> {
-        match resource {
-            CPU => self.cpu,
-            MEMORY => self.memory,
+    pub(in crate::koordinator) fn entry<'k>(&self, resource: impl Into<Key<'k>>) -> Option<i64> {
+        match resource.into() {
+            Key::Cpu => self.cpu,
+            Key::Memory => self.memory,
             other => self.sums.entry(other),
         }
     }
 
     /// What is left of `resource`.
-    pub(in crate::koordinator) fn get(&self, resource: &str) -> i64 {
+    pub(in crate::koordinator) fn get<'k>(&self, resource: impl Into<Key<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 }
 
 impl Sums<'_> {
     #[inline]
-    fn entry(&self, resource: &str) -> Option<i64> {
+    fn entry(&self, resource: Key<'_>) -> Option<i64> {
         match self {
             Sums::Offered(amounts) => amounts.entry(resource),
             Sums::Free {

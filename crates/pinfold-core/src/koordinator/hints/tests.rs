@@ -4,6 +4,7 @@ use super::*;
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::koordinator::allocate::{Ask, View};
+use crate::koordinator::amounts::Amounts;
 use crate::koordinator::ledger::{Allocation, Ledger};
 use crate::koordinator::values::{Exclusive, NumaStrategy};
 use crate::node_set::NodeId;
