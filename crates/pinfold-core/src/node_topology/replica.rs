@@ -11,7 +11,7 @@
 //!      └─► devices near each node, as many as counted ─────┘
 //! ```
 //!
-//! What is *not* in the counts is told apart in [`Gaps`], and [`Replica::verdict`] says where it matters.
+//! What is *not* in the counts is told apart as gaps, and [`Replica::verdict`] says where it matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

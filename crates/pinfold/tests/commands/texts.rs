@@ -65,6 +65,7 @@ fn clusters() {
             "simulate --dialect koordinator --nodes koordinator.yaml --output yaml lsr.yaml",
             "simulate --dialect koordinator --exact --nodes koordinator.yaml lsr.yaml",
             "simulate --dialect koordinator --machine '2 cores' --script steps.yaml two.yaml",
+            "simulate --dialect koordinator --machine '2 sockets, 4 cores, smt2' --policy none --output yaml burst.yaml",
             &format!("simulate --nodes {design} two.yaml"),
             "simulate --nodes counted.yaml two.yaml",
             &format!("explain --dialect koordinator --nodes {design} lsr.yaml"),
