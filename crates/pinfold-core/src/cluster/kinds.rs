@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::member::{Dialect, Member};
+use crate::koordinator::amounts::NodeAmounts;
 use crate::koordinator::cpus::Topology;
 use crate::volcano::predicate::NumaInfo;
 
@@ -16,6 +17,7 @@ const MOST_KINDS: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds {
     koordinator: Vec<Arc<Topology>>,
+    zones: Vec<Arc<Vec<NodeAmounts>>>,
     volcano: Vec<Arc<NumaInfo>>,
 }
 
@@ -26,6 +28,7 @@ impl Kinds {
             Dialect::Koordinator { node, .. } => {
                 if let Some(report) = &mut node.report {
                     share(&mut self.koordinator, &mut report.topology);
+                    share(&mut self.zones, &mut report.zones);
                 }
             }
             Dialect::Volcano(node) => {

@@ -68,7 +68,7 @@ pub struct Report {
     /// Those of them that nobody shares either.
     set_aside: CpuSet,
     /// What each NUMA node offers, reserved CPUs taken off. Ascending by id.
-    zones: Vec<NodeAmounts>,
+    pub(crate) zones: Arc<Vec<NodeAmounts>>,
     /// `topologyPolicies`.
     pub topology_policies: Vec<String>,
     /// The kubelet's CPU manager.
@@ -105,7 +105,7 @@ impl Report {
             topology,
             reserved,
             set_aside,
-            zones,
+            zones: Arc::new(zones),
             max_refs: 1,
             ..Self::default()
         }
@@ -161,7 +161,7 @@ impl Node {
     /// # Errors
     /// If the annotation is needed and cannot be read.
     pub fn amplified_zones(&self) -> Result<(Cow<'_, [NodeAmounts]>, Cow<'_, Ratios>), Reason> {
-        let zones = self.report.as_ref().map_or(&[][..], |report| &report.zones);
+        let zones = self.report.as_ref().map_or(&[][..], Report::zones);
         if let Some(ratios) = self
             .report
             .as_ref()
