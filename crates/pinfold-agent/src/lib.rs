@@ -8,8 +8,10 @@
 //!
 //! No runtime, no network, no clock: the caller says what time it is and what runs on the node.
 
+pub mod allowance;
 pub mod journal;
 pub mod keeper;
 
+pub use allowance::{Allowance, Quota};
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
 pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
