@@ -3,12 +3,13 @@
 //! Every call decides in memory, writes one transaction, and only then returns. If the write fails, the ledger is taken
 //! back to exactly what it was, and the caller hears that nothing was done.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_core::decision::{Decision, Verdict};
 use pinfold_core::device::{DeviceOffer, PreferredAllocation};
-use pinfold_core::ledger::{Change, Ledger, LedgerError, Rules};
+use pinfold_core::ledger::{Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_render::{explain, outcome};
@@ -16,15 +17,18 @@ use pinfold_render::{explain, outcome};
 use crate::journal::{Base, Entry, Journal, JournalError, Limits, Timestamp, What};
 
 mod compare;
+mod note;
 mod plan;
 
 pub use compare::{Difference, Repair, Running};
+pub use note::{Note, Origin};
 pub use plan::{Fate, Plan, PlanError};
 
 /// The ledger of a node and its journal.
 #[derive(Debug)]
 pub struct Keeper {
     ledger: Ledger,
+    notes: BTreeMap<PodUid, Note>,
     journal: Journal,
     /// Bytes at the end of the journal that were cut off when it was opened.
     torn: u64,
@@ -38,6 +42,9 @@ pub enum KeeperError {
     /// The request makes no sense here.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The pod cannot have the CPUs that were chosen for it.
+    #[error(transparent)]
+    Grant(#[from] GrantError),
     /// It could not be written down.
     #[error("nothing was done, because it could not be written down: {0}")]
     Journal(#[from] JournalError),
@@ -55,16 +62,20 @@ impl Keeper {
     /// If the journal cannot be opened, or what it says does not add up.
     pub fn open(folder: &Path, rules: Arc<Rules>, limits: Limits) -> Result<Self, KeeperError> {
         let (mut journal, history) = Journal::open(folder, limits)?;
-        let (ledger, torn) = match history {
-            Some(history) => (history.ledger(&journal.path())?, history.torn),
+        let (ledger, notes, torn) = match history {
+            Some(history) => {
+                let ledger = history.ledger(&journal.path())?;
+                (ledger, history.notes(), history.torn)
+            }
             None => {
-                let ledger = Ledger::new(rules);
-                journal.begin(base(&ledger, 0))?;
-                (ledger, 0)
+                let (ledger, notes) = (Ledger::new(rules), BTreeMap::new());
+                journal.begin(base(&ledger, &notes, 0))?;
+                (ledger, notes, 0)
             }
         };
         Ok(Self {
             ledger,
+            notes,
             journal,
             torn,
             unshortened: None,
@@ -75,6 +86,12 @@ impl Keeper {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// What is remembered about the pods on the node, beside what they hold.
+    #[must_use]
+    pub fn notes(&self) -> &BTreeMap<PodUid, Note> {
+        &self.notes
     }
 
     /// The number of the last entry in the journal: it only ever grows.
@@ -96,6 +113,7 @@ impl Keeper {
     pub fn admit(
         &mut self,
         pod: &Arc<Pod>,
+        note: Note,
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, KeeperError> {
@@ -114,8 +132,50 @@ impl Keeper {
         entry.pod = (!decision.is_admitted()).then(|| pod.clone());
         // Facts are for people; a pod is not turned away for want of them.
         entry.decision = facts.ok();
+        entry.note = decision.is_admitted().then(|| note.clone());
         self.write(entry)?;
+        if decision.is_admitted() {
+            self.notes.insert(pod.uid.clone(), note);
+        }
         Ok(decision)
+    }
+
+    /// Lets `pod` in with CPUs that somebody else chose; `told` says who, in one sentence.
+    ///
+    /// # Errors
+    /// If it cannot have them, or it could not be written down.
+    pub fn grant(
+        &mut self,
+        pod: &Arc<Pod>,
+        cpus: &GrantedCpus,
+        note: Note,
+        told: String,
+        now: Timestamp,
+    ) -> Result<(), KeeperError> {
+        let change = self.ledger.grant(pod, cpus)?;
+        let what = What::Admitted(pod.uid.clone());
+        let mut entry = self.entry(now, what, told, Some(change));
+        entry.name.clone_from(&pod.name);
+        entry.note = Some(note.clone());
+        self.write(entry)?;
+        self.notes.insert(pod.uid.clone(), note);
+        Ok(())
+    }
+
+    /// Writes down that `pod` was turned away before the ledger was asked; `told` says why.
+    ///
+    /// # Errors
+    /// If it could not be written down.
+    pub fn refuse(
+        &mut self,
+        pod: &Arc<Pod>,
+        told: String,
+        now: Timestamp,
+    ) -> Result<(), KeeperError> {
+        let mut entry = self.entry(now, What::Refused(pod.uid.clone()), told, None);
+        entry.name.clone_from(&pod.name);
+        entry.pod = Some(pod.clone());
+        self.write(entry)
     }
 
     /// A container of `pod` started. Whether that freed anything.
@@ -151,7 +211,9 @@ impl Keeper {
         let what = What::Released(pod.clone());
         let mut entry = self.entry(now, what, "left".to_owned(), Some(change));
         entry.name = name;
-        self.write(entry)
+        self.write(entry)?;
+        self.notes.remove(pod);
+        Ok(())
     }
 
     /// The plugin of `resource` offers these devices now; `None` if it is gone. Whether that changed anything.
@@ -184,7 +246,7 @@ impl Keeper {
         let told = plan.told();
         let ledger = plan.into_ledger(self.generation())?;
         let entry = self.entry(now, What::Amended, told, None);
-        let base = base(&ledger, entry.number);
+        let base = base(&ledger, &self.notes, entry.number);
         self.journal.write_with(entry, Some(base))?;
         self.ledger = ledger;
         self.shorten();
@@ -204,6 +266,7 @@ impl Keeper {
             name: String::new(),
             told,
             change,
+            note: None,
             pod: None,
             decision: None,
         }
@@ -227,17 +290,18 @@ impl Keeper {
     /// Shortens the journal if it is long. The change before it is on disk, so a failure is only remembered.
     fn shorten(&mut self) {
         if self.journal.is_long() {
-            let base = base(&self.ledger, self.journal.last());
+            let base = base(&self.ledger, &self.notes, self.journal.last());
             self.unshortened = self.journal.shorten(base).err();
         }
     }
 }
 
-fn base(ledger: &Ledger, number: u64) -> Base {
+fn base(ledger: &Ledger, notes: &BTreeMap<PodUid, Note>, number: u64) -> Base {
     Base {
         number,
         machine: ledger.rules().machine().clone(),
         settings: ledger.rules().settings().clone(),
         state: ledger.state().clone(),
+        notes: notes.clone(),
     }
 }

@@ -14,4 +14,4 @@ pub mod keeper;
 
 pub use allowance::{Allowance, Quota};
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
-pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
+pub use keeper::{Difference, Keeper, KeeperError, Note, Origin, Plan, Repair, Running};

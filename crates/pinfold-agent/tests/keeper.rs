@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use pinfold_agent::journal::{FILE, What};
 use pinfold_agent::keeper::Fate;
-use pinfold_agent::{Difference, History, Keeper, KeeperError, Limits, Repair, Running, Timestamp};
+use pinfold_agent::{
+    Difference, History, Keeper, KeeperError, Limits, Note, Repair, Running, Timestamp,
+};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
@@ -17,7 +19,12 @@ mod scene;
 use scene::{pod, rules, rules_with};
 
 fn admit(keeper: &mut Keeper, uid: &str, cpus: u64) -> bool {
-    let decision = keeper.admit(&pod(uid, cpus), &mut NoPreference, Timestamp(1000));
+    let decision = keeper.admit(
+        &pod(uid, cpus),
+        Note::default(),
+        &mut NoPreference,
+        Timestamp(1000),
+    );
     decision.expect("written").is_admitted()
 }
 

@@ -25,6 +25,7 @@ mod audit;
 mod change;
 mod draft;
 mod facts;
+mod grant;
 mod picture;
 mod release;
 mod restart;
@@ -35,6 +36,7 @@ use draft::Draft;
 
 pub use audit::Finding;
 pub use change::{Change, Conflict, Edit, Event};
+pub use grant::{GrantError, GrantedCpus};
 pub use restart::{RestartError, Restarted, SavedState};
 pub use rules::{Rules, SettingsError};
 pub use state::{LedgerState, Resident, ReusableCpus};

@@ -1,5 +1,6 @@
 //! What is written down: entries of the history, and bases that the state starts from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::ledger::{Change, LedgerState, Rules, SettingsError};
@@ -8,6 +9,8 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
+
+use crate::keeper::Note;
 
 /// Milliseconds since 1970, as the caller's clock says. Only for people: nothing is decided by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,6 +34,9 @@ pub struct Entry {
     /// What it changed; `None` if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
+    /// What is remembered about the pod, if it was let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
     /// The pod, where the change does not have it: it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Arc<Pod>>,
@@ -68,6 +74,9 @@ pub struct Base {
     pub settings: Settings,
     /// Who holds what.
     pub state: LedgerState,
+    /// What is remembered about them.
+    #[serde(default)]
+    pub notes: BTreeMap<PodUid, Note>,
 }
 
 impl Base {

@@ -1,13 +1,16 @@
 //! Reading: the history and the state of a journal, with or without having it open.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use pinfold_core::ledger::Ledger;
+use pinfold_core::name::PodUid;
 
-use super::entry::{Base, Entry, Transaction};
+use super::entry::{Base, Entry, Transaction, What};
 use super::{JournalError, Span, line};
+use crate::keeper::Note;
 
 /// The version that is written. Version 1 is the first; there is none before it to migrate from.
 pub(super) const VERSION: u64 = 1;
@@ -69,6 +72,21 @@ impl History {
             Some(finding) => Err(JournalError::damaged(path, finding)),
             None => Ok(ledger),
         }
+    }
+
+    /// What is remembered about the pods that are on the node after all this.
+    #[must_use]
+    pub fn notes(&self) -> BTreeMap<PodUid, Note> {
+        let mut notes = self.base.notes.clone();
+        let base = self.base.number;
+        for entry in self.entries.iter().filter(|entry| entry.number > base) {
+            match (&entry.what, &entry.note) {
+                (What::Admitted(pod), Some(note)) => drop(notes.insert(pod.clone(), note.clone())),
+                (What::Released(pod), _) => drop(notes.remove(pod)),
+                _ => {}
+            }
+        }
+        notes
     }
 }
 

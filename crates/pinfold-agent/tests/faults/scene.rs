@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pinfold_agent::{Keeper, KeeperError, Limits, Timestamp};
+use pinfold_agent::{Keeper, KeeperError, Limits, Note, Timestamp};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::memory::MemoryReservation;
@@ -135,5 +135,7 @@ pub(crate) fn step(keeper: &mut Keeper, random: &mut Random) -> Result<(), Keepe
     }
     let uid = format!("pod-{}", keeper.generation());
     let pod = pod(&uid, 1 + random.below(9));
-    keeper.admit(&pod, &mut NoPreference, now).map(drop)
+    keeper
+        .admit(&pod, Note::default(), &mut NoPreference, now)
+        .map(drop)
 }

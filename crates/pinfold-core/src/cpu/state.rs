@@ -138,7 +138,7 @@ impl CpuState {
     }
 
     /// The edit that gives a container `after`; `None` if it has that already.
-    pub(super) fn set_container(
+    pub(crate) fn set_container(
         &self,
         pod: &PodUid,
         container: &ContainerName,

@@ -1,0 +1,228 @@
+//! Pods that come with CPUs somebody else chose: a scheduler, or whoever pinned them before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::change::{Change, Event};
+use super::draft::Draft;
+use super::state::Resident;
+use super::{Ledger, LedgerError, check_containers};
+use crate::cpu_set::CpuSet;
+use crate::name::{ContainerName, PodUid};
+use crate::pod::Pod;
+
+/// The CPUs of each container. Containers of one pod may have some in common.
+pub type GrantedCpus = BTreeMap<ContainerName, CpuSet>;
+
+/// Why a pod cannot have the CPUs that were chosen for it. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// The pod makes no sense here.
+    #[error(transparent)]
+    Pod(#[from] LedgerError),
+    /// This node gives no CPUs away.
+    #[error("the CPU manager policy of this node is none: nobody has CPUs for themselves")]
+    NotManaged,
+    /// CPUs that this machine does not have.
+    #[error("CPUs {0} are not CPUs of this machine")]
+    Unknown(CpuSet),
+    /// CPUs that are kept for the system.
+    #[error("CPUs {0} are reserved for the system")]
+    Reserved(CpuSet),
+    /// CPUs that others hold.
+    #[error("CPUs {cpus} are held by {}", pods(holders))]
+    Taken {
+        /// Which.
+        cpus: CpuSet,
+        /// By whom.
+        holders: Vec<PodUid>,
+    },
+}
+
+fn pods(holders: &[PodUid]) -> String {
+    let holders: Vec<&str> = holders.iter().map(PodUid::as_str).collect();
+    holders.join(", ")
+}
+
+impl Ledger {
+    /// Lets `pod` in with these CPUs and nothing else. No policy is asked: whoever chose them has.
+    ///
+    /// # Errors
+    /// If it cannot have them, or is no pod for this node.
+    pub fn grant(&mut self, pod: &Arc<Pod>, cpus: &GrantedCpus) -> Result<Change, GrantError> {
+        if self.state.residents.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyHere(pod.uid.clone()).into());
+        }
+        check_containers(pod)?;
+        if let Some(stranger) = cpus.keys().find(|name| pod.container(name).is_none()) {
+            let (pod, container) = (pod.uid.clone(), stranger.clone());
+            return Err(LedgerError::NoSuchContainer { pod, container }.into());
+        }
+        let mut all = CpuSet::new();
+        cpus.values().for_each(|cpus| all |= cpus);
+        self.check_granted(&all)?;
+        let resident = Resident {
+            pod: pod.clone(),
+            ordinal: self.state.generation,
+            affinities: BTreeMap::new(),
+        };
+        let shared = self.state.cpus.shared() - &all;
+        let mut draft = Draft::new(&self.rules, &mut self.state);
+        let edit = draft.state.cpus.set_shared(shared);
+        draft.cpu(edit);
+        for (container, cpus) in cpus.iter().filter(|(_, cpus)| !cpus.is_empty()) {
+            let held = Some(cpus.clone());
+            let edit = draft.state.cpus.set_container(&pod.uid, container, held);
+            draft.cpu(edit);
+        }
+        draft.resident(&pod.uid, Some(resident));
+        let event = Event::Admitted(pod.uid.clone());
+        Ok(draft.finish(event).expect("a resident was added"))
+    }
+
+    fn check_granted(&self, cpus: &CpuSet) -> Result<(), GrantError> {
+        if cpus.is_empty() {
+            return Ok(());
+        }
+        let policy = self.rules.cpus.as_static().ok_or(GrantError::NotManaged)?;
+        let unknown = cpus - self.rules.topology.all();
+        if !unknown.is_empty() {
+            return Err(GrantError::Unknown(unknown));
+        }
+        let reserved = cpus & policy.reserved();
+        if !reserved.is_empty() {
+            return Err(GrantError::Reserved(reserved));
+        }
+        let taken = cpus - self.state.cpus.shared();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let holds = |pod: &&PodUid| !self.exclusive_cpus(pod).is_disjoint(&taken);
+        let holders = self.state.residents.keys().filter(holds).cloned();
+        Err(GrantError::Taken {
+            holders: holders.collect(),
+            cpus: taken,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu_set::{CpuId, CpuList};
+    use crate::device::NoPreference;
+    use crate::ledger::Rules;
+    use crate::machine::{Core, Machine, MachineParts, NumaNode};
+    use crate::node_set::NodeId;
+    use crate::pod::Container;
+    use crate::settings::Settings;
+
+    /// Two NUMA nodes with four cores each.
+    fn machine() -> Machine {
+        let core = |id: u32| Core {
+            id,
+            socket: 0,
+            die: None,
+            l3: None,
+            threads: [CpuId::new(id).unwrap()].into_iter().collect(),
+        };
+        let node = |id: u32| NumaNode {
+            id: NodeId::new(i64::from(id)).unwrap(),
+            memory: 1 << 30,
+            hugepages: Vec::new(),
+            distances: Vec::new(),
+            cores: (id * 4..id * 4 + 4).map(core).collect(),
+        };
+        Machine::new(MachineParts {
+            nodes: vec![node(0), node(1)],
+            num_cpus: 8,
+            num_sockets: 1,
+            ..MachineParts::default()
+        })
+        .unwrap()
+    }
+
+    fn ledger() -> Ledger {
+        let machine = machine();
+        let settings = Settings {
+            cpu_policy: "static".to_owned(),
+            reserved_cpu: Some("1".parse().unwrap()),
+            reserved_cpus: Some(CpuList::from(&"0".parse::<CpuSet>().unwrap())),
+            ..Settings::default()
+        };
+        Ledger::new(Arc::new(Rules::new(Arc::new(machine), settings).unwrap()))
+    }
+
+    fn pod(uid: &str) -> Arc<Pod> {
+        let container = |name: &str| Container {
+            name: name.into(),
+            restartable: false,
+            requests: [("cpu".into(), "2".parse().unwrap())].into(),
+            limits: [("cpu".into(), "2".parse().unwrap())].into(),
+        };
+        Arc::new(Pod {
+            uid: uid.into(),
+            name: String::new(),
+            init_containers: Vec::new(),
+            containers: vec![container("a"), container("b")],
+            pod_requests: None,
+            pod_limits: None,
+        })
+    }
+
+    fn chosen(a: &str, b: &str) -> GrantedCpus {
+        let cpus = |text: &str| text.parse().unwrap();
+        [("a".into(), cpus(a)), ("b".into(), cpus(b))].into()
+    }
+
+    #[test]
+    fn containers_of_one_pod_may_share_and_everything_comes_back() {
+        let mut ledger = ledger();
+        let empty = ledger.clone();
+        let change = ledger.grant(&pod("p"), &chosen("2-5", "4-6")).unwrap();
+        assert_eq!(ledger.state().cpus().shared().to_string(), "0-1,7");
+        assert_eq!(ledger.exclusive_cpus(&"p".into()).to_string(), "2-6");
+        assert_eq!(ledger.audit(), []);
+        let mut copy = empty.clone();
+        copy.apply(&change).unwrap();
+        assert_eq!(copy.state(), ledger.state());
+        ledger.release(&"p".into()).unwrap();
+        assert_eq!(ledger.state().cpus(), empty.state().cpus());
+        assert_eq!(ledger.audit(), []);
+    }
+
+    #[test]
+    fn what_is_not_free_is_not_granted_and_nothing_changes() {
+        let mut ledger = ledger();
+        ledger.grant(&pod("p"), &chosen("2", "3")).unwrap();
+        let before = ledger.state().clone();
+        for (cpus, expected) in [
+            (chosen("0", "4"), GrantError::Reserved("0".parse().unwrap())),
+            (
+                chosen("4", "9,70"),
+                GrantError::Unknown("9,70".parse().unwrap()),
+            ),
+            (
+                chosen("3-4", "2"),
+                GrantError::Taken {
+                    cpus: "2-3".parse().unwrap(),
+                    holders: vec!["p".into()],
+                },
+            ),
+        ] {
+            assert_eq!(ledger.grant(&pod("q"), &cpus), Err(expected));
+            assert_eq!(ledger.state(), &before);
+        }
+        let twice = ledger.grant(&pod("p"), &chosen("4", "5"));
+        assert_eq!(twice, Err(LedgerError::AlreadyHere("p".into()).into()));
+    }
+
+    #[test]
+    fn a_pod_without_cpus_of_its_own_is_a_resident_like_any_other() {
+        let mut ledger = ledger();
+        ledger.grant(&pod("p"), &GrantedCpus::new()).unwrap();
+        assert_eq!(ledger.residents().len(), 1);
+        let again = ledger.admit(&pod("p"), &mut NoPreference);
+        assert!(again.is_err());
+    }
+}
