@@ -10,30 +10,27 @@ use std::time::{Duration, Instant};
 use crate::emulated::Emulated;
 use crate::initrd::Initrd;
 use crate::programs;
+use crate::report::say;
 use crate::transcript::Transcript;
 
-/// The longest a guest may run. Emulation is slow and the host may be busy; a hung guest is cut off.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The longest a guest may run. Emulation is slow and the host may be busy.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The longest a guest may say nothing. No script waits longer than a minute for anything.
+const SILENCE: Duration = Duration::from_secs(240);
+
+/// A guest whose pulse is older than this stands still as a whole, whatever its script does.
+const PULSELESS: Duration = Duration::from_secs(90);
+
+/// How often a guest is booted if it stands still: the emulator is not what is tested here.
+const BOOTS: u32 = 3;
 
 /// What makes an emulated kernel quicker: no defence against processors that QEMU does not have, and no long
 /// waits when control groups change.
 const QUICK: &str = "mitigations=off nokaslr nowatchdog rcupdate.rcu_expedited=1 tsc=reliable";
 
-/// What the guest's first program does before the script: mount what every system has.
-const INIT: &str = "#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin HOME=/ TERM=dumb
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs tmp /tmp
-mount -t tmpfs run /run
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo +memory >/sys/fs/cgroup/cgroup.subtree_control
-sh /script 2>&1
-echo '@@ end'
-poweroff -f
-";
+/// The guest's first program.
+const INIT: &str = include_str!("../scripts/init.sh");
 
 /// One emulated machine.
 pub(crate) struct Guest {
@@ -43,6 +40,14 @@ pub(crate) struct Guest {
     pub(crate) hardware: Emulated,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
+}
+
+/// Why there is no transcript.
+enum Trouble {
+    /// The emulator or its kernel stands still.
+    StandsStill,
+    /// Anything else.
+    Other(String),
 }
 
 impl Guest {
@@ -56,25 +61,44 @@ impl Guest {
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
-        let log = programs::folder().join(format!("{}.log", self.name.replace(' ', "-")));
-        let outcome = pack(programs, script)
-            .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()))
-            .and_then(|()| File::create(&log).map_err(|error| error.to_string()))
-            .and_then(|log| self.boot(&initrd, log));
+        let packed = pack(programs, script)
+            .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
+        let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
         let _ = fs::remove_dir_all(&folder);
         outcome
     }
 
-    fn boot(&self, initrd: &Path, log: File) -> Result<Transcript, String> {
+    /// Boots again if the emulator stands still, which is told and never goes unseen.
+    fn boot_until_it_goes(&self, initrd: &Path) -> Result<Transcript, String> {
+        for boot in 1..=BOOTS {
+            match self.boot(initrd) {
+                Ok(transcript) => return Ok(transcript),
+                Err(Trouble::StandsStill) => {
+                    say(format_args!("{}: boot {boot} stands still", self.name));
+                }
+                Err(Trouble::Other(problem)) => {
+                    let ends = [self.file("log"), self.file("pulse")].map(|path| end_of(&path));
+                    return Err(format!("{problem}\n{}", ends.join("\n")));
+                }
+            }
+        }
+        Err(format!("the emulator stood still {BOOTS} times"))
+    }
+
+    /// A file that tells how the last boot went.
+    fn file(&self, kind: &str) -> PathBuf {
+        programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
+    }
+
+    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
+        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
+        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
+        let _ = fs::remove_file(self.file("pulse"));
+        let kernel = kernel().map_err(Trouble::Other)?;
         let mut child = Command::new("qemu-system-x86_64")
-            .args([
-                "-nodefaults",
-                "-no-reboot",
-                "-display",
-                "none",
-                "-serial",
-                "stdio",
-            ])
+            .args(["-nodefaults", "-no-reboot", "-display", "none"])
+            .args(["-serial", "stdio", "-serial"])
+            .arg(format!("file:{}", self.file("pulse").display()))
             // Without Intel's name the kernel does not see hardware threads of one core.
             .args([
                 "-cpu",
@@ -82,7 +106,7 @@ impl Guest {
             ])
             .args(self.hardware.arguments())
             .arg("-kernel")
-            .arg(kernel()?)
+            .arg(kernel)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")
@@ -94,8 +118,8 @@ impl Guest {
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
-            .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
-        let output = child.stdout.take().ok_or("QEMU has no output")?;
+            .map_err(|error| Trouble::Other(format!("qemu-system-x86_64: {error}")))?;
+        let output = child.stdout.take().expect("it was asked for");
         let (send, receive) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -107,7 +131,10 @@ impl Guest {
         let transcript = listen(&receive, log);
         let _ = child.kill();
         let _ = child.wait();
-        transcript.map_err(|problem| format!("{problem}; see target/guest/*.log"))
+        transcript.map_err(|silence| match age(&self.file("pulse")) {
+            Some(age) if age < PULSELESS => Trouble::Other(silence),
+            _ => Trouble::StandsStill,
+        })
     }
 }
 
@@ -116,7 +143,8 @@ fn listen(lines: &mpsc::Receiver<String>, mut log: File) -> Result<Transcript, S
     let mut transcript = Transcript::default();
     let start = Instant::now();
     loop {
-        let Ok(line) = lines.recv_timeout(PATIENCE.saturating_sub(start.elapsed())) else {
+        let left = PATIENCE.saturating_sub(start.elapsed());
+        let Ok(line) = lines.recv_timeout(SILENCE.min(left)) else {
             return Err("it did not come to an end".to_owned());
         };
         let _ = writeln!(log, "{:6.1} {line}", start.elapsed().as_secs_f32());
@@ -125,6 +153,19 @@ fn listen(lines: &mpsc::Receiver<String>, mut log: File) -> Result<Transcript, S
             line => transcript.line(line),
         }
     }
+}
+
+/// How long ago a file was last written.
+fn age(path: &Path) -> Option<Duration> {
+    fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+}
+
+/// The last lines of a file, for people.
+fn end_of(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(25)..].join("\n  ");
+    format!("  end of {}:\n  {last}", path.display())
 }
 
 fn pack(programs: &[(&str, &Path)], script: &str) -> Result<Vec<u8>, String> {
