@@ -11,6 +11,8 @@
 pub mod allowance;
 pub mod journal;
 pub mod keeper;
+pub mod node;
+pub mod runtime;
 
 pub use allowance::{Allowance, Quota};
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};

@@ -1,0 +1,319 @@
+//! [`Node`]: what runs on this node, what each container may use, and what that was decided from.
+//!
+//! ```text
+//! runtime ─► pod_comes, container_comes ─► Keeper (ledger, journal) ─► Allowance for it, Updates for others
+//!            container_started, pod_stops, container_goes             (pools shrink and grow)
+//!            synchronize ─► everything compared with the journal, and repaired toward it
+//! person  ─► admit, release
+//! ```
+//!
+//! No runtime and no control group is touched here: what comes out is for others to carry out. Everything is on disk
+//! before it comes out.
+//!
+//! A pod whose specification is known (from the API server, or because somebody asked for it here first) is decided
+//! about as a whole, when its sandbox is made. Otherwise there is only what the runtime is asked: under the
+//! kubelet's rules each container is then decided about by itself, as with scope `container`; under Koordinator's the
+//! sandbox speaks for the pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pinfold_core::decision::Decision;
+use pinfold_core::device::PreferredAllocation;
+use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_kube::pod::PodObject;
+
+use crate::allowance::Allowance;
+use crate::journal::Timestamp;
+use crate::keeper::{Keeper, KeeperError, Origin};
+
+mod admit;
+mod allow;
+mod guest;
+mod koordinator;
+mod synchronize;
+#[cfg(test)]
+mod tests;
+
+pub use guest::{Asked, Guest, Sandbox};
+pub use koordinator::Koordinator;
+pub use synchronize::Remark;
+
+/// The annotation in which a scheduler says which generation of the node its choice was made for.
+pub const GENERATION: &str = "pinfold.dev/generation";
+
+/// Whose rules decide.
+#[derive(Clone, Debug)]
+pub enum Rulebook {
+    /// The kubelet's: those of the ledger.
+    Kubelet,
+    /// Koordinator's.
+    Koordinator(Box<Koordinator>),
+}
+
+/// What becomes of containers that run and that nobody knows anything about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strangers {
+    /// They are decided about as if they came now. Who is refused goes on running with what is shared.
+    #[default]
+    Adopt,
+    /// They go on running with what is shared.
+    Share,
+}
+
+/// What the kubelet has pinned itself and keeps until it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeletPins {
+    /// The CPUs in its state file.
+    pub pods: pinfold_core::cpu::ContainerCpus,
+}
+
+/// Everything that runs here.
+#[derive(Debug)]
+pub struct Node {
+    keeper: Keeper,
+    rulebook: Rulebook,
+    strangers: Strangers,
+    pins: KubeletPins,
+    sandboxes: BTreeMap<String, Sandbox>,
+    guests: BTreeMap<String, Guest>,
+    /// The sandboxes of pods that run without having been let in: they share CPUs.
+    sharing: BTreeSet<String>,
+    refused: u64,
+}
+
+/// What a container may use from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The runtime's id of it.
+    pub container: String,
+    /// What it may use.
+    pub allowance: Allowance,
+}
+
+/// Why a pod or container may not run here.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The rules say no.
+    #[error("{0}")]
+    Rules(String),
+    /// It could not be decided or written down.
+    #[error(transparent)]
+    Keeper(#[from] KeeperError),
+    /// The runtime speaks of a sandbox that it never told of.
+    #[error("the runtime has not told of sandbox {0}; is another plugin in the way?")]
+    UnknownSandbox(String),
+}
+
+/// Someone whose opinion counts when devices are chosen.
+pub type Plugins<'a> = &'a mut dyn PreferredAllocation;
+
+impl Node {
+    /// A node that goes on with its journal.
+    #[must_use]
+    pub fn new(
+        keeper: Keeper,
+        rulebook: Rulebook,
+        strangers: Strangers,
+        pins: KubeletPins,
+    ) -> Self {
+        Self {
+            keeper,
+            rulebook,
+            strangers,
+            pins,
+            sandboxes: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            sharing: BTreeSet::new(),
+            refused: 0,
+        }
+    }
+
+    /// The ledger and its journal.
+    #[must_use]
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The same, to change how the node is run or what plugins offer.
+    pub fn keeper_mut(&mut self) -> &mut Keeper {
+        &mut self.keeper
+    }
+
+    /// The containers that run.
+    pub fn guests(&self) -> impl Iterator<Item = &Guest> {
+        self.guests.values()
+    }
+
+    /// A pod, by the runtime's id of its sandbox.
+    #[must_use]
+    pub fn sandbox(&self, id: &str) -> Option<&Sandbox> {
+        self.sandboxes.get(id)
+    }
+
+    /// How many pods and containers were refused.
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.refused
+    }
+
+    /// How many pods the kubelet pinned before and still run. None: everything here is ours.
+    #[must_use]
+    pub fn kubelet_pinned(&self) -> usize {
+        let notes = self.keeper.notes().values();
+        notes.filter(|note| note.origin == Origin::Kubelet).count()
+    }
+
+    /// A sandbox is being made. What others may use from now on.
+    ///
+    /// # Errors
+    /// If the pod may not run here.
+    pub fn pod_comes(
+        &mut self,
+        sandbox: Sandbox,
+        specification: Option<&PodObject>,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, Refused> {
+        let outcome = self.take_in(&sandbox, specification, plugins, now);
+        self.refused += u64::from(outcome.is_err());
+        outcome?;
+        self.sandboxes.insert(sandbox.id.clone(), sandbox);
+        Ok(self.updates())
+    }
+
+    /// A container is being created: what it may use (`None`: it is left alone), and what others may use.
+    ///
+    /// # Errors
+    /// If it may not run here.
+    pub fn container_comes(
+        &mut self,
+        guest: Guest,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<(Option<Allowance>, Vec<Update>), Refused> {
+        let outcome = self.take_in_container(guest, plugins, now);
+        self.refused += u64::from(outcome.is_err());
+        let guest = outcome?;
+        let allowance = guest.told.clone();
+        self.guests.insert(guest.id.clone(), guest);
+        Ok((allowance, self.updates()))
+    }
+
+    /// Somebody asks the runtime to change a container: what it may use whatever they ask (`None`: let them).
+    pub fn container_changes(&mut self, id: &str) -> Option<Allowance> {
+        self.guests.get(id)?.told.clone()
+    }
+
+    /// A container started: what init containers before it held is free.
+    ///
+    /// # Errors
+    /// If that could not be written down.
+    pub fn container_started(&mut self, id: &str, now: Timestamp) -> Result<(), KeeperError> {
+        let Some(guest) = self.guests.get(id) else {
+            return Ok(());
+        };
+        let resident = self
+            .keeper
+            .ledger()
+            .state()
+            .residents()
+            .get(&guest.resident);
+        let is_its_own = resident.is_some_and(|here| here.pod.container(&guest.name).is_some());
+        if !is_its_own {
+            return Ok(());
+        }
+        let (pod, name) = (guest.resident.clone(), guest.name.clone());
+        self.keeper.start(&pod, &name, now).map(drop)
+    }
+
+    /// A container is gone. What others may use from now on.
+    ///
+    /// # Errors
+    /// If that could not be written down.
+    pub fn container_goes(&mut self, id: &str, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+        if let Some(guest) = self.guests.remove(id)
+            && guest.resident != guest.pod
+        {
+            let another = |other: &Guest| other.resident == guest.resident;
+            if !self.guests.values().any(another) {
+                self.let_go(&guest.resident, now)?;
+            }
+        }
+        Ok(self.updates())
+    }
+
+    /// A sandbox is being stopped: its pod ends, unless another sandbox of it was made since. What others may use from
+    /// now on.
+    ///
+    /// # Errors
+    /// If that could not be written down.
+    pub fn pod_stops(&mut self, id: &str, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+        let Some(sandbox) = self.sandboxes.remove(id) else {
+            return Ok(Vec::new());
+        };
+        self.sharing.remove(id);
+        let gone = self.guests.extract_if(.., |_, guest| guest.sandbox == id);
+        let mut residents: Vec<PodUid> = gone.map(|(_, guest)| guest.resident).collect();
+        residents.sort_unstable();
+        residents.dedup();
+        let goes_on = self
+            .sandboxes
+            .values()
+            .any(|other| other.uid == sandbox.uid);
+        if !goes_on && !residents.contains(&sandbox.uid) {
+            residents.push(sandbox.uid.clone());
+        }
+        residents.retain(|resident| *resident != sandbox.uid || !goes_on);
+        for resident in residents {
+            self.let_go(&resident, now)?;
+        }
+        Ok(self.updates())
+    }
+
+    /// Somebody asks for a pod here: it stays until it is released.
+    ///
+    /// # Errors
+    /// If it could not be decided or written down. A refusal is no error.
+    pub fn admit(
+        &mut self,
+        pod: &PodObject,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<(Decision, Vec<Update>), KeeperError> {
+        let note = admit::note(Origin::Declared, &pod.meta.labels, &pod.meta.annotations);
+        let decision = self
+            .keeper
+            .admit(&Arc::new(pod.pod.clone()), note, plugins, now)?;
+        self.refused += u64::from(!decision.is_admitted());
+        Ok((decision, self.updates()))
+    }
+
+    /// A pod that somebody asked for is not needed any more.
+    ///
+    /// # Errors
+    /// If it is not here, or that could not be written down.
+    pub fn release(&mut self, pod: &PodUid, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+        self.keeper.release(pod, now)?;
+        Ok(self.updates())
+    }
+
+    /// A resident leaves, if it is one and is not to stay until somebody releases it.
+    fn let_go(&mut self, resident: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
+        if !self
+            .keeper
+            .ledger()
+            .state()
+            .residents()
+            .contains_key(resident)
+        {
+            return Ok(());
+        }
+        self.keeper.release(resident, now)
+    }
+}
+
+/// The id under which the ledger knows a container of a pod that nobody knows the specification of.
+fn stand_in(pod: &PodUid, container: &ContainerName) -> PodUid {
+    format!("{pod}/{container}").into()
+}

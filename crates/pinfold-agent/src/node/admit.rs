@@ -1,0 +1,223 @@
+//! Letting pods and containers in, by the rulebook in force.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pinfold_core::ledger::GrantedCpus;
+use pinfold_core::name::PodUid;
+use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_kube::koordinator::{ResourceStatus, keys};
+use pinfold_kube::meta::ObjectMeta;
+use pinfold_kube::pod::PodObject;
+use pinfold_render::explain;
+
+use super::guest::{Guest, Sandbox};
+use super::{GENERATION, Node, Plugins, Refused, Rulebook, stand_in};
+use crate::journal::Timestamp;
+use crate::keeper::{Note, Origin};
+
+/// The container that stands for all containers of a pod whose specification nobody knows.
+pub(super) const EVERY_CONTAINER: &str = "*";
+
+impl Node {
+    /// Lets the pod of a sandbox in, if there is anything to decide yet.
+    pub(super) fn take_in(
+        &mut self,
+        sandbox: &Sandbox,
+        specification: Option<&PodObject>,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        if self.lives_here(&sandbox.uid) {
+            return Ok(());
+        }
+        match (specification, &self.rulebook) {
+            (Some(pod), _) => self.take_in_pod(pod, plugins, now),
+            (None, Rulebook::Koordinator(_)) => self.take_in_pod(&whole(sandbox), plugins, now),
+            (None, Rulebook::Kubelet) => Ok(()),
+        }
+    }
+
+    /// Lets a pod in whose specification is known.
+    pub(super) fn take_in_pod(
+        &mut self,
+        pod: &PodObject,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        let mut note = note(Origin::Runtime, &pod.meta.labels, &pod.meta.annotations);
+        let core = Arc::new(pod.pod.clone());
+        let mut told = String::new();
+        if let Some(status) = self.scheduled(pod, &core, now)? {
+            match self.follow(pod, &core, &status, &note, now) {
+                Ok(()) => return Ok(()),
+                Err(why) => told = why,
+            }
+            note.annotations.remove(keys::RESOURCE_STATUS);
+        }
+        if matches!(self.rulebook, Rulebook::Koordinator(_)) {
+            return self.take_in_by_koordinator(pod, &core, note, &told, now);
+        }
+        let decision = self.keeper.admit(&core, note, plugins, now)?;
+        match decision.is_admitted() {
+            true => Ok(()),
+            false => Err(Refused::Rules(explain::one_line(&decision))),
+        }
+    }
+
+    /// What a scheduler chose for the pod, if it bound CPUs.
+    fn scheduled(
+        &mut self,
+        pod: &PodObject,
+        core: &Arc<Pod>,
+        now: Timestamp,
+    ) -> Result<Option<ResourceStatus>, Refused> {
+        let fidelity = self.keeper.ledger().rules().fidelity();
+        match ResourceStatus::read(pod, fidelity) {
+            Ok(read) => Ok(read.value.filter(|status| !status.cpus.is_empty())),
+            Err(findings) => self.refuse(core, findings.to_string(), now),
+        }
+    }
+
+    /// Gives a pod the CPUs its scheduler chose, or says why that is not possible.
+    fn follow(
+        &mut self,
+        pod: &PodObject,
+        core: &Arc<Pod>,
+        status: &ResourceStatus,
+        note: &Note,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let chosen = &status.cpus;
+        let told = format!("CPUs {chosen}, as its scheduler chose");
+        let granted = every_container(core, status);
+        let Err(why) = self.keeper.grant(core, &granted, note.clone(), told, now) else {
+            return Ok(());
+        };
+        let made_for = pod.meta.annotations.get(GENERATION);
+        let at = self.keeper.generation();
+        let age = made_for.map_or_else(String::new, |then| {
+            format!(" for generation {then} of the node, which is at {at}")
+        });
+        Err(format!(
+            "its scheduler chose CPUs {chosen}{age}: {why}; decided here instead"
+        ))
+    }
+
+    /// Lets a container in that is being created.
+    pub(super) fn take_in_container(
+        &mut self,
+        mut guest: Guest,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<Guest, Refused> {
+        let Some(sandbox) = self.sandboxes.get(&guest.sandbox) else {
+            return Err(Refused::UnknownSandbox(guest.sandbox));
+        };
+        let decided = self.lives_here(&guest.pod) || self.sharing.contains(&guest.sandbox);
+        if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
+            let (pod, note) = alone(sandbox, &guest);
+            guest.resident.clone_from(&pod.uid);
+            if !self.lives_here(&pod.uid) {
+                let decision = self.keeper.admit(&pod, note, plugins, now)?;
+                if !decision.is_admitted() {
+                    return Err(Refused::Rules(explain::one_line(&decision)));
+                }
+            }
+        }
+        guest.told = self.allowance(&guest);
+        Ok(guest)
+    }
+
+    pub(super) fn lives_here(&self, pod: &PodUid) -> bool {
+        self.keeper.ledger().state().residents().contains_key(pod)
+    }
+
+    /// Turns a pod away before the ledger was asked, and writes that down.
+    pub(super) fn refuse<T>(
+        &mut self,
+        pod: &Arc<Pod>,
+        why: String,
+        now: Timestamp,
+    ) -> Result<T, Refused> {
+        self.keeper.refuse(pod, why.clone(), now)?;
+        Err(Refused::Rules(why))
+    }
+}
+
+/// The chosen CPUs for every container: they share them.
+pub(super) fn every_container(pod: &Pod, status: &ResourceStatus) -> GrantedCpus {
+    let of = |container: &Container| (container.name.clone(), status.cpus.clone());
+    match status.cpus.is_empty() {
+        true => GrantedCpus::new(),
+        false => pod.all_containers().map(of).collect(),
+    }
+}
+
+/// What is worth remembering about a pod.
+pub(super) fn note(
+    origin: Origin,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Note {
+    let decides = |key: &str| key.contains("koordinator.sh/") || key.starts_with("pinfold.dev/");
+    let some = |texts: &BTreeMap<String, String>| {
+        let texts = texts.iter().filter(|(key, _)| decides(key));
+        texts
+            .map(|(key, text)| (key.clone(), text.clone()))
+            .collect()
+    };
+    Note {
+        origin,
+        labels: some(labels),
+        annotations: some(annotations),
+    }
+}
+
+/// A container by itself, as a pod.
+fn alone(sandbox: &Sandbox, guest: &Guest) -> (Arc<Pod>, Note) {
+    let container = guest
+        .asked
+        .container(guest.name.clone(), sandbox.class_by_place());
+    let pod = Pod {
+        uid: stand_in(&guest.pod, &guest.name),
+        name: format!("{}/{}", sandbox.full_name(), guest.name),
+        init_containers: Vec::new(),
+        containers: vec![container],
+        pod_requests: None,
+        pod_limits: None,
+    };
+    let note = note(Origin::Runtime, &sandbox.labels, &sandbox.annotations);
+    (Arc::new(pod), note)
+}
+
+/// A pod as far as its sandbox tells: all its containers as one.
+fn whole(sandbox: &Sandbox) -> PodObject {
+    let container = sandbox
+        .total
+        .container(EVERY_CONTAINER.into(), sandbox.class_by_place());
+    PodObject {
+        meta: ObjectMeta {
+            namespace: sandbox.namespace.clone(),
+            name: sandbox.name.clone(),
+            uid: Some(sandbox.uid.to_string()),
+            labels: sandbox.labels.clone(),
+            annotations: sandbox.annotations.clone(),
+            ..ObjectMeta::default()
+        },
+        pod: Pod {
+            uid: sandbox.uid.clone(),
+            name: sandbox.full_name(),
+            init_containers: Vec::new(),
+            containers: vec![container],
+            pod_requests: None,
+            pod_limits: None,
+        },
+        node_name: None,
+        scheduler_name: None,
+        priority: None,
+        overhead: ResourceList::new(),
+        owner: None,
+        at: None,
+    }
+}

@@ -1,0 +1,459 @@
+use std::path::Path;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::device::NoPreference;
+use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::ledger::Rules;
+use pinfold_core::qos::QosClass;
+use pinfold_core::settings::Settings;
+use pinfold_kube::pod;
+use tempfile::TempDir;
+
+use super::*;
+use crate::allowance::Quota;
+use crate::journal::Limits;
+
+const NOW: Timestamp = Timestamp(1);
+
+/// Two NUMA nodes with four cores of two threads each: 0-3,8-11 and 4-7,12-15. CPU 0 and 8 are the system's.
+fn rules(policy: &str) -> Arc<Rules> {
+    let hardware = "2 sockets, 1 numa, 4 cores, smt2";
+    let hardware = pinfold_hardware::synthetic::read(hardware).expect("a machine");
+    let (machine, _) = hardware.machine_within_reach().expect("a machine");
+    let settings = Settings {
+        topology_policy: policy.to_owned(),
+        cpu_policy: "static".to_owned(),
+        reserved_cpu: Some("2".parse().expect("a quantity")),
+        ..Settings::default()
+    };
+    Arc::new(Rules::new(Arc::new(machine), settings).expect("settings that fit"))
+}
+
+struct Scene {
+    folder: TempDir,
+    node: Node,
+    koordinator: bool,
+    pins: KubeletPins,
+}
+
+impl Scene {
+    fn kubelet() -> Self {
+        Self::with(false, KubeletPins::default())
+    }
+
+    fn koordinator() -> Self {
+        Self::with(true, KubeletPins::default())
+    }
+
+    fn with(koordinator: bool, pins: KubeletPins) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let node = open(folder.path(), koordinator, Strangers::Adopt, &pins);
+        Self {
+            folder,
+            node,
+            koordinator,
+            pins,
+        }
+    }
+
+    /// The agent is killed and comes back.
+    fn restart(&mut self, strangers: Strangers) {
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        self.node = open(elsewhere.path(), self.koordinator, strangers, &self.pins);
+        self.node = open(self.folder.path(), self.koordinator, strangers, &self.pins);
+    }
+
+    fn pod(&mut self, uid: &str, text: &str) -> Result<Vec<Update>, Refused> {
+        let pod = specification(uid, text);
+        let sandbox = sandbox(uid, &pod);
+        self.node
+            .pod_comes(sandbox, Some(&pod), &mut NoPreference, NOW)
+    }
+
+    fn container(&mut self, uid: &str, name: &str) -> (Option<Allowance>, Vec<Update>) {
+        let guest = self.guest(uid, name);
+        let outcome = self.node.container_comes(guest, &mut NoPreference, NOW);
+        outcome.expect("let in")
+    }
+
+    fn guest(&self, uid: &str, name: &str) -> Guest {
+        let sandbox = self.node.sandbox(&format!("box-{uid}")).expect("a sandbox");
+        Guest::new(format!("{uid}-{name}"), sandbox, name.into())
+    }
+
+    /// A pod with one container: what that may use.
+    fn run(&mut self, uid: &str, text: &str) -> Option<Allowance> {
+        self.pod(uid, text).expect("let in");
+        self.container(uid, "main").0
+    }
+
+    fn stop(&mut self, uid: &str) -> Vec<Update> {
+        let stopped = self.node.pod_stops(&format!("box-{uid}"), NOW);
+        stopped.expect("written")
+    }
+
+    fn told(&self, container: &str) -> String {
+        let guest = self.node.guests.get(container).expect("a container");
+        guest
+            .told()
+            .map_or_else(String::new, |told| told.cpus.to_string())
+    }
+}
+
+fn open(folder: &Path, koordinator: bool, strangers: Strangers, pins: &KubeletPins) -> Node {
+    let rules = rules("restricted");
+    let keeper = Keeper::open(&folder.join("agent"), rules.clone(), Limits::default());
+    let rulebook = match koordinator {
+        true => Rulebook::Koordinator(Box::new(Koordinator::new(&rules, Args::default()))),
+        false => Rulebook::Kubelet,
+    };
+    Node::new(
+        keeper.expect("a journal"),
+        rulebook,
+        strangers,
+        pins.clone(),
+    )
+}
+
+/// A pod of one container named main.
+fn specification(uid: &str, text: &str) -> PodObject {
+    let manifest =
+        format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {uid}\n  uid: {uid}\n{text}\n");
+    let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
+    read.value.into_iter().next().expect("a pod")
+}
+
+/// The specification of a guaranteed container.
+fn cpus(count: u32) -> String {
+    format!(
+        "spec:\n  containers:\n  - name: main\n    resources:\n      \
+         limits: {{cpu: {count}, memory: 10Mi}}\n"
+    )
+}
+
+/// The same in one of Koordinator's classes.
+fn class(class: &str, count: u32) -> String {
+    format!(
+        "  labels: {{koordinator.sh/qosClass: {class}}}\n{}",
+        cpus(count)
+    )
+}
+
+fn sandbox(uid: &str, pod: &PodObject) -> Sandbox {
+    Sandbox {
+        id: format!("box-{uid}"),
+        uid: uid.into(),
+        namespace: "default".to_owned(),
+        name: uid.to_owned(),
+        labels: pod.meta.labels.clone(),
+        annotations: pod.meta.annotations.clone(),
+        cgroup_parent: "/kubepods/poduid".to_owned(),
+        total: Asked::default(),
+    }
+}
+
+fn set(text: &str) -> CpuSet {
+    text.parse().expect("CPUs")
+}
+
+#[test]
+fn a_pod_gets_its_cpus_and_everybody_else_makes_room() {
+    let mut scene = Scene::kubelet();
+    let shared = scene
+        .run("s", "spec: {containers: [{name: main}]}")
+        .expect("a pool");
+    assert_eq!(shared.cpus, set("0-15"));
+    assert_eq!(shared.quota, Quota::AsAsked);
+    scene.pod("a", &cpus(4)).expect("let in");
+    // The sandbox has made room already: whoever runs was to be told then.
+    assert_eq!(scene.told("s-main"), "0,3-8,11-15");
+    let (own, others) = scene.container("a", "main");
+    let own = own.expect("CPUs of its own");
+    assert_eq!((own.cpus, own.quota), (set("1-2,9-10"), Quota::Lifted));
+    assert_eq!(others, []);
+    let updates = scene.stop("a");
+    assert_eq!(updates.len(), 1);
+    assert_eq!(scene.told("s-main"), "0-15");
+}
+
+#[test]
+fn a_refused_pod_leaves_nothing_behind_and_says_why() {
+    let mut scene = Scene::kubelet();
+    let refused = scene.pod("big", &cpus(15)).expect_err("too many");
+    let why = refused.to_string();
+    assert!(
+        why.starts_with("TopologyAffinityError: container main: "),
+        "{why}"
+    );
+    assert!(scene.node.sandbox("box-big").is_none());
+    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert_eq!(scene.node.refusals(), 1);
+}
+
+#[test]
+fn without_a_specification_each_container_is_decided_about_alone() {
+    let mut scene = Scene::kubelet();
+    let pod = specification("p", &cpus(1));
+    let sandbox = sandbox("p", &pod);
+    let came = scene.node.pod_comes(sandbox, None, &mut NoPreference, NOW);
+    assert_eq!(came.expect("let in"), []);
+    let mut guest = scene.guest("p", "main");
+    guest.asked = Asked {
+        cpu_shares: Some(2048),
+        cpu_quota: Some(200_000),
+        cpu_period: Some(100_000),
+        memory_limit: Some(1 << 20),
+        ..Asked::default()
+    };
+    let (allowance, _) = scene
+        .node
+        .container_comes(guest, &mut NoPreference, NOW)
+        .expect("let in");
+    assert_eq!(allowance.expect("its own").cpus, set("1,9"));
+    let residents = scene.node.keeper().ledger().residents();
+    assert_eq!(residents[0].pod.uid.as_str(), "p/main");
+    assert_eq!(QosClass::of(&residents[0].pod), QosClass::Guaranteed);
+    // It is no stranger after a restart.
+    let home = scene.node.sandbox("box-p").expect("a sandbox").clone();
+    let guest = scene.guest("p", "main");
+    scene.restart(Strangers::Share);
+    let (_, remarks) = scene
+        .node
+        .synchronize(vec![(home, None)], vec![guest], &mut NoPreference, NOW)
+        .expect("written");
+    assert_eq!(remarks, []);
+    assert_eq!(scene.told("p-main"), "1,9");
+    scene.stop("p");
+    assert!(scene.node.keeper().ledger().residents().is_empty());
+}
+
+#[test]
+fn what_others_ask_the_runtime_for_does_not_change_the_cpus() {
+    let mut scene = Scene::kubelet();
+    let own = scene.run("a", &cpus(2));
+    assert_eq!(scene.node.container_changes("a-main"), own);
+    assert_eq!(scene.node.container_changes("nobody"), None);
+}
+
+#[test]
+fn a_sandbox_that_is_made_anew_keeps_its_pod() {
+    let mut scene = Scene::kubelet();
+    let own = scene.run("a", &cpus(2)).expect("its own");
+    let pod = specification("a", &cpus(2));
+    let mut again = sandbox("a", &pod);
+    again.id = "box-again".to_owned();
+    let came = scene
+        .node
+        .pod_comes(again, Some(&pod), &mut NoPreference, NOW);
+    came.expect("it is here already");
+    scene.stop("a");
+    assert_eq!(
+        scene.node.keeper().ledger().exclusive_cpus(&"a".into()),
+        own.cpus
+    );
+    scene.node.pod_stops("box-again", NOW).expect("written");
+    assert!(scene.node.keeper().ledger().residents().is_empty());
+}
+
+#[test]
+fn a_restart_repairs_toward_the_journal() {
+    let mut scene = Scene::kubelet();
+    let own = scene.run("stays", &cpus(2)).expect("its own");
+    scene.run("gone", &cpus(2));
+    let declared = specification("asked-for", &cpus(2));
+    let (decision, _) = scene
+        .node
+        .admit(&declared, &mut NoPreference, NOW)
+        .expect("written");
+    assert!(decision.is_admitted());
+
+    scene.restart(Strangers::Adopt);
+    let stays = specification("stays", &cpus(2));
+    let new = specification("new", &cpus(2));
+    let boxes = [("stays", &stays), ("new", &new)];
+    let pods: Vec<_> = boxes
+        .iter()
+        .map(|(uid, pod)| (sandbox(uid, pod), Some(Arc::new((*pod).clone()))))
+        .collect();
+    let guests = pods
+        .iter()
+        .map(|(home, _)| Guest::new(format!("{}-main", home.uid), home, "main".into()));
+    let guests: Vec<Guest> = guests.collect();
+    let (updates, remarks) = scene
+        .node
+        .synchronize(pods, guests, &mut NoPreference, NOW)
+        .expect("written");
+    assert_eq!(
+        remarks,
+        [Remark::Gone("gone".into()), Remark::Adopted("new".into())]
+    );
+    // Both are told, whatever they were told before.
+    assert_eq!(updates.len(), 2);
+    let mine = updates
+        .iter()
+        .find(|update| update.container == "stays-main");
+    assert_eq!(mine.expect("told").allowance, own);
+    let residents = scene.node.keeper().ledger().residents();
+    let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
+    assert_eq!(uids, ["stays", "asked-for", "new"]);
+}
+
+#[test]
+fn strangers_share_if_that_is_the_rule_or_they_would_be_refused() {
+    for (strangers, count) in [(Strangers::Share, 2), (Strangers::Adopt, 15)] {
+        let mut scene = Scene::kubelet();
+        scene.run("a", &cpus(2));
+        scene.restart(strangers);
+        let a = specification("a", &cpus(2));
+        let stranger = specification("x", &cpus(count));
+        let pods: Vec<_> = [("a", a), ("x", stranger)]
+            .map(|(uid, pod)| (sandbox(uid, &pod), Some(Arc::new(pod))))
+            .into();
+        let guests: Vec<Guest> = pods
+            .iter()
+            .map(|(home, _)| Guest::new(home.id.clone(), home, "main".into()))
+            .collect();
+        let (_, remarks) = scene
+            .node
+            .synchronize(pods, guests, &mut NoPreference, NOW)
+            .expect("written");
+        assert!(
+            matches!(&remarks[..], [Remark::Shares { pod, .. }] if pod.as_str() == "x"),
+            "{remarks:?}"
+        );
+        assert_eq!(scene.told("box-a"), "1,9");
+        assert_eq!(scene.told("box-x"), "0,2-8,10-15");
+    }
+}
+
+#[test]
+fn koordinators_classes_have_their_pools() {
+    let mut scene = Scene::koordinator();
+    let reserved = scene.node.keeper().ledger().rules().reserved_cpus();
+    assert_eq!(reserved, set("0,8"));
+    let own = |allowance: Option<Allowance>| {
+        let allowance = allowance.expect("told");
+        assert_eq!(allowance.quota, Quota::Lifted);
+        allowance.cpus
+    };
+    let lse = own(scene.run("lse", &class("LSE", 2)));
+    let lsr = own(scene.run("lsr", &class("LSR", 2)));
+    assert_eq!((lse.len(), lsr.len()), (2, 2));
+    assert!(lse.is_disjoint(&lsr) && lse.is_disjoint(&reserved) && lsr.is_disjoint(&reserved));
+
+    let shared = "spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}";
+    let ls = format!("  labels: {{koordinator.sh/qosClass: LS}}\n{shared}");
+    let ls = scene.run("ls", &ls).expect("the pool");
+    assert_eq!(ls.cpus, &(&set("0-15") - &lse) - &lsr);
+    assert_eq!(ls.quota, Quota::AsAsked);
+    // Best-effort pods keep to the system's CPUs while they find room there, a CPU each.
+    let be = "  labels: {koordinator.sh/qosClass: BE, koordinator.sh/priority-class: koord-batch}\n\
+              spec: {containers: [{name: main}]}";
+    assert_eq!(scene.run("be-1", be).expect("told").cpus, reserved);
+    assert_eq!(scene.run("be-2", be).expect("told").cpus, reserved);
+    let pool = &set("0-15") - &lse;
+    assert_eq!(scene.run("be-3", be).expect("told").cpus, pool);
+    assert_eq!(scene.told("be-1-main"), pool.to_string());
+
+    scene.stop("lse");
+    assert_eq!(scene.told("be-1-main"), "0-15");
+    assert_eq!(scene.told("ls-main"), (&set("0-15") - &lsr).to_string());
+    scene.stop("lsr");
+    scene.stop("be-3");
+    assert_eq!(scene.told("ls-main"), "0-15");
+    assert_eq!(scene.told("be-1-main"), "0,8");
+}
+
+#[test]
+fn what_a_scheduler_chose_is_followed_while_it_fits() {
+    let chosen = |list: &str| {
+        format!(
+            "  labels: {{koordinator.sh/qosClass: LSR}}\n  annotations:\n    \
+             scheduling.koordinator.sh/resource-status: '{{\"cpuset\":\"{list}\"}}'\n    \
+             pinfold.dev/generation: \"7\"\n{}",
+            cpus(2)
+        )
+    };
+    let mut scene = Scene::koordinator();
+    let first = scene.run("a", &chosen("6,14")).expect("told");
+    assert_eq!(first.cpus, set("6,14"));
+    let second = scene.run("b", &chosen("6,14")).expect("told");
+    assert_eq!(second.cpus.len(), 2);
+    assert!(second.cpus.is_disjoint(&first.cpus));
+    let folder = scene.folder.path().join("agent").join("journal");
+    let history = crate::journal::History::read(&folder).expect("a journal");
+    let told = &history.entries.last().expect("an entry").told;
+    assert!(
+        told.starts_with(
+            "its scheduler chose CPUs 6,14 for generation 7 of the node, which is at 1: "
+        ) && told.contains("held by a; decided here instead"),
+        "{told}"
+    );
+    // After a restart everything is known from the journal alone.
+    scene.restart(Strangers::Adopt);
+    let pods = ["a", "b"].map(|uid| {
+        let pod = specification(uid, &class("LSR", 2));
+        (sandbox(uid, &pod), None)
+    });
+    let guests: Vec<Guest> = pods
+        .iter()
+        .map(|(home, _)| Guest::new(home.id.clone(), home, "main".into()))
+        .collect();
+    let (_, remarks) = scene
+        .node
+        .synchronize(pods.into(), guests, &mut NoPreference, NOW)
+        .expect("written");
+    assert_eq!(remarks, []);
+    assert_eq!(scene.told("box-a"), "6,14");
+    assert_eq!(scene.told("box-b"), second.cpus.to_string());
+}
+
+#[test]
+fn a_class_that_does_not_suit_a_pod_is_refused() {
+    let mut scene = Scene::koordinator();
+    let half = "  labels: {koordinator.sh/qosClass: LSR}\n\
+        spec: {containers: [{name: main, resources: {limits: {cpu: 500m, memory: 1Mi}}}]}";
+    let refused = scene.pod("half", half).expect_err("half a CPU");
+    assert_eq!(
+        refused.to_string(),
+        "the requested CPUs of LSR Pod must be integer"
+    );
+}
+
+#[test]
+fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
+    let pins = KubeletPins {
+        pods: [("old".into(), [("main".into(), set("2,10"))].into())].into(),
+    };
+    let mut scene = Scene::with(true, pins);
+    let old = specification("old", &cpus(2));
+    let home = sandbox("old", &old);
+    let guest = Guest::new("old-main".to_owned(), &home, "main".into());
+    let (updates, remarks) = scene
+        .node
+        .synchronize(vec![(home, None)], vec![guest], &mut NoPreference, NOW)
+        .expect("written");
+    assert_eq!(updates, []);
+    let cpus_of_old = set("2,10");
+    assert_eq!(
+        remarks,
+        [Remark::Pinned {
+            pod: "old".into(),
+            cpus: cpus_of_old.clone()
+        }]
+    );
+    assert_eq!(scene.node.kubelet_pinned(), 1);
+    let ls = "  labels: {koordinator.sh/qosClass: LS}\nspec: {containers: [{name: main}]}";
+    let ls = scene.run("ls", ls).expect("the pool");
+    assert_eq!(ls.cpus, &set("0-15") - &cpus_of_old);
+    for uid in ["a", "b", "c", "d", "e", "f"] {
+        let own = scene.run(uid, &class("LSR", 2)).expect("its own").cpus;
+        assert!(own.is_disjoint(&cpus_of_old));
+    }
+    scene.pod("g", &class("LSR", 2)).expect_err("all are held");
+    scene.stop("old");
+    assert_eq!(scene.node.kubelet_pinned(), 0);
+    scene
+        .run("g", &class("LSR", 2))
+        .expect("what the kubelet held is ours now");
+}
