@@ -118,9 +118,8 @@ def prepare(request, _):
 def register():
     request = block(1, version) + block(2, endpoint) + block(3, resource)
     socket = "unix:" + os.path.join(directory, "kubelet.sock")
-    # Left alone, grpcio names the socket's path as the authority, which servers on hyper reset as malformed.
-    authority = [("grpc.default_authority", "localhost")]
-    with grpc.insecure_channel(socket, options=authority) as channel:
+    # grpcio names the percent-encoded path of the socket as the authority.
+    with grpc.insecure_channel(socket) as channel:
         call = channel.unary_unary("/v1beta1.Registration/Register")
         call(request, timeout=10, wait_for_ready=True)
 
