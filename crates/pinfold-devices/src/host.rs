@@ -67,6 +67,10 @@ pub enum HostError {
     },
 }
 
+/// Where the offers of plugins come out: a resource and its devices, `None` once the plugin has been gone for longer
+/// than the grace period.
+pub type OfferReceiver = Receiver<(ResourceName, Option<DeviceOffer>)>;
+
 /// The device side of an agent. Dropping it stops it and removes its sockets.
 #[derive(Debug)]
 pub struct Host {
@@ -85,9 +89,7 @@ impl Host {
     ///
     /// # Errors
     /// If a socket cannot be made, a file cannot be read, or there is no thread to be had.
-    pub fn start(
-        mut config: HostConfig,
-    ) -> Result<(Self, Receiver<(ResourceName, Option<DeviceOffer>)>), HostError> {
+    pub fn start(mut config: HostConfig) -> Result<(Self, OfferReceiver), HostError> {
         let (state, lost) = read(&config.checkpoint)?;
         let (grants, known) = Grants::restore(&state);
         config.manager.restored.extend(known);

@@ -18,6 +18,7 @@
 //! [`pod_resources`] answers monitoring agents from a snapshot. Everything a peer could grow has a bound: see
 //! [`Limits`].
 
+pub mod align;
 mod directory;
 mod edits;
 mod grants;
@@ -33,7 +34,7 @@ mod registry;
 pub use directory::DirectoryError;
 pub use edits::{Conflict, ContainerEdits, Place};
 pub use grants::{Grant, Grants};
-pub use host::{Host, HostConfig, HostError};
+pub use host::{Host, HostConfig, HostError, OfferReceiver};
 pub use limits::Limits;
 pub use manager::{Advice, Config, Manager, StartError};
 pub use offers::{Offer, Offers};

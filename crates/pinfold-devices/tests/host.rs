@@ -5,21 +5,20 @@ mod fake;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{DevicePluginOptions, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{AllocationAsk, DeviceSet, PreferredAllocation};
 use pinfold_core::name::ResourceName;
 use pinfold_devices::pod_resources::{Holding, PodSnapshot, ReadError, Reader, Snapshot};
-use pinfold_devices::{Config, ContainerEdits, Host, HostConfig, HostError, PluginError};
+use pinfold_devices::{
+    Config, ContainerEdits, Host, HostConfig, HostError, OfferReceiver, PluginError,
+};
 use tempfile::TempDir;
 
 const GPU: &str = "example.com/gpu";
 const PATIENCE: Duration = Duration::from_secs(30);
-
-type Offered = Receiver<(ResourceName, Option<DeviceOffer>)>;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
@@ -35,7 +34,7 @@ fn config(folder: &Path) -> HostConfig {
     }
 }
 
-fn host(folder: &Path) -> (Host, Offered) {
+fn host(folder: &Path) -> (Host, OfferReceiver) {
     Host::start(config(folder)).expect("it starts")
 }
 
@@ -51,7 +50,7 @@ fn plugin(folder: &Path, behaviour: Behaviour) -> Fake {
 }
 
 /// The ids of the healthy devices in the next offer.
-fn next(offered: &Offered) -> Vec<String> {
+fn next(offered: &OfferReceiver) -> Vec<String> {
     let (resource, devices) = offered.recv_timeout(PATIENCE).expect("an offer");
     assert_eq!(resource.as_str(), GPU);
     let devices = devices.unwrap_or_default().into_iter();
