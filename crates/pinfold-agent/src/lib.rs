@@ -11,6 +11,7 @@
 pub mod allowance;
 pub mod journal;
 pub mod keeper;
+pub mod mirror;
 
 pub use allowance::{Allowance, Quota};
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
