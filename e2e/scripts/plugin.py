@@ -2,8 +2,13 @@
 
     plugin.py DIRECTORY RESOURCE VERSION DEVICE...
 
-A device is ID:HEALTH:NODE. Every line on the input is a new list of devices. It registers again whenever the
-kubelet's socket is another file. What it is told, it prints.
+A device is ID:HEALTH:NODE. Every line on the input is a new list of devices, or one of these:
+
+    fail           from now on Allocate fails
+    work           it works again
+    flood N LIST   N lists that change nothing but the health of all devices, then LIST
+
+It registers again whenever the kubelet's socket is another file. What it is told, it prints.
 """
 
 import os
@@ -73,6 +78,7 @@ endpoint = "python.sock"
 current = sys.argv[4:]
 watchers = []
 lock = threading.Lock()
+is_failing = threading.Event()
 
 
 def options(_, __):
@@ -95,13 +101,18 @@ def advise(request, _):
     ask = dict(fields(request))[1]
     size = dict(fields(ask)).get(3, 0)
     say("advise", size, ",".join(texts(ask, 1)), ",".join(texts(ask, 2)))
-    chosen = texts(ask, 1)[-size:]
+    must = texts(ask, 2)
+    others = [name for name in texts(ask, 1) if name not in must]
+    missing = max(size - len(must), 0)
+    chosen = must + others[len(others) - missing :]
     return block(1, b"".join(block(1, name) for name in chosen))
 
 
-def allocate(request, _):
+def allocate(request, context):
     names = texts(dict(fields(request))[1], 1)
     say("allocate", ",".join(names))
+    if is_failing.is_set():
+        context.abort(grpc.StatusCode.INTERNAL, "out of order")
     answer = pairs(1, {"PLUGIN_DEVICES": ",".join(names)})
     answer += block(2, block(1, "/usr/lib/plugin") + block(2, "/opt/plugin") + b"\x18\x01")
     answer += block(3, block(1, "/dev/plugin0") + block(2, "/dev/null") + block(3, "rw"))
@@ -118,20 +129,37 @@ def prepare(request, _):
 def register():
     request = block(1, version) + block(2, endpoint) + block(3, resource)
     socket = "unix:" + os.path.join(directory, "kubelet.sock")
-    # Left alone, grpcio names the socket's path as the authority, which servers on hyper reset as malformed.
-    authority = [("grpc.default_authority", "localhost")]
-    with grpc.insecure_channel(socket, options=authority) as channel:
+    # grpcio names the percent-encoded path of the socket as the authority.
+    with grpc.insecure_channel(socket) as channel:
         call = channel.unary_unary("/v1beta1.Registration/Register")
         call(request, timeout=10, wait_for_ready=True)
 
 
-def follow_input():
+def tell(devices):
     global current
+    with lock:
+        current = devices
+        for lists in watchers:
+            lists.put(current)
+
+
+def follow_input():
     for line in sys.stdin:
-        with lock:
-            current = line.split()
-            for lists in watchers:
-                lists.put(current)
+        words = line.split()
+        if words == ["fail"]:
+            is_failing.set()
+        elif words == ["work"]:
+            is_failing.clear()
+        elif words[:1] == ["flood"]:
+            devices = words[2:]
+            for number in range(int(words[1])):
+                health = ":Healthy:" if number % 2 else ":Unhealthy:"
+                tell([device.replace(":Healthy:", health) for device in devices])
+            tell(devices)
+        else:
+            tell(words)
+            continue
+        say("done", words[0])
 
 
 def file_of(path):
@@ -169,6 +197,10 @@ while True:
     found = file_of(os.path.join(directory, "kubelet.sock"))
     if found is not None and found != seen:
         seen = found
+        if not os.path.exists(os.path.join(directory, endpoint)):
+            # A kubelet that starts removes old sockets.
+            server.stop(0).wait()
+            server = serve()
         try:
             register()
             say("registered")

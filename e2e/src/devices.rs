@@ -1,18 +1,22 @@
-//! The suite of `pinfold-devices`: the manager with a device plugin that is a process of its own, in another language,
+//! The suite of `pinfold-devices`: the host with a device plugin that is a process of its own, in another language,
 //! on another implementation of gRPC.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin::KUBELET_SOCKET;
 use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
-use pinfold_core::name::ResourceName;
-use pinfold_devices::{Config, Grants, Limits, Manager};
+use pinfold_core::ledger::{Ledger, Rules};
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::pod::{Container, Pod};
+use pinfold_core::settings::Settings;
+use pinfold_devices::{Config, ContainerEdits, Host, HostConfig, HostError, Limits, OfferReceiver};
 
 use crate::programs::{self, succeed};
 use crate::report::{Report, equal, say};
@@ -21,6 +25,8 @@ const PLUGIN: &str = include_str!("../scripts/plugin.py");
 const RESOURCE: &str = "example.com/gpu";
 const GPU: &str = "GPU-fef8089b-4820-abfc-e83e-94318197576e";
 const OTHER: &str = "GPU-0";
+const POD: &str = "pod";
+const CONTAINER: &str = "container";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs the story.
@@ -32,53 +38,87 @@ pub(crate) fn run(report: &mut Report) {
     let _ = fs::remove_dir_all(&folder);
 }
 
+fn host(folder: &Path) -> Result<(Host, OfferReceiver), String> {
+    let mut manager = Config::new(folder.join("device-plugins"));
+    manager.limits = Limits {
+        tick: Duration::from_millis(100),
+        grace: Duration::from_secs(2),
+        ..Limits::default()
+    };
+    let config = HostConfig {
+        manager,
+        checkpoint: folder.join("checkpoint"),
+        pod_resources: None,
+    };
+    Host::start(config).map_err(|error| error.to_string())
+}
+
 fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     let python = python()?;
     let sockets = folder.join("device-plugins");
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     let script = folder.join("plugin.py");
     fs::write(&script, PLUGIN).map_err(|error| error.to_string())?;
-    let mut config = Config::new(&sockets);
-    config.limits = Limits {
-        tick: Duration::from_millis(100),
-        grace: Duration::from_secs(2),
-        ..Limits::default()
-    };
-    let manager = Manager::start(config).map_err(|error| error.to_string())?;
+    let (mut agent, mut offers) = host(folder)?;
     let start = |version: &str| Plugin::start(&python, &script, &sockets, version);
 
     let mut plugin = start("v1beta1")?;
     report.check(
-        "devices: a healthy GPU on node 1 is offered",
-        offered(&manager, &[(GPU, true), (OTHER, true)]).and_then(|offer| {
+        "devices: a healthy GPU on node 1 is offered by a plugin that names its socket",
+        offered(&offers, &[(GPU, true), (OTHER, true)]).and_then(|offer| {
             let gpu = offer.get(GPU).and_then(|device| device.numa.clone());
             equal("nodes", gpu, Some(vec![1]))
         }),
     );
-    plugin.list(&format!("{GPU}:Unhealthy:1 {OTHER}:Healthy:0"))?;
+    plugin.say(&format!("{GPU}:Unhealthy:1 {OTHER}:Healthy:0"))?;
     report.check(
-        "devices: a change of health is offered",
-        offered(&manager, &[(GPU, false), (OTHER, true)]).map(drop),
+        "devices: an unhealthy device is not handed out",
+        offered(&offers, &[(GPU, false), (OTHER, true)])
+            .and_then(|offer| handed_out(&agent, offer, 2, &[OTHER])),
     );
-    plugin.list(&format!("{GPU}:Healthy:1 {OTHER}:Healthy:0"))?;
-    offered(&manager, &[(GPU, true), (OTHER, true)])?;
-    let mut grants = Grants::default();
+    plugin.say(&format!("{GPU}:Healthy:1 {OTHER}:Healthy:0"))?;
     report.check(
-        "devices: the plugin advises, allocates and prepares",
-        given(&manager, &mut plugin, &mut grants),
+        "devices: a healthy one is, and the plugin's advice is heard",
+        offered(&offers, &[(GPU, true), (OTHER, true)])
+            .and_then(|offer| handed_out(&agent, offer, 1, &[GPU])),
+    );
+    report.check(
+        "devices: advice keeps what must be included",
+        advised(&agent, &mut plugin),
+    );
+    report.check(
+        "devices: the plugin allocates and prepares",
+        given(&agent, &mut plugin),
+    );
+    report.check(
+        "devices: a failing Allocate fails the pod and keeps nothing",
+        refused(&agent, &mut plugin),
+    );
+    report.check(
+        "devices: a flood of lists takes no memory, and the last one counts",
+        flooded(&offers, &mut plugin),
+    );
+    drop(agent);
+    (agent, offers) = host(folder)?;
+    report.check(
+        "devices: a restarted host knows what was given, and its plugins register again",
+        next(&offers)
+            .and_then(|known| equal("devices", known, Some(DeviceOffer::new())))
+            .and_then(|()| offered(&offers, &[(GPU, true), (OTHER, true)]))
+            .and_then(|_| check_edits(&agent.edits(&POD.into(), &CONTAINER.into()))),
     );
     plugin.kill();
     report.check(
         "devices: a killed plugin leaves unhealthy devices, then none",
-        offered(&manager, &[(GPU, false), (OTHER, false)]).and_then(|_| {
-            let gone = next(&manager)?;
+        offered(&offers, &[(GPU, false), (OTHER, false)]).and_then(|_| {
+            let gone = next(&offers)?;
             equal("offer after the grace period", gone.is_none(), true)
         }),
     );
     let mut plugin = start("v1beta1")?;
     report.check(
         "devices: a plugin that starts again offers its devices again",
-        offered(&manager, &[(GPU, true), (OTHER, true)]).map(drop),
+        offered(&offers, &[(GPU, true), (OTHER, true)]).map(drop),
     );
     plugin.told("registered")?;
     fs::remove_file(sockets.join(KUBELET_SOCKET)).map_err(|error| error.to_string())?;
@@ -99,64 +139,149 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Advice, devices for a container, and its start.
-fn given(manager: &Manager, plugin: &mut Plugin, grants: &mut Grants) -> Result<(), String> {
+/// A ledger with this offer gives these devices to a pod that asks for one; a pod that asks for all `count` and gets
+/// fewer is refused.
+fn handed_out(
+    agent: &Host,
+    offer: DeviceOffer,
+    count: i64,
+    expected: &[&str],
+) -> Result<(), String> {
+    let hardware = pinfold_hardware::open("2 sockets, 4 cores").map_err(|e| e.to_string())?;
+    let (machine, _) = hardware.machine_within_reach().map_err(|e| e.to_string())?;
+    let rules = Rules::new(Arc::new(machine), Settings::default()).map_err(|e| e.to_string())?;
+    let mut ledger = Ledger::new(Arc::new(rules));
+    ledger.offer(RESOURCE.into(), Some(offer));
+    let mut asks = |uid: &str, count: i64| {
+        let pod = Arc::new(pod(uid, count));
+        let admission = ledger.admit(&pod, &mut agent.advice());
+        let admission = admission.map_err(|error| error.to_string())?;
+        let held = ledger.state().devices();
+        let held = held.container(&pod.uid, &pod.containers[0].name).cloned();
+        let held = held.unwrap_or_default().remove(RESOURCE);
+        Ok::<_, String>((admission.decision.is_admitted(), held.unwrap_or_default()))
+    };
+    if count > 1 {
+        equal("a pod that asks for all", asks("all", count)?.0, false)?;
+    }
+    let expected: DeviceSet = expected.iter().map(|&id| id.into()).collect();
+    equal("devices of a pod", asks("one", 1)?, (true, expected))
+}
+
+fn pod(uid: &str, count: i64) -> Pod {
+    let list = [(RESOURCE.into(), count.into())];
+    Pod {
+        uid: uid.into(),
+        name: String::new(),
+        init_containers: Vec::new(),
+        containers: vec![Container {
+            name: "main".into(),
+            restartable: false,
+            requests: list.clone().into(),
+            limits: list.into(),
+        }],
+        pod_requests: None,
+        pod_limits: None,
+    }
+}
+
+/// The plugin prefers the last of its devices, but is told to keep the first.
+fn advised(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
     let resource = ResourceName::from(RESOURCE);
     let available: DeviceSet = [GPU.into(), OTHER.into()].into();
+    let must_include: DeviceSet = [OTHER.into()].into();
     let ask = AllocationAsk {
         resource: &resource,
         available: &available,
-        must_include: &DeviceSet::new(),
+        must_include: &must_include,
         size: 1,
     };
-    let advice = manager.advice().preferred(ask)?;
-    equal("advice", advice.clone(), Some([GPU.into()].into()))?;
-    equal(
-        "heard",
-        plugin.told("advise")?,
-        format!("advise 1 {OTHER},{GPU} "),
-    )?;
-    let devices = [(resource, advice.unwrap_or_default())].into();
-    let (pod, container) = ("pod".into(), "container".into());
-    let told = |error: pinfold_devices::PluginError| error.to_string();
-    manager
-        .allocate(&pod, &container, &devices, grants)
-        .map_err(told)?;
+    let advice = agent.advice().preferred(ask)?;
+    equal("advice", advice, Some(must_include.clone()))?;
+    let heard = format!("advise 1 {OTHER},{GPU} {OTHER}");
+    plugin.told(&heard).map(drop)
+}
+
+/// Devices for a container, and its start.
+fn given(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
+    let devices = [(RESOURCE.into(), [GPU.into()].into())].into();
+    let (pod, container): (PodUid, ContainerName) = (POD.into(), CONTAINER.into());
+    let edits = agent.allocate(&pod, &container, &devices);
+    let edits = edits.map_err(|error| error.to_string())?;
     equal("heard", plugin.told("allocate")?, format!("allocate {GPU}"))?;
-    let options = grants.options(&pod, &container);
-    equal(
-        "envs",
-        options.envs,
-        [("PLUGIN_DEVICES".into(), GPU.into())].into(),
-    )?;
-    let mount = options
-        .mounts
-        .first()
-        .map(|mount| (mount.host_path.clone(), mount.read_only));
-    equal("mount", mount, Some(("/opt/plugin".to_owned(), true)))?;
-    let device = options
-        .devices
-        .first()
-        .map(|device| device.permissions.clone());
-    equal("device", device, Some("rw".to_owned()))?;
-    equal("annotations", options.annotations.len(), 1)?;
-    let cdi = options
-        .cdi_devices
-        .first()
-        .map(|device| device.name.clone());
-    equal("CDI device", cdi, Some(format!("example.com/gpu={GPU}")))?;
-    manager.pre_start(&pod, &container, grants).map_err(told)?;
+    check_edits(&edits)?;
+    let prepared = agent.pre_start(&pod, &container);
+    prepared.map_err(|error| error.to_string())?;
     equal("heard", plugin.told("start")?, format!("start {GPU}"))
 }
 
-fn next(manager: &Manager) -> Result<Option<DeviceOffer>, String> {
-    let offer = manager.offers().next(PATIENCE);
-    Ok(offer.ok_or("no offer came")?.devices)
+/// What the plugin wants in a container that has the GPU.
+fn check_edits(edits: &ContainerEdits) -> Result<(), String> {
+    let expected = [("PLUGIN_DEVICES".into(), GPU.into())].into();
+    equal("envs", edits.envs.clone(), expected)?;
+    let mount = edits.mounts.first();
+    let mount = mount.map(|mount| (mount.host_path.clone(), mount.read_only));
+    equal("mount", mount, Some(("/opt/plugin".to_owned(), true)))?;
+    let device = edits.devices.first();
+    let device = device.map(|device| device.permissions.clone());
+    equal("device", device, Some("rw".to_owned()))?;
+    equal("annotations", edits.annotations.len(), 1)?;
+    let cdi = edits.cdi_devices.first();
+    let cdi = cdi.map(|device| device.name.clone());
+    equal("CDI device", cdi, Some(format!("example.com/gpu={GPU}")))?;
+    equal("conflicts", edits.conflicts.len(), 0)
+}
+
+fn refused(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
+    plugin.say("fail")?;
+    plugin.told("done fail")?;
+    let devices = [(RESOURCE.into(), [OTHER.into()].into())].into();
+    let (pod, container): (PodUid, ContainerName) = ("unlucky".into(), CONTAINER.into());
+    let failed = match agent.allocate(&pod, &container, &devices) {
+        Err(HostError::Plugin(error)) => error.to_string(),
+        other => format!("{other:?}"),
+    };
+    let expected = format!("Allocate of the device plugin for {RESOURCE} failed: out of order");
+    equal("answer", failed, expected)?;
+    let kept = agent.edits(&pod, &container);
+    equal("kept", kept, ContainerEdits::default())?;
+    plugin.say("work")?;
+    plugin.told("done work").map(drop)
+}
+
+/// Thousands of lists of many devices while nobody takes the offers.
+fn flooded(offers: &OfferReceiver, plugin: &mut Plugin) -> Result<(), String> {
+    let many: Vec<String> = (0..200).map(|i| format!("d{i}:Healthy:0")).collect();
+    let before = resident()?;
+    plugin.say(&format!("flood 2000 {}", many.join(" ")))?;
+    plugin.told("done flood")?;
+    plugin.say(&format!("{GPU}:Healthy:1 {OTHER}:Healthy:0"))?;
+    while next(offers)?.is_none_or(|devices| devices.len() != 2) {}
+    let grown = resident()?.saturating_sub(before);
+    match grown < 16 * 1024 {
+        true => Ok(()),
+        false => Err(format!("{grown} KiB more are in memory")),
+    }
+}
+
+/// The memory of this process, in KiB.
+fn resident() -> Result<u64, String> {
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| "no VmRSS in /proc/self/status".to_owned())
+}
+
+fn next(offers: &OfferReceiver) -> Result<Option<DeviceOffer>, String> {
+    let offer = offers.recv_timeout(PATIENCE);
+    offer
+        .map(|(_, devices)| devices)
+        .map_err(|_| "no offer came".to_owned())
 }
 
 /// The next offer, which must have these devices with this health.
-fn offered(manager: &Manager, expected: &[(&str, bool)]) -> Result<DeviceOffer, String> {
-    let offer = next(manager)?.unwrap_or_default();
+fn offered(offers: &OfferReceiver, expected: &[(&str, bool)]) -> Result<DeviceOffer, String> {
+    let offer = next(offers)?.unwrap_or_default();
     let mut expected = expected.to_vec();
     expected.sort_unstable();
     let found: Vec<(&str, bool)> = offer
@@ -201,20 +326,20 @@ impl Plugin {
         })
     }
 
-    /// Makes it list other devices.
-    fn list(&mut self, devices: &str) -> Result<(), String> {
+    /// Writes a line to its input.
+    fn say(&mut self, line: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("the plugin has no input")?;
-        writeln!(input, "{devices}").map_err(|error| format!("plugin: {error}"))
+        writeln!(input, "{line}").map_err(|error| format!("plugin: {error}"))
     }
 
-    /// The next line it prints that begins with this word.
-    fn told(&mut self, word: &str) -> Result<String, String> {
+    /// The next line it prints that begins with these words.
+    fn told(&mut self, words: &str) -> Result<String, String> {
         let end = Instant::now() + PATIENCE;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let said = self.said.recv_timeout(left);
-            let said = said.map_err(|_| format!("the plugin was not heard to say {word:?}"))?;
-            if said.starts_with(word) {
+            let said = said.map_err(|_| format!("the plugin was not heard to say {words:?}"))?;
+            if said.starts_with(words) {
                 return Ok(said);
             }
         }

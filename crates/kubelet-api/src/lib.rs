@@ -3,6 +3,7 @@
 //! - [`device_plugin`]: device plugins (`v1beta1`). A plugin registers at the kubelet's socket; the kubelet
 //!   then calls back on the plugin's own socket.
 //! - [`pod_resources`]: which pod holds which CPUs, memory and devices (`v1`).
+//! - [`authority`]: requests of clients on unix sockets, whatever authority they name.
 //! - [`unix`]: servers and clients on unix sockets, with a bound for everything a peer could grow.
 //!
 //! The structs are written by hand after the protocol. Names follow it, so that its documentation applies.
@@ -22,6 +23,7 @@
 //! # }
 //! ```
 
+pub mod authority;
 pub mod device_plugin;
 pub mod pod_resources;
 mod service;

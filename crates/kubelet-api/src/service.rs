@@ -145,6 +145,12 @@ macro_rules! service {
                 Self { grpc: grpc.max_decoding_message_size($crate::MAX_MESSAGE) }
             }
 
+            /// Takes answers of up to so many bytes.
+            #[must_use]
+            pub fn max_message(self, bytes: usize) -> Self {
+                Self { grpc: self.grpc.max_decoding_message_size(bytes) }
+            }
+
             $(
                 $(#[$method_doc])*
                 ///

@@ -18,6 +18,8 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 use tonic::transport::{Channel, Endpoint, Server};
 
+use crate::authority::Readable;
+
 /// How long a peer may be silent before it is asked whether it still lives, and how long it may take to answer.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
@@ -101,7 +103,7 @@ impl Stream for Incoming {
             }
             if let Ok(permit) = self.permits.clone().try_acquire_owned() {
                 return Poll::Ready(Some(Ok(Connection {
-                    stream,
+                    stream: Readable::new(stream),
                     _permit: permit,
                 })));
             }
@@ -111,7 +113,7 @@ impl Stream for Incoming {
 
 /// A connection that counts as long as it exists.
 struct Connection {
-    stream: UnixStream,
+    stream: Readable<UnixStream>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -119,7 +121,7 @@ impl Connected for Connection {
     type ConnectInfo = UdsConnectInfo;
 
     fn connect_info(&self) -> UdsConnectInfo {
-        self.stream.connect_info()
+        self.stream.get_ref().connect_info()
     }
 }
 

@@ -11,6 +11,7 @@
 pub mod allowance;
 pub mod journal;
 pub mod keeper;
+pub mod mirror;
 pub mod node;
 pub mod runtime;
 

@@ -1,4 +1,4 @@
-//! The directory of the plugins' sockets, and the registration socket in it.
+//! The directory of the plugins' sockets, and the sockets that we listen on.
 //!
 //! Mirrors `server.Start` and `CleanupPluginDirectory`: the directory is made with mode 0750, sockets of an
 //! earlier life are removed (their plugins see the new registration socket and register again), other files stay.
@@ -25,7 +25,7 @@ pub struct DirectoryError {
     error: io::Error,
 }
 
-/// The registration socket as a file: removed with this value unless another has taken its place.
+/// A socket of ours as a file: removed with this value unless another has taken its place.
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: PathBuf,
@@ -56,9 +56,13 @@ pub(crate) fn prepare(directory: &Path) -> Result<(), DirectoryError> {
 }
 
 impl Socket {
-    /// Makes the socket, in the place of a file of that name.
-    pub(crate) fn bind(directory: &Path) -> Result<(Self, UnixListener), DirectoryError> {
-        let path = directory.join(KUBELET_SOCKET);
+    /// Makes the registration socket, in the place of a file of that name.
+    pub(crate) fn registration(directory: &Path) -> Result<(Self, UnixListener), DirectoryError> {
+        Self::bind(directory.join(KUBELET_SOCKET))
+    }
+
+    /// Makes a socket that only its owner can connect to, in the place of a file of that name.
+    pub(crate) fn bind(path: PathBuf) -> Result<(Self, UnixListener), DirectoryError> {
         let failed = |doing| {
             let path = path.clone();
             move |error| DirectoryError { doing, path, error }

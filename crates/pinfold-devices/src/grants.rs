@@ -1,16 +1,18 @@
 //! [`Grants`]: what plugins answered when devices were given, kept until the pod is gone.
 //!
-//! Mirrors `podDevices`, `deviceRunContainerOptions` and the checkpoint: answers survive restarts, and all
+//! Mirrors `podDevices`, `deviceRunContainerEdits` and the checkpoint: answers survive restarts, and all
 //! resources of a container together say what has to be in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubelet_api::device_plugin::{CdiDevice, ContainerAllocateResponse, DeviceSpec, Mount};
+use kubelet_api::device_plugin::ContainerAllocateResponse;
 use pinfold_core::device::{DeviceOffer, DeviceSet};
 use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 use pinfold_kube::state::device::{DeviceEntry, DeviceState};
 use prost::Message;
+
+use crate::edits::ContainerEdits;
 
 /// The devices of one resource that a container holds, and what their plugin said about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,22 +27,6 @@ pub struct Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     pods: BTreeMap<PodUid, BTreeMap<ContainerName, BTreeMap<ResourceName, Grant>>>,
-}
-
-/// What has to be in a container, over all its resources. Of two that disagree about a name or a path the first
-/// counts, in order of the resources (the kubelet's order is random).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerOptions {
-    /// Environment variables.
-    pub envs: BTreeMap<String, String>,
-    /// Files and folders of the host, no two at one path of the container.
-    pub mounts: Vec<Mount>,
-    /// Device files, no two at one path of the container.
-    pub devices: Vec<DeviceSpec>,
-    /// Annotations for the runtime.
-    pub annotations: BTreeMap<String, String>,
-    /// Devices of the Container Device Interface, each once.
-    pub cdi_devices: Vec<CdiDevice>,
 }
 
 impl Grant {
@@ -90,9 +76,33 @@ impl Grants {
         resources.insert(resource.clone(), grant);
     }
 
-    /// A pod is gone.
-    pub fn forget(&mut self, pod: &PodUid) {
-        self.pods.remove(pod);
+    /// A pod is gone. Whether it was known.
+    pub fn forget(&mut self, pod: &PodUid) -> bool {
+        self.pods.remove(pod).is_some()
+    }
+
+    /// Whether a container was given exactly these devices of a resource.
+    #[must_use]
+    pub fn has(
+        &self,
+        pod: &PodUid,
+        container: &ContainerName,
+        resource: &ResourceName,
+        devices: &DeviceSet,
+    ) -> bool {
+        let mut given = self.of(pod, container);
+        given.any(|(found, grant)| found == resource && grant.devices() == *devices)
+    }
+
+    /// Takes over what others were given.
+    pub fn extend(&mut self, others: Self) {
+        for (pod, containers) in others.pods {
+            for (container, resources) in containers {
+                for (resource, grant) in resources {
+                    self.record(&pod, &container, &resource, grant);
+                }
+            }
+        }
     }
 
     /// What a container was given.
@@ -110,12 +120,12 @@ impl Grants {
 
     /// What has to be in a container.
     #[must_use]
-    pub fn options(&self, pod: &PodUid, container: &ContainerName) -> ContainerOptions {
-        let mut options = ContainerOptions::default();
-        for (_, grant) in self.of(pod, container) {
-            options.add(&grant.response);
+    pub fn edits(&self, pod: &PodUid, container: &ContainerName) -> ContainerEdits {
+        let mut edits = ContainerEdits::default();
+        for (resource, grant) in self.of(pod, container) {
+            edits.add(resource, &grant.response);
         }
-        options
+        edits
     }
 
     /// The kubelet's checkpoint, with the healthy devices of all resources as they are known now.
@@ -169,40 +179,6 @@ impl Grants {
             grants.record(&entry.pod, &entry.container, &entry.resource, grant);
         }
         (grants, checkpoint.registered.keys().cloned().collect())
-    }
-}
-
-impl ContainerOptions {
-    fn add(&mut self, response: &ContainerAllocateResponse) {
-        for (name, value) in &response.envs {
-            self.envs
-                .entry(name.clone())
-                .or_insert_with(|| value.clone());
-        }
-        for (name, value) in &response.annotations {
-            self.annotations
-                .entry(name.clone())
-                .or_insert_with(|| value.clone());
-        }
-        add_new(&mut self.mounts, &response.mounts, |mount| {
-            &mount.container_path
-        });
-        add_new(&mut self.devices, &response.devices, |device| {
-            &device.container_path
-        });
-        add_new(&mut self.cdi_devices, &response.cdi_devices, |device| {
-            &device.name
-        });
-    }
-}
-
-/// Adds what has a key that nothing before it has.
-fn add_new<T: Clone>(to: &mut Vec<T>, from: &[T], key: fn(&T) -> &String) {
-    let mut taken: BTreeSet<String> = to.iter().map(|one| key(one).clone()).collect();
-    for one in from {
-        if taken.insert(key(one).clone()) {
-            to.push(one.clone());
-        }
     }
 }
 

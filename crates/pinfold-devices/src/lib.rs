@@ -9,15 +9,20 @@
 //! plugins ──Register──► Manager ──► Offers ──► Ledger::offer
 //!         ◄─ListAndWatch──┤
 //!         ◄─GetPreferredAllocation── Manager::advice (during Ledger::admit)
-//!         ◄─Allocate──────── Manager::allocate ──► Grants ──► ContainerOptions, checkpoint
+//!         ◄─Allocate──────── Manager::allocate ──► Grants ──► ContainerEdits, checkpoint
 //!         ◄─PreStartContainer── Manager::pre_start
 //! ```
+//!
+//! [`Host`] is all of it together for an agent that is not asynchronous itself.
 //!
 //! [`pod_resources`] answers monitoring agents from a snapshot. Everything a peer could grow has a bound: see
 //! [`Limits`].
 
+pub mod align;
 mod directory;
+mod edits;
 mod grants;
+mod host;
 mod limits;
 mod manager;
 mod offers;
@@ -27,7 +32,9 @@ mod registrar;
 mod registry;
 
 pub use directory::DirectoryError;
-pub use grants::{ContainerOptions, Grant, Grants};
+pub use edits::{Conflict, ContainerEdits, Place};
+pub use grants::{Grant, Grants};
+pub use host::{Host, HostConfig, HostError, OfferReceiver};
 pub use limits::Limits;
 pub use manager::{Advice, Config, Manager, StartError};
 pub use offers::{Offer, Offers};

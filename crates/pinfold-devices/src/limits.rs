@@ -15,8 +15,10 @@ pub struct Limits {
     pub connections: usize,
     /// For `GetDevicePluginOptions`.
     pub options_timeout: Duration,
-    /// For `GetPreferredAllocation`, while a pod waits to be admitted.
+    /// For one `GetPreferredAllocation`, while a pod waits to be admitted.
     pub advice_timeout: Duration,
+    /// For all advice of one admission: well below the two seconds that container runtimes wait for a plugin.
+    pub admission_timeout: Duration,
     /// For `Allocate`. The kubelet waits forever.
     pub allocate_timeout: Duration,
     /// For `PreStartContainer`: the kubelet's.
@@ -36,7 +38,8 @@ impl Default for Limits {
             registrations: 16,
             connections: 64,
             options_timeout: seconds(10),
-            advice_timeout: seconds(10),
+            advice_timeout: Duration::from_millis(500),
+            admission_timeout: Duration::from_millis(800),
             allocate_timeout: seconds(60),
             pre_start_timeout: seconds(30),
             grace: seconds(5 * 60),

@@ -94,7 +94,7 @@ impl Manager {
         let handle = runtime.handle().clone();
         let first = {
             let _inside = runtime.enter();
-            Socket::bind(&config.directory)?
+            Socket::registration(&config.directory)?
         };
         let offers = Offers::default();
         for resource in &config.restored {
@@ -139,10 +139,19 @@ impl Manager {
             .collect()
     }
 
-    /// The plugins' advice, for `Ledger::admit`.
+    /// The plugins' advice, for one `Ledger::admit`.
     #[must_use]
     pub fn advice(&self) -> Advice<'_> {
-        Advice { manager: self }
+        let limit = self.shared.config.limits.admission_timeout;
+        Advice {
+            manager: self,
+            until: Instant::now() + limit,
+        }
+    }
+
+    /// Where further tasks can run.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     /// Tells the plugins that a container gets these devices, and keeps what they answer. If one of them fails,
@@ -226,17 +235,25 @@ impl Drop for Manager {
     }
 }
 
-/// The plugins' advice on which devices go well together.
+/// The plugins' advice on which devices go well together, for one admission.
+///
+/// All plugins together have [`Limits::admission_timeout`]: container runtimes wait for the admission. A plugin that
+/// does not answer in time gives no advice, and the admission goes on without it.
 #[derive(Debug)]
 pub struct Advice<'a> {
     manager: &'a Manager,
+    until: Instant,
 }
 
 impl PreferredAllocation for Advice<'_> {
     /// Passes the answer on as it is, like the kubelet: what is not available is ignored and what is missing filled
     /// up by the rules that asked.
     fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
-        let limit = self.manager.shared.config.limits.advice_timeout;
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let limit = left.min(self.manager.shared.config.limits.advice_timeout);
         let request = api::ContainerPreferredAllocationRequest {
             available_device_ids: ids(ask.available),
             must_include_device_ids: ids(ask.must_include),
@@ -245,7 +262,10 @@ impl PreferredAllocation for Advice<'_> {
         let answer = self.manager.ask(ask.resource, async move |plugin| {
             plugin.advise(request, limit).await
         });
-        answer.map_err(|error| error.to_string())
+        match answer {
+            Err(PluginError::TimedOut { .. }) => Ok(None),
+            answer => answer.map_err(|error| error.to_string()),
+        }
     }
 }
 
@@ -286,7 +306,7 @@ async fn serve(
                 serving.abort();
             }
             // Tried again at the next tick if the directory is gone as well.
-            bound = Socket::bind(&shared.config.directory).ok();
+            bound = Socket::registration(&shared.config.directory).ok();
         }
     }
 }

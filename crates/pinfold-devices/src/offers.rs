@@ -46,6 +46,18 @@ impl Offers {
         Some(Offer { resource, devices })
     }
 
+    /// The next offer, however long it takes. `None` if the manager has stopped.
+    pub(crate) fn wait(&self) -> Option<Offer> {
+        let (waiting, changed) = &*self.shared;
+        let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_idle = |waiting: &mut Waiting| waiting.latest.is_empty() && !waiting.is_closed;
+        let mut waiting = changed
+            .wait_while(waiting, is_idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        let (resource, devices) = waiting.latest.pop_first()?;
+        Some(Offer { resource, devices })
+    }
+
     /// Puts an offer in the place of an older one that nobody has taken.
     pub(crate) fn put(&self, resource: ResourceName, devices: Option<DeviceOffer>) {
         let (waiting, changed) = &*self.shared;

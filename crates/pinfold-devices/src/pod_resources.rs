@@ -5,6 +5,10 @@
 //! once for each NUMA node it is close to, and without a node if it is close to none (the kubelet leaves out
 //! allocatable devices with an empty list of nodes).
 
+mod reader;
+
+pub use reader::{ReadError, Reader};
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};

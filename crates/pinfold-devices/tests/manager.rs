@@ -271,7 +271,7 @@ fn plugins_are_asked_for_advice_devices_and_readiness() {
         manager.allocate(&pod, &container, &devices, &mut grants),
         Ok(())
     );
-    assert_eq!(grants.options(&pod, &container).envs["DEVICES"], "g1");
+    assert_eq!(grants.edits(&pod, &container).envs["DEVICES"], "g1");
     assert_eq!(manager.pre_start(&pod, &container, &grants), Ok(()));
     let heard = fake.heard.lock().expect("no panic").clone();
     assert_eq!(

@@ -132,6 +132,26 @@ impl Ledger {
         Ok((ledger, Restarted { decisions }))
     }
 
+    /// A node as the books of another program have it: nothing is decided again and nothing is put right. Whether it
+    /// adds up is for [`Ledger::audit`] to say.
+    #[must_use]
+    pub fn mirrored(
+        rules: Arc<Rules>,
+        saved: SavedState,
+        pool: DevicePool,
+        pods: &[Arc<Pod>],
+    ) -> Self {
+        let mut state = LedgerState {
+            cpus: saved.cpus,
+            memory: saved.memory,
+            devices: saved.devices,
+            pool,
+            ..LedgerState::default()
+        };
+        state.adopt(pods);
+        Self { rules, state }
+    }
+
     /// A node that goes on with everything that was written down of it, under the rules it was written under.
     ///
     /// # Errors

@@ -1,4 +1,6 @@
 use super::*;
+use crate::edits::Place;
+use kubelet_api::device_plugin::{CdiDevice, DeviceSpec};
 use pinfold_core::device::Device;
 
 fn response(env: &str) -> ContainerAllocateResponse {
@@ -52,20 +54,31 @@ fn a_grant_survives_the_kubelets_checkpoint() {
 }
 
 #[test]
-fn the_first_of_two_resources_that_disagree_counts() {
+fn the_first_of_two_resources_that_disagree_counts_and_the_conflict_is_told() {
     let mut grants = Grants::default();
     let (pod, container) = ("p".into(), "c".into());
     grants.record(&pod, &container, &"example.com/b".into(), given(&[], "b"));
     grants.record(&pod, &container, &"example.com/a".into(), given(&[], "a"));
-    let options = grants.options(&pod, &container);
-    assert_eq!(options.envs["GPU"], "a");
-    assert_eq!(options.devices, response("a").devices);
-    let names: Vec<&str> = options
+    let edits = grants.edits(&pod, &container);
+    assert_eq!(edits.envs["GPU"], "a");
+    assert_eq!(edits.devices, response("a").devices);
+    let names: Vec<&str> = edits
         .cdi_devices
         .iter()
         .map(|one| one.name.as_str())
         .collect();
     assert_eq!(names, ["example.com/gpu=a", "example.com/gpu=b"]);
+    let conflicts: Vec<String> = edits.conflicts.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        conflicts,
+        [
+            "example.com/b is not heard about the variable GPU",
+            "example.com/b is not heard about the device file /dev/gpu",
+        ]
+    );
+    assert_eq!(edits.conflicts[0].place, Place::Variable("GPU".to_owned()));
+    grants.record(&pod, &container, &"example.com/b".into(), given(&[], "a"));
+    assert_eq!(grants.edits(&pod, &container).conflicts, []);
 }
 
 #[test]

@@ -24,7 +24,10 @@ pub(crate) struct Behaviour {
     pub(crate) options: DevicePluginOptions,
     /// What it advises; an answer about no container if `None`.
     pub(crate) advice: Option<Vec<String>>,
+    pub(crate) advice_takes: Duration,
     pub(crate) allocate_takes: Duration,
+    /// What `Allocate` fails with.
+    pub(crate) allocate_fails: Option<&'static str>,
     pub(crate) allocate_answers_nothing: bool,
 }
 
@@ -206,6 +209,7 @@ impl DevicePlugin for Service {
             ask.available_device_ids.join(","),
             ask.must_include_device_ids.join(","),
         ));
+        tokio::time::sleep(self.behaviour.advice_takes).await;
         let advice = self.behaviour.advice.clone();
         let container_responses =
             advice.map(|device_ids| ContainerPreferredAllocationResponse { device_ids });
@@ -223,6 +227,9 @@ impl DevicePlugin for Service {
             .join(",");
         self.hear(format!("allocate {ids}"));
         tokio::time::sleep(self.behaviour.allocate_takes).await;
+        if let Some(words) = self.behaviour.allocate_fails {
+            return Err(Status::internal(words));
+        }
         let answer = ContainerAllocateResponse {
             envs: [("DEVICES".to_owned(), ids)].into(),
             ..ContainerAllocateResponse::default()

@@ -1,0 +1,241 @@
+//! [`Frames`]: finds the header blocks among the frames of a client and writes them again.
+
+use tonic::codegen::http::uri::Authority;
+
+use super::hpack::{Decoder, HpackError, literal};
+
+/// What a client sends before its first frame.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADER: usize = 9;
+/// The longest frame of headers: what every server takes, and what ours announces.
+const MAX_FRAME: usize = 16 * 1024;
+/// The longest header block as it comes, in bytes and in frames. Requests here have a few hundred bytes.
+const MAX_BLOCK: usize = 64 * 1024;
+const MAX_FRAMES: usize = 32;
+
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+/// The bytes of a priority.
+const PRIORITY_LENGTH: usize = 5;
+
+/// The name instead of one that cannot be read.
+const LOCALHOST: &[u8] = b"localhost";
+
+/// How a client broke the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// A frame of headers is longer than the server takes.
+    #[error("a frame of headers is too long")]
+    Frame,
+    /// A header block is longer than any request needs.
+    #[error("a header block is too long")]
+    Block,
+    /// Padding or priority do not fit into their frame.
+    #[error("a frame of headers is shorter than it says")]
+    Padding,
+    /// A header block is interrupted by other frames, or begins in the middle.
+    #[error("a header block is not in one piece")]
+    Interrupted,
+    /// A header block cannot be decompressed.
+    #[error(transparent)]
+    Headers(#[from] HpackError),
+}
+
+/// The frames of one client, as far as they have come.
+#[derive(Debug, Default)]
+pub struct Frames {
+    decoder: Decoder,
+    at: At,
+    /// Bytes of the preface that have passed.
+    preface: usize,
+    block: Option<Block>,
+}
+
+/// Where in the frames the next byte is.
+#[derive(Debug)]
+enum At {
+    /// In the header of a frame, of which these bytes have come.
+    Header(Vec<u8>),
+    /// In a frame that passes as it is, with so many bytes to come.
+    Passing(usize),
+    /// In a frame of headers, of which these bytes have come.
+    Headers { head: Head, payload: Vec<u8> },
+}
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    length: usize,
+    kind: u8,
+    flags: u8,
+    stream: [u8; 4],
+}
+
+/// A header block that is not complete.
+#[derive(Debug)]
+struct Block {
+    stream: [u8; 4],
+    ends_stream: bool,
+    bytes: Vec<u8>,
+    frames: usize,
+}
+
+impl Default for At {
+    fn default() -> Self {
+        Self::Header(Vec::with_capacity(HEADER))
+    }
+}
+
+impl Frames {
+    /// Takes what the client sent next, and adds to `out` what the server is to read instead.
+    ///
+    /// # Errors
+    /// If the client breaks the rules: the connection is of no more use.
+    pub fn pass(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let preface = bytes.len().min(PREFACE.len() - self.preface);
+        out.extend_from_slice(take(&mut bytes, preface));
+        self.preface += preface;
+        while !bytes.is_empty() {
+            match &mut self.at {
+                At::Header(header) => {
+                    header.extend_from_slice(take(&mut bytes, HEADER - header.len()));
+                    if let Ok(header) = <[u8; HEADER]>::try_from(header.as_slice()) {
+                        self.begin(header, out)?;
+                    }
+                }
+                At::Passing(left) => {
+                    let passed = take(&mut bytes, *left);
+                    out.extend_from_slice(passed);
+                    *left -= passed.len();
+                    if *left == 0 {
+                        self.at = At::default();
+                    }
+                }
+                At::Headers { head, payload } => {
+                    payload.extend_from_slice(take(&mut bytes, head.length - payload.len()));
+                    if payload.len() == head.length {
+                        let (head, payload) = (*head, std::mem::take(payload));
+                        self.at = At::default();
+                        self.headers(head, &payload, out)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame begins.
+    fn begin(&mut self, header: [u8; HEADER], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let [a, b, c, kind, flags, stream @ ..] = header;
+        let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        let head = Head {
+            length,
+            kind,
+            flags,
+            stream,
+        };
+        let continues = kind == CONTINUATION;
+        if continues != self.block.is_some() {
+            return Err(Broken::Interrupted);
+        }
+        if kind != HEADERS && !continues {
+            out.extend_from_slice(&header);
+            self.at = match length {
+                0 => At::default(),
+                _ => At::Passing(length),
+            };
+            return Ok(());
+        }
+        if length > MAX_FRAME {
+            return Err(Broken::Frame);
+        }
+        if length == 0 {
+            self.at = At::default();
+            return self.headers(head, &[], out);
+        }
+        let payload = Vec::with_capacity(length);
+        self.at = At::Headers { head, payload };
+        Ok(())
+    }
+
+    /// A frame of headers is complete.
+    fn headers(&mut self, head: Head, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let mut block = match self.block.take() {
+            Some(block) if block.stream == head.stream => block,
+            Some(_) => return Err(Broken::Interrupted),
+            None => Block {
+                stream: head.stream,
+                ends_stream: head.flags & END_STREAM != 0,
+                bytes: Vec::new(),
+                frames: 0,
+            },
+        };
+        let fragment = match head.kind {
+            HEADERS => fragment(head.flags, payload).ok_or(Broken::Padding)?,
+            _ => payload,
+        };
+        block.bytes.extend_from_slice(fragment);
+        block.frames += 1;
+        if block.bytes.len() > MAX_BLOCK || block.frames > MAX_FRAMES {
+            return Err(Broken::Block);
+        }
+        if head.flags & END_HEADERS == 0 {
+            self.block = Some(block);
+            return Ok(());
+        }
+        let mut written = Vec::with_capacity(block.bytes.len() * 2);
+        for (name, value) in self.decoder.block(&block.bytes)? {
+            let is_odd = name == b":authority" && Authority::try_from(value.as_slice()).is_err();
+            literal(&name, if is_odd { LOCALHOST } else { &value }, &mut written);
+        }
+        write(&block, &written, out);
+        Ok(())
+    }
+}
+
+/// The part of a header block in a frame: without its padding and priority.
+fn fragment(flags: u8, payload: &[u8]) -> Option<&[u8]> {
+    let (padding, mut rest) = match flags & PADDED {
+        0 => (0, payload),
+        _ => payload.split_first().map(|(&first, rest)| (first, rest))?,
+    };
+    if flags & PRIORITY != 0 {
+        rest = rest.get(PRIORITY_LENGTH..)?;
+    }
+    rest.get(..rest.len().checked_sub(usize::from(padding))?)
+}
+
+/// Writes a header block as one frame, or as many as it needs.
+fn write(block: &Block, bytes: &[u8], out: &mut Vec<u8>) {
+    let mut left = bytes;
+    let mut kind = HEADERS;
+    loop {
+        let part = take(&mut left, MAX_FRAME);
+        let [.., a, b, c] = part.len().to_be_bytes();
+        let mut flags = 0;
+        if kind == HEADERS && block.ends_stream {
+            flags |= END_STREAM;
+        }
+        if left.is_empty() {
+            flags |= END_HEADERS;
+        }
+        out.extend_from_slice(&[a, b, c, kind, flags]);
+        out.extend_from_slice(&block.stream);
+        out.extend_from_slice(part);
+        if left.is_empty() {
+            return;
+        }
+        kind = CONTINUATION;
+    }
+}
+
+/// Takes up to `count` bytes from the front.
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (front, rest) = bytes.split_at(count.min(bytes.len()));
+    *bytes = rest;
+    front
+}

@@ -1,0 +1,272 @@
+//! Header compression (RFC 7541): a decoder with its table, and the one form that needs none.
+
+use std::collections::VecDeque;
+
+use super::huffman;
+
+/// The size of the table that a client may use: the default, which our server does not change.
+const MAX_TABLE: usize = 4096;
+/// The most that a block may say once it is decompressed: references to the table make much of few bytes.
+const MAX_LIST: usize = 64 * 1024;
+/// What an entry costs beyond its name and value.
+const OVERHEAD: usize = 32;
+
+/// Why a header block cannot be decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HpackError {
+    /// It ends in the middle of something.
+    #[error("a header block ends too early")]
+    Short,
+    /// A number has more digits than any that makes sense.
+    #[error("a number in a header block is too large")]
+    Number,
+    /// It refers to an entry that is not in the table.
+    #[error("a header block refers to an entry that is not there")]
+    Index,
+    /// The table is resized in the wrong place, or beyond what the server allows.
+    #[error("a header block resizes the table beyond its bounds")]
+    Resize,
+    /// A text is not a valid Huffman code.
+    #[error("a header has an invalid Huffman code")]
+    Huffman,
+    /// It is longer than any request needs.
+    #[error("a header block says too much")]
+    TooLong,
+}
+
+/// A header: name and value.
+pub(super) type Field = (Vec<u8>, Vec<u8>);
+
+/// Decompresses the header blocks of one connection, in their order.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// The latest entry first.
+    table: VecDeque<Field>,
+    size: usize,
+    limit: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self {
+            table: VecDeque::new(),
+            size: 0,
+            limit: MAX_TABLE,
+        }
+    }
+}
+
+/// How a header is written, by its first bits.
+enum Form {
+    /// All of it is in the table.
+    Indexed,
+    /// Its value follows; the header goes into the table.
+    Kept,
+    /// Its value follows; the table stays.
+    Once,
+    /// Not a header: the table is resized.
+    Resize,
+}
+
+impl Decoder {
+    /// The headers of the next block.
+    pub(super) fn block(&mut self, mut bytes: &[u8]) -> Result<Vec<Field>, HpackError> {
+        let mut fields: Vec<Field> = Vec::new();
+        let mut total = 0;
+        while let Some(&first) = bytes.first() {
+            let (form, bits) = match first {
+                0x80.. => (Form::Indexed, 7),
+                0x40.. => (Form::Kept, 6),
+                0x20.. => (Form::Resize, 5),
+                _ => (Form::Once, 4),
+            };
+            let number = number(&mut bytes, bits)?;
+            let field = match form {
+                Form::Resize if number > MAX_TABLE || !fields.is_empty() => {
+                    return Err(HpackError::Resize);
+                }
+                Form::Resize => {
+                    self.limit = number;
+                    self.shrink(number);
+                    continue;
+                }
+                Form::Indexed => self.entry(number)?,
+                Form::Kept | Form::Once => {
+                    let name = match number {
+                        0 => text(&mut bytes)?,
+                        _ => self.entry(number)?.0,
+                    };
+                    (name, text(&mut bytes)?)
+                }
+            };
+            if matches!(form, Form::Kept) {
+                self.keep(&field);
+            }
+            total += cost(&field);
+            if total > MAX_LIST {
+                return Err(HpackError::TooLong);
+            }
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+
+    /// The entry of this number: those that everybody knows come first.
+    fn entry(&self, number: usize) -> Result<Field, HpackError> {
+        let position = number.checked_sub(1).ok_or(HpackError::Index)?;
+        if let Some((name, value)) = STATIC.get(position) {
+            return Ok((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        }
+        let entry = self.table.get(position - STATIC.len());
+        entry.cloned().ok_or(HpackError::Index)
+    }
+
+    /// Puts a header into the table. One that is larger than the table empties it.
+    fn keep(&mut self, field: &Field) {
+        let cost = cost(field);
+        self.shrink(self.limit.saturating_sub(cost));
+        if cost <= self.limit {
+            self.size += cost;
+            self.table.push_front(field.clone());
+        }
+    }
+
+    /// Drops the oldest entries until the rest has this size.
+    fn shrink(&mut self, size: usize) {
+        while self.size > size {
+            let Some(oldest) = self.table.pop_back() else {
+                return;
+            };
+            self.size -= cost(&oldest);
+        }
+    }
+}
+
+fn cost((name, value): &Field) -> usize {
+    name.len() + value.len() + OVERHEAD
+}
+
+/// A number whose first digit is in the low `bits` of the first byte.
+fn number(bytes: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
+    let mask = (1_usize << bits) - 1;
+    let mut value = usize::from(byte(bytes)?) & mask;
+    if value < mask {
+        return Ok(value);
+    }
+    // Three digits go up to two million, more than anything here may count.
+    for shift in [0, 7, 14] {
+        let digit = byte(bytes)?;
+        value += usize::from(digit & 0x7f) << shift;
+        if digit & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(HpackError::Number)
+}
+
+/// A text, as it is or in Huffman code.
+fn text(bytes: &mut &[u8]) -> Result<Vec<u8>, HpackError> {
+    let is_huffman = bytes.first().is_some_and(|first| first & 0x80 != 0);
+    let length = number(bytes, 7)?;
+    let (text, rest) = bytes.split_at_checked(length).ok_or(HpackError::Short)?;
+    *bytes = rest;
+    match is_huffman {
+        true => huffman::decode(text).ok_or(HpackError::Huffman),
+        false => Ok(text.to_vec()),
+    }
+}
+
+fn byte(bytes: &mut &[u8]) -> Result<u8, HpackError> {
+    let (&first, rest) = bytes.split_first().ok_or(HpackError::Short)?;
+    *bytes = rest;
+    Ok(first)
+}
+
+/// Writes a header in the form that needs no table and leaves it alone.
+pub(super) fn literal(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.push(0);
+    for text in [name, value] {
+        write_length(text.len(), out);
+        out.extend_from_slice(text);
+    }
+}
+
+/// The length of a text that is not in Huffman code.
+fn write_length(length: usize, out: &mut Vec<u8>) {
+    let low = |value: usize| u8::try_from(value & 0x7f).unwrap_or_default();
+    let Some(mut rest) = length.checked_sub(0x7f) else {
+        out.push(low(length));
+        return;
+    };
+    out.push(0x7f);
+    while rest > 0x7f {
+        out.push(low(rest) | 0x80);
+        rest >>= 7;
+    }
+    out.push(low(rest));
+}
+
+/// The entries that everybody knows (RFC 7541, appendix A).
+const STATIC: [(&str, &str); 61] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
