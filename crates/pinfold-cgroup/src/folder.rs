@@ -4,9 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::node_set::NodeSet;
+
 use crate::control;
 use crate::error::CgroupError;
 use crate::hierarchy::Version;
+use crate::ids::Ids;
 
 const PROCESSES: &str = "cgroup.procs";
 
@@ -60,6 +64,36 @@ pub fn is_populated(group: &Path, version: Version) -> bool {
             let events = control::read(&group.join("cgroup.events")).unwrap_or_default();
             events.lines().any(|line| line == "populated 1")
         }
+    }
+}
+
+/// Gives a group without groups below these CPUs, and checks that it has exactly them in the end.
+///
+/// # Errors
+/// If the kernel refuses them, or makes something else of them.
+pub fn set_cpus(group: &Path, version: Version, cpus: &CpuSet) -> Result<(), CgroupError> {
+    set(group, cpus, version.effective_cpus())
+}
+
+/// Gives a group without groups below these memory nodes, and checks that it has exactly them in the end.
+///
+/// # Errors
+/// If the kernel refuses them, or makes something else of them.
+pub fn set_mems(group: &Path, version: Version, mems: NodeSet) -> Result<(), CgroupError> {
+    set(group, &mems, version.effective_mems())
+}
+
+fn set<S: Ids>(group: &Path, wanted: &S, effective: &str) -> Result<(), CgroupError> {
+    control::write(&group.join(S::FILE), &wanted.to_string())?;
+    let path = group.join(effective);
+    let found = S::read(&path)?;
+    match found == *wanted {
+        true => Ok(()),
+        false => Err(CgroupError::NotInForce {
+            path,
+            asked: wanted.to_string(),
+            found: found.to_string(),
+        }),
     }
 }
 

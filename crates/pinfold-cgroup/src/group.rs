@@ -177,7 +177,7 @@ impl<'a> Group<'a> {
     /// # Errors
     /// With the kernel's reason if it holds the partition for invalid; the group is an ordinary one then.
     pub fn set_partition(&self, partition: Partition) -> Result<(), CgroupError> {
-        partition::write(&self.cpuset, self.version(), partition)
+        partition.give_to(&self.cpuset, self.version())
     }
 
     /// In v2, has the groups above hand the controller on if they do not yet.

@@ -58,7 +58,9 @@ impl Mounts {
         Ok(Self::parse(&text, root))
     }
 
-    fn parse(text: &str, root: &Path) -> Self {
+    /// The same from the text of the kernel's list.
+    #[must_use]
+    pub fn parse(text: &str, root: &Path) -> Self {
         let mut entries: Vec<Entry> = Vec::new();
         for line in text.lines() {
             let Some((mut mount, kind, options)) = fields(line) else {

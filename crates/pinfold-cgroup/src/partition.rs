@@ -29,6 +29,32 @@ impl Partition {
             Partition::Isolated => "isolated",
         }
     }
+
+    /// Makes the group in `folder` this. A partition that the kernel holds for invalid is taken back at once: it would
+    /// become valid some day without anybody's doing.
+    ///
+    /// # Errors
+    /// With the kernel's reason if it holds the partition for invalid; the group is an ordinary one then.
+    pub fn give_to(self, folder: &Path, version: Version) -> Result<(), CgroupError> {
+        let is_so = |found: &PartitionState| found.partition == self && found.invalid.is_none();
+        if is_so(&read(folder, version)?) {
+            return Ok(());
+        }
+        let path = folder.join(FILE);
+        control::write(&path, self.word())?;
+        let found = read(folder, version)?;
+        if is_so(&found) {
+            return Ok(());
+        }
+        control::write(&path, Partition::Member.word())?;
+        Err(CgroupError::InvalidPartition {
+            group: folder.to_owned(),
+            asked: self.word(),
+            reason: found
+                .invalid
+                .unwrap_or_else(|| format!("the kernel made it {}", found.partition.word())),
+        })
+    }
 }
 
 /// What a group was made, and whether that is in force.
@@ -69,33 +95,6 @@ pub(crate) fn read(folder: &Path, version: Version) -> Result<PartitionState, Cg
     PartitionState::parse(&text).ok_or(CgroupError::Unreadable { path, text })
 }
 
-/// Makes the group in `folder` a partition, or an ordinary group again. One that the kernel holds for invalid is taken
-/// back at once: it would have become valid some day without anybody's doing.
-pub(crate) fn write(
-    folder: &Path,
-    version: Version,
-    partition: Partition,
-) -> Result<(), CgroupError> {
-    let found = read(folder, version)?;
-    if found.partition == partition && found.invalid.is_none() {
-        return Ok(());
-    }
-    let path = folder.join(FILE);
-    control::write(&path, partition.word())?;
-    let found = read(folder, version)?;
-    if found.partition == partition && found.invalid.is_none() {
-        return Ok(());
-    }
-    control::write(&path, Partition::Member.word())?;
-    Err(CgroupError::InvalidPartition {
-        group: folder.to_owned(),
-        asked: partition.word(),
-        reason: found
-            .invalid
-            .unwrap_or_else(|| format!("the kernel made it {}", found.partition.word())),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn a_partition_on_v1_is_an_error_of_its_own() {
         let folder = tempfile::tempdir().expect("a folder");
-        let refused = write(folder.path(), Version::V1, Partition::Root);
+        let refused = Partition::Root.give_to(folder.path(), Version::V1);
         assert!(matches!(refused, Err(CgroupError::NoPartitions { .. })));
     }
 }
