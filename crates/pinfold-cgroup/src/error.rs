@@ -77,8 +77,8 @@ pub enum CgroupError {
         /// What is missing.
         lacks: String,
     },
-    /// Neither CPUs nor nodes can be taken from a group altogether.
-    #[error("no CPUs at all were asked for in {}: give it at least one", .group.display())]
+    /// Neither all CPUs nor all nodes can be taken from a group.
+    #[error("{} cannot do with nothing: give it at least one CPU and one memory node", .group.display())]
     Nothing {
         /// The group.
         group: PathBuf,

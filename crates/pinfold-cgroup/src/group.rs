@@ -13,7 +13,7 @@ use crate::hierarchy::{Hierarchy, Version};
 use crate::ids::Ids;
 use crate::partition::{self, Partition, PartitionState};
 use crate::path::GroupPath;
-use crate::state::{State, given};
+use crate::state::{self, State, given};
 use crate::steps::{Above, Below, Family, TooNarrow, Who, steps};
 
 /// Somebody else may write at the same moment; then the plan is made anew, so often.
@@ -124,9 +124,18 @@ impl<'a> Group<'a> {
     /// # Errors
     /// If it cannot be read; [`CgroupError::Vanished`] if it is gone.
     pub fn read(&self) -> Result<State, CgroupError> {
-        let cpu = self.cpu.as_ref();
-        let cpu = cpu.map(|(version, folder)| (*version, folder.as_path()));
-        State::read(self.version(), &self.cpuset, cpu)
+        State::read(self.version(), &self.cpuset, self.cpu_time()?)
+    }
+
+    /// Its limit on CPU time alone; `None` if nobody limits it here.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn cpu_time(&self) -> Result<Option<CpuTime>, CgroupError> {
+        match &self.cpu {
+            Some((version, folder)) => state::limit(*version, folder),
+            None => Ok(None),
+        }
     }
 
     /// Makes it allow what is wanted, and reads back what is really so. Groups of the kubelet above that lack something

@@ -30,17 +30,14 @@ impl State {
     pub(crate) fn read(
         version: Version,
         cpuset: &Path,
-        cpu: Option<(Version, &Path)>,
+        cpu_time: Option<CpuTime>,
     ) -> Result<Self, CgroupError> {
         Ok(Self {
             cpus: given(cpuset)?,
             mems: given(cpuset)?,
             effective_cpus: control::read_cpus(&cpuset.join(version.effective_cpus()))?,
             effective_mems: control::read_mems(&cpuset.join(version.effective_mems()))?,
-            cpu_time: match cpu {
-                Some((version, folder)) => limit(version, folder)?,
-                None => None,
-            },
+            cpu_time,
         })
     }
 }
@@ -51,7 +48,7 @@ pub(crate) fn given<S: Ids>(folder: &Path) -> Result<S, CgroupError> {
 }
 
 /// A root has no limit, and so have groups that the controller was not handed on to.
-fn limit(version: Version, folder: &Path) -> Result<Option<CpuTime>, CgroupError> {
+pub(crate) fn limit(version: Version, folder: &Path) -> Result<Option<CpuTime>, CgroupError> {
     match CpuTime::read(folder, version) {
         Ok(limit) => Ok(Some(limit)),
         Err(CgroupError::NoFile { .. }) => Ok(None),
