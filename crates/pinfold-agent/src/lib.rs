@@ -9,6 +9,7 @@
 //! No runtime, no network, no clock: the caller says what time it is and what runs on the node.
 
 pub mod allowance;
+pub mod drift;
 pub mod journal;
 pub mod keeper;
 pub mod mirror;

@@ -62,6 +62,10 @@ name! {
     ContainerName
 }
 name! {
+    /// The id that a runtime gave to a running container, unique on its node.
+    ContainerId
+}
+name! {
     /// The name of a resource as Kubernetes writes it: `cpu`, `memory`, `hugepages-2Mi`, `vendor.com/device`.
     ResourceName
 }

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_cgroup::folder;
 use pinfold_core::cpu::CpuState;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::Decision;
@@ -282,8 +283,8 @@ impl Book {
     fn strike_out_ended(&mut self) -> Result<(), StandaloneError> {
         for (id, group) in groups(&self.path) {
             let known = self.content.runs.iter().any(|run| run.id == id);
-            if !known && cgroup::processes(&group).is_empty() {
-                cgroup::remove(&group)?;
+            if !known && folder::processes(&group).is_empty() {
+                folder::remove(&group)?;
             }
         }
         let (living, ended): (Vec<Run>, Vec<Run>) =
@@ -385,7 +386,7 @@ fn damaged(path: &Path, problem: String) -> StandaloneError {
     let groups = groups(path);
     let processes = groups
         .iter()
-        .flat_map(|(_, group)| cgroup::processes(group));
+        .flat_map(|(_, group)| folder::processes(group));
     StandaloneError::Damaged {
         path: path.to_owned(),
         problem,

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_cgroup::CgroupError;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::ledger::{LedgerError, RestartError, SettingsError};
 use pinfold_hardware::HardwareError;
@@ -22,27 +23,9 @@ pub enum StandaloneError {
         #[source]
         error: io::Error,
     },
-    /// A value that a file did not take.
-    #[error("cannot write {value:?} to {}: {error}", .path.display())]
-    Write {
-        /// The value.
-        value: String,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        error: io::Error,
-    },
-    /// A control file took the value, and the kernel made something else of it.
-    #[error("{}: asked for {asked:?}, the kernel made it {found:?}", .path.display())]
-    NotTaken {
-        /// The file that shows it.
-        path: PathBuf,
-        /// What was asked.
-        asked: String,
-        /// What it shows.
-        found: String,
-    },
+    /// A control group did not do what was asked of it.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
     /// No folder for the book.
     #[error(
         "no folder for the book of runs: XDG_RUNTIME_DIR is not set; set it to a folder of yours, or run as root"

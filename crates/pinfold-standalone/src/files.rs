@@ -1,4 +1,4 @@
-//! Reading and writing small files, with the path and the value in every error.
+//! Reading and replacing the files of the book, with the path in every error.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -18,19 +18,6 @@ pub(crate) fn read(path: &Path) -> Result<String, StandaloneError> {
         .read_to_string(&mut text)
         .map_err(|error| StandaloneError::file("read", path, error))?;
     Ok(text)
-}
-
-/// Writes a value to a control file of the kernel, in one call.
-pub(crate) fn write(path: &Path, value: &str) -> Result<(), StandaloneError> {
-    let written = OpenOptions::new()
-        .write(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(value.as_bytes()));
-    written.map_err(|error| StandaloneError::Write {
-        value: value.to_owned(),
-        path: path.to_owned(),
-        error,
-    })
 }
 
 /// Replaces a file as a whole: whoever reads it sees the old text or the new one, even after a power cut.

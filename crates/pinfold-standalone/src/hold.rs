@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use pinfold_cgroup::{Version, folder};
 use pinfold_core::cpu_set::CpuSet;
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{self, v1, v2};
+use crate::cgroup::{v1, v2};
 use crate::error::StandaloneError;
 use crate::place::Placement;
 use crate::{affinity, memory_policy};
@@ -62,7 +63,7 @@ impl Hold {
     pub(crate) fn enter(&self, placement: &Placement) -> Result<(), StandaloneError> {
         match self {
             Hold::CgroupV2 { group, .. } | Hold::CgroupV1 { group } => {
-                cgroup::enter(group)?;
+                folder::enter(group)?;
                 // An affinity that was set before would narrow the group's CPUs further.
                 match placement.own_cpus {
                     true => affinity::confine_this(&placement.cpus),
@@ -81,8 +82,8 @@ impl Hold {
     /// Gives a running run other CPUs. `pid` is its first process.
     pub(crate) fn set_cpus(&self, pid: u32, cpus: &CpuSet) -> Result<(), StandaloneError> {
         match self {
-            Hold::CgroupV2 { group, .. } => v2::set_cpus(group, cpus),
-            Hold::CgroupV1 { group } => v1::set_cpus(group, cpus),
+            Hold::CgroupV2 { group, .. } => Ok(folder::set_cpus(group, Version::V2, cpus)?),
+            Hold::CgroupV1 { group } => Ok(folder::set_cpus(group, Version::V1, cpus)?),
             Hold::Affinity => affinity::confine_family(pid, cpus),
         }
     }
@@ -92,7 +93,7 @@ impl Hold {
     pub fn is_in_use(&self) -> bool {
         match self {
             Hold::CgroupV2 { group, .. } | Hold::CgroupV1 { group } => {
-                !cgroup::processes(group).is_empty()
+                !folder::processes(group).is_empty()
             }
             Hold::Affinity => false,
         }
@@ -101,7 +102,7 @@ impl Hold {
     /// Takes the hold away. Its processes must have ended.
     pub(crate) fn remove(&self) -> Result<(), StandaloneError> {
         match self {
-            Hold::CgroupV2 { group, .. } | Hold::CgroupV1 { group } => cgroup::remove(group),
+            Hold::CgroupV2 { group, .. } | Hold::CgroupV1 { group } => Ok(folder::remove(group)?),
             Hold::Affinity => Ok(()),
         }
     }

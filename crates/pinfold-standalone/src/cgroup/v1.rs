@@ -3,53 +3,36 @@
 
 use std::path::{Path, PathBuf};
 
-use pinfold_core::cpu_set::CpuSet;
+use pinfold_cgroup::{CgroupError, Version, control, folder};
 
-use super::{Hierarchy, Kind, check, create, group, remove};
-use crate::error::StandaloneError;
-use crate::files;
+use super::{Hierarchy, group};
 use crate::place::Placement;
-
-const CPUS: &str = "cpuset.cpus";
-const MEMS: &str = "cpuset.mems";
 
 /// The group that runs' groups lie in.
 pub(crate) fn base() -> Option<PathBuf> {
-    let own = Hierarchy::of_this_process(Kind::V1)?.own;
+    let own = Hierarchy::of_this_process(Version::V1)?.own;
     let may_write = rustix::fs::access(&own, rustix::fs::Access::WRITE_OK).is_ok();
     may_write.then_some(own)
 }
 
 /// Makes the group of a run.
-pub(crate) fn prepare(
-    base: &Path,
-    id: u64,
-    placement: &Placement,
-) -> Result<PathBuf, StandaloneError> {
+pub(crate) fn prepare(base: &Path, id: u64, placement: &Placement) -> Result<PathBuf, CgroupError> {
     let group = group(base, id);
-    create(&group)?;
+    folder::create(&group)?;
     match fill(base, &group, placement) {
         Ok(()) => Ok(group),
         Err(error) => {
-            let _ = remove(&group);
+            let _ = folder::remove(&group);
             Err(error)
         }
     }
 }
 
-fn fill(base: &Path, group: &Path, placement: &Placement) -> Result<(), StandaloneError> {
+fn fill(base: &Path, group: &Path, placement: &Placement) -> Result<(), CgroupError> {
     let nodes = match placement.nodes {
-        Some(nodes) => nodes.to_string(),
-        None => files::read(&base.join(MEMS))?.trim().to_owned(),
+        Some(nodes) => nodes,
+        None => control::read_mems(&base.join("cpuset.mems"))?,
     };
-    files::write(&group.join(MEMS), &nodes)?;
-    check(&group.join(MEMS), &nodes)?;
-    set_cpus(group, &placement.cpus)
-}
-
-/// Gives a group other CPUs.
-pub(crate) fn set_cpus(group: &Path, cpus: &CpuSet) -> Result<(), StandaloneError> {
-    let cpus = cpus.to_string();
-    files::write(&group.join(CPUS), &cpus)?;
-    check(&group.join(CPUS), &cpus)
+    folder::set_mems(group, Version::V1, nodes)?;
+    folder::set_cpus(group, Version::V1, &placement.cpus)
 }

@@ -1,24 +1,18 @@
 //! cgroup v2: the `cpuset` controller. Only the root may hold processes and groups with controllers at once, so a
 //! run's group lies in the nearest group above ours that holds no processes, or in the root.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_core::cpu_set::CpuSet;
+use pinfold_cgroup::{CgroupError, Partition, Version, control, folder};
 
-use super::{Hierarchy, Kind, check, create, group, processes, remove};
-use crate::error::StandaloneError;
-use crate::files;
+use super::{Hierarchy, group};
 use crate::place::Placement;
 
-const CPUS: &str = "cpuset.cpus";
-const MEMS: &str = "cpuset.mems";
-const PARTITION: &str = "cpuset.cpus.partition";
 const SUBTREE: &str = "cgroup.subtree_control";
 
 /// The groups that could hold runs' groups, nearest first.
 pub(crate) fn bases() -> Vec<PathBuf> {
-    let Some(Hierarchy { mount, own }) = Hierarchy::of_this_process(Kind::V2) else {
+    let Some(Hierarchy { mount, own }) = Hierarchy::of_this_process(Version::V2) else {
         return Vec::new();
     };
     own.ancestors()
@@ -33,15 +27,14 @@ fn can_hold_groups(group: &Path) -> bool {
     let may_write =
         |file: &str| rustix::fs::access(group.join(file), rustix::fs::Access::WRITE_OK).is_ok();
     lists_cpuset(group, "cgroup.controllers")
-        && (is_root(group) || processes(group).is_empty())
+        && (is_root(group) || folder::processes(group).is_empty())
         && may_write("cgroup.procs")
         && may_write(".")
         && (lists_cpuset(group, SUBTREE) || may_write(SUBTREE))
 }
 
 fn lists_cpuset(group: &Path, file: &str) -> bool {
-    fs::read_to_string(group.join(file))
-        .is_ok_and(|text| text.split_ascii_whitespace().any(|name| name == "cpuset"))
+    control::lists(&group.join(file), "cpuset")
 }
 
 /// Only the real root has no type. A container's own group looks like a root and is none.
@@ -55,38 +48,28 @@ pub(crate) fn prepare(
     id: u64,
     placement: &Placement,
     partition: bool,
-) -> Result<PathBuf, StandaloneError> {
+) -> Result<PathBuf, CgroupError> {
     if !lists_cpuset(base, SUBTREE) {
-        files::write(&base.join(SUBTREE), "+cpuset")?;
+        control::write(&base.join(SUBTREE), "+cpuset")?;
     }
     let group = group(base, id);
-    create(&group)?;
+    folder::create(&group)?;
     match fill(&group, placement, partition) {
         Ok(()) => Ok(group),
         Err(error) => {
-            let _ = remove(&group);
+            let _ = folder::remove(&group);
             Err(error)
         }
     }
 }
 
-fn fill(group: &Path, placement: &Placement, partition: bool) -> Result<(), StandaloneError> {
+fn fill(group: &Path, placement: &Placement, partition: bool) -> Result<(), CgroupError> {
     if let Some(nodes) = placement.nodes {
-        let nodes = nodes.to_string();
-        files::write(&group.join(MEMS), &nodes)?;
-        check(&group.join("cpuset.mems.effective"), &nodes)?;
+        folder::set_mems(group, Version::V2, nodes)?;
     }
-    set_cpus(group, &placement.cpus)?;
-    if partition {
-        files::write(&group.join(PARTITION), "root")?;
-        check(&group.join(PARTITION), "root")?;
+    folder::set_cpus(group, Version::V2, &placement.cpus)?;
+    match partition {
+        true => Partition::Root.give_to(group, Version::V2),
+        false => Ok(()),
     }
-    Ok(())
-}
-
-/// Gives a group other CPUs.
-pub(crate) fn set_cpus(group: &Path, cpus: &CpuSet) -> Result<(), StandaloneError> {
-    let cpus = cpus.to_string();
-    files::write(&group.join(CPUS), &cpus)?;
-    check(&group.join("cpuset.cpus.effective"), &cpus)
 }

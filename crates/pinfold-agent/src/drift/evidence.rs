@@ -1,0 +1,43 @@
+//! Gathering [`Evidence`]: which CPUs are online, and what the kubelet believes.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use pinfold_cgroup::{CgroupError, control};
+use pinfold_core::demand::PodLevel;
+use pinfold_kube::state::cpu::{CpuRestore, RunningContainers};
+use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES};
+
+use super::Evidence;
+
+impl Evidence {
+    /// Gathers it. `root` is the machine's root folder, `kubelet` the path of the kubelet's `cpu_manager_state`. A
+    /// file that is not there or not whole is no evidence, and no error either: the kubelet may be writing it.
+    ///
+    /// # Errors
+    /// If it cannot be found out which CPUs are online.
+    pub fn gather(root: &Path, kubelet: &Path) -> Result<Self, CgroupError> {
+        Ok(Self {
+            online: control::read_cpus(&root.join("sys/devices/system/cpu/online"))?,
+            kubelet: read_state(kubelet),
+        })
+    }
+}
+
+fn read_state(path: &Path) -> Option<CpuManagerState> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(MAX_FILE_BYTES).ok()?.saturating_add(1);
+    File::open(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .ok()?;
+    let how = CpuRestore {
+        file: "cpu_manager_state",
+        policy: None,
+        pod_level: PodLevel::Managed,
+        running: &RunningContainers::new(),
+    };
+    CpuManagerState::restore(&bytes, &how)
+        .ok()
+        .map(|(state, _)| state)
+}

@@ -1,0 +1,147 @@
+//! The files by which groups are read and changed, with the path and the value in every error.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::node_set::NodeSet;
+
+use crate::error::CgroupError;
+
+/// No file of the kernel that is read here is larger.
+const LARGEST: u64 = 16 << 20;
+
+/// The whole text of a file.
+///
+/// # Errors
+/// If it cannot be read; [`CgroupError::Vanished`] if its group is gone.
+pub fn read(path: &Path) -> Result<String, CgroupError> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+        .map_err(|error| unread(path, error))?;
+    Ok(text)
+}
+
+/// Writes a value in one call. A value may be empty: the kernel wants a line end then.
+///
+/// # Errors
+/// If the kernel refuses it; [`CgroupError::Vanished`] if the group is gone.
+pub fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
+    let line = format!("{value}\n");
+    let written = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    written.map_err(|error| match is_absence(&error) {
+        true => unread(path, error),
+        false => CgroupError::Refused {
+            path: path.to_owned(),
+            value: value.to_owned(),
+            error,
+        },
+    })
+}
+
+/// The CPUs that a file lists.
+///
+/// # Errors
+/// If it cannot be read, or lists something else.
+pub fn read_cpus(path: &Path) -> Result<CpuSet, CgroupError> {
+    let text = read(path)?;
+    cpus(&text).ok_or_else(|| CgroupError::Unreadable {
+        path: path.to_owned(),
+        text,
+    })
+}
+
+/// The NUMA nodes that a file lists.
+///
+/// # Errors
+/// If it cannot be read, or lists something else.
+pub fn read_mems(path: &Path) -> Result<NodeSet, CgroupError> {
+    let text = read(path)?;
+    // The kernel's lists look alike, whatever they list.
+    let ids = cpus(&text).map(|ids| NodeSet::from_ids(ids.iter().map(|id| i64::from(id.get()))));
+    match ids {
+        Some(Ok(nodes)) => Ok(nodes),
+        _ => Err(CgroupError::Unreadable {
+            path: path.to_owned(),
+            text,
+        }),
+    }
+}
+
+/// Whether a file of words, such as `cgroup.controllers`, has this one.
+#[must_use]
+pub fn lists(path: &Path, word: &str) -> bool {
+    read(path).is_ok_and(|text| text.split_ascii_whitespace().any(|found| found == word))
+}
+
+fn cpus(text: &str) -> Option<CpuSet> {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    CpuSet::parse(text).ok()
+}
+
+/// What the kernel says about files of groups that are no more: no such file before it is opened, no such device after.
+fn is_absence(error: &io::Error) -> bool {
+    let no_device = rustix::io::Errno::NODEV.raw_os_error();
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(no_device)
+}
+
+fn unread(path: &Path, error: io::Error) -> CgroupError {
+    let group = path.parent().unwrap_or(path);
+    match is_absence(&error) {
+        true if !group.exists() => CgroupError::Vanished {
+            group: group.to_owned(),
+        },
+        true => CgroupError::NoFile {
+            path: path.to_owned(),
+        },
+        false => CgroupError::Read {
+            path: path.to_owned(),
+            error,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_is_gone_is_told_from_a_file_that_it_does_not_have() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("cpuset.cpus");
+        let gone = folder.path().join("gone/cpuset.cpus");
+        assert!(matches!(read(&file), Err(CgroupError::NoFile { .. })));
+        assert!(matches!(write(&file, "0"), Err(CgroupError::NoFile { .. })));
+        assert!(matches!(read(&gone), Err(CgroupError::Vanished { .. })));
+        assert!(matches!(
+            write(&gone, "0"),
+            Err(CgroupError::Vanished { .. })
+        ));
+    }
+
+    #[test]
+    fn lists_of_cpus_and_nodes_are_read_as_the_kernel_prints_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("list");
+        for (text, cpus, mems) in [
+            ("0-3,8\n", Some("0-3,8"), Some("0-3,8")),
+            ("\n", Some(""), Some("")),
+            ("\0", Some(""), Some("")),
+            ("64\n", Some("64"), None),
+            ("1-\n", None, None),
+            ("max\n", None, None),
+        ] {
+            std::fs::write(&file, text).expect("a file");
+            let found = read_cpus(&file).ok().map(|set| set.to_string());
+            assert_eq!(found.as_deref(), cpus, "CPUs in {text:?}");
+            let found = read_mems(&file).ok().map(|set| set.to_string());
+            assert_eq!(found.as_deref(), mems, "nodes in {text:?}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const POD: &str = "/kubepods/burstable/pod12-ab";
+const CONTAINER: &str = "/kubepods/burstable/pod12-ab/4f0c";
+
+fn cpus(text: &str) -> CpuSet {
+    text.parse().expect("a list of CPUs")
+}
+
+fn wanted(text: &str) -> Wanted {
+    Wanted {
+        cpus: Some(cpus(text)),
+        ..Wanted::default()
+    }
+}
+
+/// A folder that plays a machine: its groups with the CPUs that they were given.
+struct Machine {
+    root: TempDir,
+    version: Version,
+}
+
+impl Machine {
+    fn new(version: Version) -> Self {
+        let root = tempfile::tempdir().expect("a folder");
+        let mounts = match version {
+            Version::V1 => {
+                "1 0 0:1 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n\
+                 2 0 0:2 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                 3 0 0:3 / /cg/unified rw - cgroup2 cgroup2 rw\n"
+            }
+            Version::V2 => "3 0 0:3 / /cg rw - cgroup2 cgroup2 rw\n",
+        };
+        let machine = Self { root, version };
+        machine.put("proc/self/mountinfo", mounts);
+        match version {
+            Version::V1 => machine.put("cg/unified/cgroup.controllers", "hugetlb\n"),
+            Version::V2 => machine.put("cg/cgroup.controllers", "cpuset cpu memory\n"),
+        }
+        machine
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+
+    fn get(&self, path: &str) -> String {
+        let text = fs::read_to_string(self.root.path().join(path));
+        text.expect("a file").trim().to_owned()
+    }
+
+    fn cpuset(&self, group: &str, file: &str) -> String {
+        let mount = match self.version {
+            Version::V1 => "cg/cpuset",
+            Version::V2 => "cg",
+        };
+        format!("{mount}{}/{file}", group.trim_end_matches('/'))
+    }
+
+    fn group(&self, group: &str, cpus: &str) {
+        self.put(&self.cpuset(group, "cpuset.cpus"), &format!("{cpus}\n"));
+        self.put(&self.cpuset(group, "cpuset.mems"), "0-1\n");
+        let (effective_cpus, effective_mems) =
+            (self.version.effective_cpus(), self.version.effective_mems());
+        self.put(&self.cpuset(group, effective_cpus), &format!("{cpus}\n"));
+        self.put(&self.cpuset(group, effective_mems), "0-1\n");
+        match self.version {
+            Version::V1 => {
+                self.put(&format!("cg/cpu{group}/cpu.cfs_quota_us"), "200000\n");
+                self.put(&format!("cg/cpu{group}/cpu.cfs_period_us"), "100000\n");
+            }
+            Version::V2 => self.put(&self.cpuset(group, "cpu.max"), "200000 100000\n"),
+        }
+    }
+
+    fn hierarchy(&self) -> Hierarchy {
+        Hierarchy::find(self.root.path()).expect("a hierarchy")
+    }
+
+    fn pods(&self) {
+        self.group("/", "0-7");
+        for group in ["/kubepods", "/kubepods/burstable"] {
+            self.group(group, "0-7");
+        }
+        self.group(POD, "0-3");
+        self.group(CONTAINER, "0-1");
+    }
+}
+
+fn path(text: &str) -> GroupPath {
+    GroupPath::of_container(text).expect("a path")
+}
+
+const BOTH: [Version; 2] = [Version::V1, Version::V2];
+
+#[test]
+fn controllers_are_found_in_v1_v2_and_in_a_mixture() {
+    let v1 = Machine::new(Version::V1).hierarchy();
+    assert_eq!(v1.cpuset.version, Version::V1);
+    assert_eq!(v1.cpu.map(|home| home.version), Some(Version::V1));
+    let v2 = Machine::new(Version::V2).hierarchy();
+    assert_eq!(v2.cpuset.version, Version::V2);
+    assert_eq!(v2.cpu.map(|home| home.version), Some(Version::V2));
+
+    let mixed = Machine::new(Version::V2);
+    mixed.put(
+        "proc/self/mountinfo",
+        "1 0 0:1 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n\
+         2 0 0:2 / /cg/unified rw - cgroup2 cgroup2 rw\n",
+    );
+    mixed.put("cg/unified/cgroup.controllers", "cpu memory\n");
+    let mixed = mixed.hierarchy();
+    assert_eq!(mixed.cpuset.version, Version::V1);
+    assert_eq!(mixed.cpu.map(|home| home.version), Some(Version::V2));
+
+    let none = Machine::new(Version::V2);
+    none.put("cg/cgroup.controllers", "cpu memory\n");
+    let missing = Hierarchy::find(none.root.path());
+    assert!(matches!(
+        missing,
+        Err(CgroupError::NoCpuset { unified: Some(_) })
+    ));
+}
+
+#[test]
+fn a_group_is_read_in_both_generations() {
+    for version in BOTH {
+        let machine = Machine::new(version);
+        machine.pods();
+        let hierarchy = machine.hierarchy();
+        let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+        assert!(group.exists());
+        let state = group.read().expect("its state");
+        assert_eq!(
+            (&state.cpus, &state.effective_cpus),
+            (&cpus("0-1"), &cpus("0-1"))
+        );
+        assert_eq!(state.effective_mems.to_string(), "0-1");
+        let limit = state.cpu_time.expect("a limit");
+        assert_eq!((limit.quota, limit.period), (Some(200_000), 100_000));
+    }
+}
+
+#[test]
+fn parents_of_the_kubelet_are_widened_and_told() {
+    for version in BOTH {
+        let machine = Machine::new(version);
+        machine.pods();
+        let hierarchy = machine.hierarchy();
+        let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+        let written = group.write(&wanted("5-6")).expect("it can be widened");
+        assert_eq!(written.state.cpus, cpus("5-6"));
+        assert_eq!(machine.get(&machine.cpuset(POD, "cpuset.cpus")), "0-3,5-6");
+        assert_eq!(
+            machine.get(&machine.cpuset("/kubepods", "cpuset.cpus")),
+            "0-7"
+        );
+        let pod = hierarchy.cpuset.folder(&path(POD)).expect("a folder");
+        assert_eq!(written.widened, [pod]);
+        // Nothing plays the kernel here, so the effective CPUs are still the old ones: that is noticed.
+        let short = written.in_force(&wanted("5-6"));
+        assert!(
+            matches!(short, Err(CgroupError::NotInForce { .. })),
+            "{short:?}"
+        );
+    }
+}
+
+#[test]
+fn kubepods_is_not_widened_and_nothing_is_written() {
+    for version in BOTH {
+        let machine = Machine::new(version);
+        machine.pods();
+        machine.group("/kubepods", "0-3");
+        machine.group("/kubepods/burstable", "0-3");
+        let hierarchy = machine.hierarchy();
+        let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+        match group.write(&wanted("3-4")) {
+            Err(CgroupError::ParentTooNarrow {
+                allows,
+                lacks,
+                path,
+            }) => {
+                assert_eq!((allows.as_str(), lacks.as_str()), ("0-3", "4"));
+                assert!(path.ends_with("kubepods/cpuset.cpus"), "{path:?}");
+            }
+            other => panic!("{version}: {other:?}"),
+        }
+        assert_eq!(
+            machine.get(&machine.cpuset(CONTAINER, "cpuset.cpus")),
+            "0-1"
+        );
+        assert_eq!(machine.get(&machine.cpuset(POD, "cpuset.cpus")), "0-3");
+    }
+}
+
+#[test]
+fn a_limit_on_cpu_time_is_lifted_and_nothing_else_is_touched() {
+    for version in BOTH {
+        let machine = Machine::new(version);
+        machine.pods();
+        let hierarchy = machine.hierarchy();
+        let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+        let lift = Wanted {
+            cpu_time: Some(CpuTime::UNLIMITED),
+            ..Wanted::default()
+        };
+        match version {
+            Version::V1 => {
+                let state = group.write(&lift).expect("it can be lifted").state;
+                assert_eq!(state.cpu_time, Some(CpuTime::UNLIMITED));
+                assert_eq!(state.cpus, cpus("0-1"));
+            }
+            Version::V2 => {
+                // The kernel would fill in the period that this file lacks now.
+                let unread = group.write(&lift);
+                assert!(
+                    matches!(unread, Err(CgroupError::Unreadable { .. })),
+                    "{unread:?}"
+                );
+                assert_eq!(machine.get(&machine.cpuset(CONTAINER, "cpu.max")), "max");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_moves_along_only_where_it_is_said_and_can_be() {
+    let machine = Machine::new(Version::V1);
+    machine.pods();
+    let file = machine.cpuset(CONTAINER, "cpuset.memory_migrate");
+    machine.put(&file, "0\n");
+    let hierarchy = machine.hierarchy();
+    let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+    group.write(&wanted("1")).expect("CPUs alone");
+    assert_eq!(machine.get(&file), "0");
+    let with_memory = Wanted {
+        mems: Some(NodeSet::from_bits(0b10)),
+        migrate_memory: Some(true),
+        ..Wanted::default()
+    };
+    let state = group.write(&with_memory).expect("memory too").state;
+    assert_eq!(state.mems.to_string(), "1");
+    assert_eq!(machine.get(&file), "1");
+}
+
+#[test]
+fn a_group_that_ended_is_told_as_such_and_never_made_again() {
+    for version in BOTH {
+        let machine = Machine::new(version);
+        machine.pods();
+        let hierarchy = machine.hierarchy();
+        let gone = hierarchy.group(&path("/kubepods/podx/y")).expect("a group");
+        assert!(!gone.exists() && !gone.is_populated());
+        let read = gone.read().map(drop);
+        let written = gone.write(&wanted("1")).map(drop);
+        for outcome in [read, written] {
+            assert!(outcome.is_err_and(|error| error.is_vanished()), "{version}");
+        }
+        assert!(!gone.exists());
+    }
+}
+
+#[test]
+fn no_cpus_at_all_are_never_asked_of_the_kernel() {
+    let machine = Machine::new(Version::V2);
+    machine.pods();
+    let hierarchy = machine.hierarchy();
+    let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+    let refused = group.write(&wanted(""));
+    assert!(
+        matches!(refused, Err(CgroupError::Nothing { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        machine.get(&machine.cpuset(CONTAINER, "cpuset.cpus")),
+        "0-1"
+    );
+}
+
+#[test]
+fn groups_below_are_narrowed_before_the_group_in_v1() {
+    let machine = Machine::new(Version::V1);
+    machine.pods();
+    machine.group(&format!("{CONTAINER}/a"), "0-1");
+    machine.group(&format!("{CONTAINER}/a/b"), "1");
+    machine.put(
+        &machine.cpuset(&format!("{CONTAINER}/a/b"), "cgroup.procs"),
+        "7\n",
+    );
+    let hierarchy = machine.hierarchy();
+    let group = hierarchy.group(&path(CONTAINER)).expect("a group");
+    assert!(group.is_populated(), "a process is two levels below");
+    group.write(&wanted("0")).expect("it can be narrowed");
+    for below in ["/a", "/a/b"] {
+        let file = machine.cpuset(&format!("{CONTAINER}{below}"), "cpuset.cpus");
+        assert_eq!(machine.get(&file), "0", "{below}");
+    }
+}

@@ -1,0 +1,235 @@
+//! [`Mounts`]: the hierarchies of control groups that are mounted, from `/proc/self/mountinfo`.
+
+use std::path::{Path, PathBuf};
+
+use crate::control;
+use crate::error::CgroupError;
+use crate::hierarchy::Version;
+use crate::path::GroupPath;
+
+/// A mounted hierarchy, or the part of it that can be seen here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The folder it is mounted on.
+    pub point: PathBuf,
+    /// The group that is seen there. In most places the root; a container may see its own group only.
+    pub root: PathBuf,
+}
+
+impl Mount {
+    /// The folder of a group.
+    ///
+    /// # Errors
+    /// If the group is not below the part that is mounted here.
+    pub fn folder(&self, path: &GroupPath) -> Result<PathBuf, CgroupError> {
+        let absolute = Path::new("/").join(path.as_str());
+        match absolute.strip_prefix(&self.root) {
+            Ok(rest) if rest.as_os_str().is_empty() => Ok(self.point.clone()),
+            Ok(rest) => Ok(self.point.join(rest)),
+            Err(_) => Err(CgroupError::Outside {
+                path: path.clone(),
+                root: self.root.clone(),
+            }),
+        }
+    }
+}
+
+/// Everything mounted that has to do with control groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounts {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    mount: Mount,
+    version: Version,
+    /// The options of the hierarchy; those of v1 name its controllers.
+    options: Vec<String>,
+}
+
+impl Mounts {
+    /// Reads what is mounted. `root` is the machine's root folder: `/`, or a folder that plays it.
+    ///
+    /// # Errors
+    /// If the kernel's list cannot be read.
+    pub fn read(root: &Path) -> Result<Self, CgroupError> {
+        let text = control::read(&root.join("proc/self/mountinfo"))?;
+        Ok(Self::parse(&text, root))
+    }
+
+    /// The same from the text of the kernel's list.
+    #[must_use]
+    pub fn parse(text: &str, root: &Path) -> Self {
+        let mut entries: Vec<Entry> = Vec::new();
+        for line in text.lines() {
+            let Some((mut mount, kind, options)) = fields(line) else {
+                continue;
+            };
+            let below = mount.point.strip_prefix("/").unwrap_or(&mount.point);
+            mount.point = root.join(below);
+            // What is mounted later on the same folder hides what was there.
+            entries.retain(|entry| entry.mount.point != mount.point);
+            let version = match kind {
+                "cgroup" => Version::V1,
+                "cgroup2" => Version::V2,
+                _ => continue,
+            };
+            // A mount from outside this process's view of groups: no path can be told in it.
+            if !mount.root.starts_with("/..") {
+                entries.push(Entry {
+                    mount,
+                    version,
+                    options: options.split(',').map(str::to_owned).collect(),
+                });
+            }
+        }
+        // Where a hierarchy is mounted as a whole, that is the mount to use.
+        entries.sort_by_key(|entry| entry.mount.root != Path::new("/"));
+        Self { entries }
+    }
+
+    /// The v1 hierarchy of a controller.
+    #[must_use]
+    pub fn v1(&self, controller: &str) -> Option<&Mount> {
+        let found = self.entries.iter().find(|entry| {
+            entry.version == Version::V1 && entry.options.iter().any(|option| option == controller)
+        });
+        found.map(|entry| &entry.mount)
+    }
+
+    /// The unified hierarchy of v2.
+    #[must_use]
+    pub fn v2(&self) -> Option<&Mount> {
+        let found = self
+            .entries
+            .iter()
+            .find(|entry| entry.version == Version::V2);
+        found.map(|entry| &entry.mount)
+    }
+}
+
+/// The mount, the kind of file system and its options, from one line:
+/// `36 35 98:0 ROOT POINT rw,noatime shared:1 - KIND SOURCE OPTIONS`.
+fn fields(line: &str) -> Option<(Mount, &str, &str)> {
+    let (mount, kind) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(3);
+    let (root, point) = (mount.next()?, mount.next()?);
+    let mut kind = kind.split(' ');
+    let (kind, _source, options) = (kind.next()?, kind.next()?, kind.next().unwrap_or(""));
+    let mount = Mount {
+        root: unescaped(root).into(),
+        point: unescaped(point).into(),
+    };
+    Some((mount, kind, options))
+}
+
+/// The kernel writes blanks, line ends and backslashes as `\` and three octal digits.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut plain = parts.next().unwrap_or("").to_owned();
+    for part in parts {
+        let code = part
+            .get(..3)
+            .and_then(|code| u8::from_str_radix(code, 8).ok());
+        match code.filter(u8::is_ascii) {
+            Some(code) => {
+                plain.push(char::from(code));
+                plain.push_str(&part[3..]);
+            }
+            None => {
+                plain.push('\\');
+                plain.push_str(part);
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Mounts {
+        Mounts::parse(text, Path::new("/"))
+    }
+
+    #[test]
+    fn each_controller_is_found_where_it_is_mounted() {
+        let hybrid = parse(
+            "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+             32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+             34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
+             41 31 0:38 / /sys/fs/cgroup/unified rw master:2 shared:3 - cgroup2 cgroup2 rw\n",
+        );
+        let point = |mount: Option<&Mount>| mount.map(|mount| mount.point.clone());
+        let expected = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(
+            point(hybrid.v1("cpuset")),
+            expected("/sys/fs/cgroup/cpuset")
+        );
+        assert_eq!(
+            point(hybrid.v1("cpu")),
+            expected("/sys/fs/cgroup/cpu,cpuacct")
+        );
+        assert_eq!(point(hybrid.v1("memory")), None);
+        assert_eq!(point(hybrid.v2()), expected("/sys/fs/cgroup/unified"));
+    }
+
+    #[test]
+    fn a_hidden_mount_is_not_used() {
+        let mounts = parse(
+            "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+             2 0 0:2 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n",
+        );
+        assert_eq!(mounts.v2(), None);
+    }
+
+    #[test]
+    fn a_whole_hierarchy_is_preferred_to_a_part_of_it() {
+        let mounts = parse(
+            "1 0 0:1 /jobs /mnt/jobs rw - cgroup2 cgroup2 rw\n\
+             2 0 0:1 /../.. /mnt/outside rw - cgroup2 cgroup2 rw\n\
+             3 0 0:1 / /mnt/all\\040groups rw - cgroup2 cgroup2 rw\n",
+        );
+        let found = mounts.v2().expect("one of the three");
+        assert_eq!(found.point, Path::new("/mnt/all groups"));
+    }
+
+    #[test]
+    fn a_group_is_found_below_the_part_that_is_mounted_and_nowhere_else() {
+        let mount = Mount {
+            point: "/sys/fs/cgroup".into(),
+            root: "/jobs".into(),
+        };
+        let folder = |text| mount.folder(&GroupPath::parse(text).expect("a path"));
+        assert_eq!(folder("/jobs").expect("the part itself"), mount.point);
+        assert_eq!(
+            folder("/jobs/a").expect("a group in it"),
+            mount.point.join("a")
+        );
+        for outside in ["/", "/other/a", "/jobs-too"] {
+            let refused = folder(outside);
+            assert!(
+                matches!(refused, Err(CgroupError::Outside { .. })),
+                "{outside}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn garbage_is_no_mount() {
+        for text in [
+            "",
+            "\n",
+            "1 2 3",
+            " - ",
+            "1 0 0:1 / /x rw -",
+            "a b c d e - cgroup2",
+        ] {
+            assert_eq!(parse(text), Mounts::default(), "{text:?}");
+        }
+        assert_eq!(unescaped("a\\04"), "a\\04");
+        assert_eq!(unescaped("\\ä\\377x"), "\\ä\\377x");
+    }
+}

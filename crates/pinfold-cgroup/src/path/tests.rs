@@ -1,0 +1,167 @@
+use pinfold_core::name::PodUid;
+use pinfold_core::qos::QosClass;
+use proptest::prelude::*;
+
+use super::*;
+
+const UID: &str = "0aa1b2c3-0d4e-11f0-8f15-0242ac120002";
+
+#[test]
+fn a_runtime_s_name_is_understood_in_both_forms() {
+    let table = [
+        (
+            "/kubepods/burstable/pod0aa1b2c3-0d4e-11f0/4f0c",
+            "kubepods/burstable/pod0aa1b2c3-0d4e-11f0/4f0c",
+        ),
+        ("kubepods//pod1/./4f0c/", "kubepods/pod1/4f0c"),
+        (
+            "kubepods-burstable-pod0aa1_0d4e.slice:cri-containerd:4f0c",
+            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0aa1_0d4e.slice/cri-containerd-4f0c.scope",
+        ),
+        (
+            "kubepods-pod1.slice:crio:4f0c",
+            "kubepods.slice/kubepods-pod1.slice/crio-4f0c.scope",
+        ),
+        ("system.slice:runc:x", "system.slice/runc-x.scope"),
+        (":runc:x", "system.slice/runc-x.scope"),
+        ("-.slice:runc:x", "runc-x.scope"),
+        ("a.slice:p:b.slice", "a.slice/b.slice"),
+        // Only two colons make the systemd form.
+        ("/pods/a:b", "pods/a:b"),
+    ];
+    for (text, expected) in table {
+        let found = GroupPath::of_container(text);
+        assert_eq!(
+            found.as_ref().map(GroupPath::as_str),
+            Ok(expected),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_refused() {
+    let long = "x".repeat(256);
+    for text in [
+        "",
+        "/",
+        "..",
+        "/kubepods/../../etc",
+        "/kubepods/..",
+        "a\0b",
+        "a\nb",
+        &long,
+        "-.slice:a/../..:b",
+        "a.slice:p:../b",
+        "../a.slice:p:b",
+        "a:p:b",
+        "-a.slice:p:b",
+        "a-.slice:p:b",
+        "a--b.slice:p:c",
+        ".slice:p:c",
+    ] {
+        let found = GroupPath::of_container(text);
+        assert!(found.is_err(), "{text:?} was taken for {found:?}");
+    }
+}
+
+#[test]
+fn a_pod_s_group_is_named_as_the_kubelet_names_it() {
+    let root = GroupPath::root();
+    let private = GroupPath::parse("/test/node.slice").expect("a path");
+    let uid = PodUid::from("12-ab");
+    let table = [
+        (
+            Driver::Cgroupfs,
+            &root,
+            QosClass::Guaranteed,
+            "kubepods/pod12-ab",
+        ),
+        (
+            Driver::Cgroupfs,
+            &root,
+            QosClass::Burstable,
+            "kubepods/burstable/pod12-ab",
+        ),
+        (
+            Driver::Cgroupfs,
+            &private,
+            QosClass::BestEffort,
+            "test/node.slice/kubepods/besteffort/pod12-ab",
+        ),
+        (
+            Driver::Systemd,
+            &root,
+            QosClass::BestEffort,
+            "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod12_ab.slice",
+        ),
+        (
+            Driver::Systemd,
+            &private,
+            QosClass::Guaranteed,
+            "node.slice/node-kubepods.slice/node-kubepods-pod12_ab.slice",
+        ),
+    ];
+    for (driver, root, qos, expected) in table {
+        let pod = GroupPath::of_pod(driver, root, qos, &uid).expect("a good uid");
+        assert_eq!(pod.as_str(), expected);
+        assert_eq!(pod.pod(), Some(uid.clone()), "the way back from {expected}");
+        let container = pod.child("4f0c").expect("a name");
+        assert_eq!(
+            container.pod_group(),
+            Some(pod.clone()),
+            "above {container}"
+        );
+        let top = container.kubepods().expect("it is a pod's");
+        assert!(expected.starts_with(top.as_str()) && top.name().contains("kubepods"));
+    }
+    let wicked = PodUid::from("../../x");
+    assert!(GroupPath::of_pod(Driver::Cgroupfs, &root, QosClass::Burstable, &wicked).is_err());
+    assert!(GroupPath::of_pod(Driver::Systemd, &root, QosClass::Burstable, &wicked).is_err());
+}
+
+#[test]
+fn a_group_of_nobody_s_pod_has_none() {
+    for text in [
+        "/",
+        "system.slice/podman.service",
+        "pod12/x",
+        "kubepods",
+        "kubepods/burstable",
+    ] {
+        let path = GroupPath::parse(text).expect("a path");
+        assert_eq!(path.pod(), None, "{text}");
+    }
+    let path = GroupPath::parse(&format!("kubepods/pod{UID}/podman")).expect("a path");
+    assert_eq!(
+        path.pod(),
+        Some(UID.into()),
+        "a container that is called like a pod"
+    );
+}
+
+#[test]
+fn ancestors_are_told_from_the_root_down() {
+    let path = GroupPath::parse("/a/b/c").expect("a path");
+    let above: Vec<String> = path.ancestors().iter().map(ToString::to_string).collect();
+    assert_eq!(above, ["", "a", "a/b"]);
+    assert_eq!(
+        path.parent(),
+        above.last().map(|last| GroupPath(last.clone()))
+    );
+    assert_eq!(GroupPath::root().parent(), None);
+    assert!(GroupPath::root().ancestors().is_empty());
+    for name in ["", ".", "..", "a/b", "a\n"] {
+        assert!(path.child(name).is_err(), "{name:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_leads_out_of_the_hierarchy(text in "[a.:/\\-]{0,12}(slice)?[.:a/\\-]{0,8}") {
+        if let Ok(path) = GroupPath::of_container(&text) {
+            prop_assert!(!path.is_root());
+            prop_assert!(path.as_str().split('/').all(|name| !matches!(name, "" | "." | "..")));
+        }
+    }
+}
