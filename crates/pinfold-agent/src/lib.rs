@@ -6,11 +6,13 @@
 //!                                                         └────── undone ◄──────┘
 //! ```
 //!
-//! No runtime, no network, no clock: the caller says what time it is and what runs on the node.
+//! The ledger's part has no runtime, no network, no clock: the caller says what time it is and what runs on the node.
+//! [`kubernetes`] is the link to the API server.
 
 pub mod allowance;
 pub mod journal;
 pub mod keeper;
+pub mod kubernetes;
 
 pub use allowance::{Allowance, Quota};
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
