@@ -6,12 +6,14 @@
 //!                                                         └────── undone ◄──────┘
 //! ```
 //!
-//! No runtime, no network, no clock: the caller says what time it is and what runs on the node.
+//! The ledger's part has no runtime, no network, no clock: the caller says what time it is and what runs on the node.
+//! [`kubernetes`] is the link to the API server.
 
 pub mod allowance;
 pub mod drift;
 pub mod journal;
 pub mod keeper;
+pub mod kubernetes;
 pub mod mirror;
 pub mod node;
 pub mod runtime;

@@ -1,0 +1,151 @@
+//! [`PodSpecs`]: the pods of this node as the API server knows them, for whoever must not wait for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pinfold_core::name::PodUid;
+use pinfold_kube::pod::{self, PodObject};
+use serde_json::Value;
+
+/// The longest that anybody waits for a pod: a runtime gives its plugins two seconds for everything.
+pub const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// The most pods of one node that are kept.
+pub const MAX_PODS: usize = 2048;
+
+/// The kubelet's name for a pod that it has from a file; the API server has another one for its mirror.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The pods of this node. All copies are the same.
+#[derive(Clone, Debug, Default)]
+pub struct PodSpecs {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pods: HashMap<PodUid, Arc<PodObject>>,
+    /// All pods were listed at least once.
+    known: bool,
+}
+
+impl PodSpecs {
+    /// The pod that the runtime knows by this id. Waits for it to be heard of, at most [`LONGEST_WAIT`].
+    #[must_use]
+    pub fn get(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>> {
+        let state = self.state();
+        let missing = |state: &mut State| !state.pods.contains_key(uid);
+        let (state, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, wait.min(LONGEST_WAIT), missing)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.pods.get(uid).cloned()
+    }
+
+    /// All pods in the order of their ids; `None` until they were listed for the first time.
+    #[must_use]
+    pub fn all(&self) -> Option<Vec<Arc<PodObject>>> {
+        let state = self.state();
+        let mut pods: Vec<_> = state
+            .known
+            .then(|| state.pods.values().cloned().collect())?;
+        drop(state);
+        pods.sort_by(|one: &Arc<PodObject>, other| one.pod.uid.cmp(&other.pod.uid));
+        Some(pods)
+    }
+
+    /// The map is changed in single steps, so a panic elsewhere leaves it whole.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These are all pods.
+    pub(super) fn replace(&self, pods: HashMap<PodUid, Arc<PodObject>>) {
+        let mut state = self.state();
+        state.pods = pods;
+        state.known = true;
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// A pod is there, or is different. Says whether there was room for it.
+    pub(super) fn put(&self, uid: PodUid, pod: PodObject) -> bool {
+        let mut state = self.state();
+        let room = state.pods.len() < MAX_PODS || state.pods.contains_key(&uid);
+        if room {
+            state.pods.insert(uid, Arc::new(pod));
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+        room
+    }
+
+    /// A pod is gone.
+    pub(super) fn forget(&self, uid: &PodUid) {
+        self.state().pods.remove(uid);
+    }
+}
+
+/// The id by which the runtime knows a pod.
+pub(super) fn uid(pod: &Value) -> Option<PodUid> {
+    let meta = pod.get("metadata")?;
+    let mirrored = meta.get("annotations").and_then(|all| all.get(MIRROR));
+    let uid = mirrored.or_else(|| meta.get("uid"))?.as_str()?;
+    (!uid.is_empty()).then(|| uid.into())
+}
+
+/// `namespace/name`, as far as the object says.
+pub(super) fn full_name(pod: &Value) -> String {
+    let text = |key: &str| pod["metadata"][key].as_str().unwrap_or("?");
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+/// Reads a pod as the server sends it; in a list it does not say what it is.
+pub(super) fn read(mut pod: Value) -> Result<PodObject, String> {
+    let name = full_name(&pod);
+    let Some(object) = pod.as_object_mut() else {
+        return Err("expected a pod".to_owned());
+    };
+    object.insert("apiVersion".to_owned(), "v1".into());
+    object.insert("kind".to_owned(), "Pod".into());
+    // Most of the text, and nothing of it decides anything here.
+    object.remove("status");
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("managedFields");
+    }
+    let text = printable(pod.to_string());
+    let read = pod::read(&name, text.as_bytes()).map_err(|findings| findings.to_string())?;
+    read.value
+        .into_iter()
+        .next()
+        .ok_or_else(|| "expected a pod".to_owned())
+}
+
+/// Characters that JSON may contain and YAML may not are only ever inside of texts.
+fn printable(text: String) -> String {
+    let odd = |c: char| {
+        matches!(
+            c,
+            '\u{7f}'..='\u{9f}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+        )
+    };
+    if !text.contains(odd) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match odd(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,451 @@
+//! Keeping the objects of the node up to date.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pinfold_agent::kubernetes::{GENERATION, Object, Remark, Report, Timing};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::occupancy::Occupancy;
+use pinfold_core::settings::Settings;
+use pinfold_kube::koordinator::NodeFacts;
+use pinfold_kube::{koordinator, node_resource_topology, volcano};
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Asked, Server, status};
+use crate::{eventually, link, quick, remarked};
+
+const TOPOLOGY: &str = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/worker-1";
+const NUMA: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/worker-1";
+
+/// As much of a cluster as a publisher sees of it.
+#[derive(Default)]
+struct Cluster {
+    objects: BTreeMap<String, Value>,
+    groups: BTreeMap<&'static str, Vec<&'static str>>,
+    version: u64,
+    /// What becomes of the next writes instead.
+    faults: VecDeque<Fault>,
+}
+
+enum Fault {
+    Answer(u16),
+    /// Somebody else changes the object first.
+    Overtaken,
+    /// The object is written, and the answer gets lost.
+    Lost,
+}
+
+impl Cluster {
+    fn with(groups: &[(&'static str, &[&'static str])]) -> Arc<Mutex<Self>> {
+        let mut cluster = Self::default();
+        cluster.put(
+            "/api/v1/nodes/worker-1",
+            json!({ "metadata": { "uid": "node-uid" } }),
+        );
+        cluster.groups = groups
+            .iter()
+            .map(|(group, versions)| (*group, versions.to_vec()))
+            .collect();
+        Arc::new(Mutex::new(cluster))
+    }
+
+    fn both() -> Arc<Mutex<Self>> {
+        Self::with(&[
+            ("topology.node.k8s.io", &["v1alpha1", "v1alpha2"]),
+            ("nodeinfo.volcano.sh", &["v1alpha1"]),
+        ])
+    }
+
+    fn put(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Answer {
+        if asked.path == "/api/v1/pods" {
+            return Answer::Never;
+        }
+        if let Some(group) = asked
+            .path
+            .strip_prefix("/apis/")
+            .filter(|rest| !rest.contains('/'))
+        {
+            return match self.groups.get(group) {
+                None => Answer::Text(404, "404 page not found".to_owned()),
+                Some(versions) => {
+                    let versions: Vec<Value> = versions
+                        .iter()
+                        .map(|version| json!({ "version": version }))
+                        .collect();
+                    Answer::Json(200, json!({ "kind": "APIGroup", "versions": versions }))
+                }
+            };
+        }
+        if asked.method == "GET" {
+            return match self.objects.get(&asked.path) {
+                Some(object) => Answer::Json(200, object.clone()),
+                None => status(404, "not found"),
+            };
+        }
+        let lost = match self.faults.pop_front() {
+            Some(Fault::Answer(code)) => return status(code, "a fault"),
+            Some(Fault::Overtaken) => {
+                let mut object = self
+                    .objects
+                    .get(&asked.path)
+                    .cloned()
+                    .unwrap_or_else(|| json!({ "metadata": {} }));
+                object["metadata"]["annotations"]["theirs"] = "first".into();
+                let path = match asked.method.as_str() {
+                    "POST" => format!("{}/worker-1", asked.path),
+                    _ => asked.path.clone(),
+                };
+                self.put(&path, object);
+                false
+            }
+            Some(Fault::Lost) => true,
+            None => false,
+        };
+        let answer = self.write(asked);
+        match lost {
+            true => Answer::Text(200, String::new()),
+            false => answer,
+        }
+    }
+
+    fn write(&mut self, asked: &Asked) -> Answer {
+        if asked.method == "POST" {
+            let path = format!(
+                "{}/{}",
+                asked.path,
+                asked.body["metadata"]["name"].as_str().unwrap()
+            );
+            return match self.objects.contains_key(&path) {
+                true => status(409, "already exists"),
+                false => Answer::Json(201, self.put(&path, asked.body.clone())),
+            };
+        }
+        assert_eq!(asked.content_type, "application/merge-patch+json");
+        let Some(there) = self.objects.get(&asked.path) else {
+            return status(404, "not found");
+        };
+        if asked.body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"] {
+            return status(409, "the object has been modified");
+        }
+        let object = patched(there, &asked.body);
+        Answer::Json(200, self.put(&asked.path, object))
+    }
+}
+
+fn patched(target: &Value, patch: &Value) -> Value {
+    let Some(changes) = patch.as_object() else {
+        return patch.clone();
+    };
+    let mut members = target.as_object().cloned().unwrap_or_default();
+    for (key, change) in changes {
+        match change {
+            Value::Null => drop(members.remove(key)),
+            change => {
+                let before = members.get(key).cloned().unwrap_or_default();
+                members.insert(key.clone(), patched(&before, change));
+            }
+        }
+    }
+    Value::Object(members)
+}
+
+fn serve(cluster: &Arc<Mutex<Cluster>>) -> Server {
+    let cluster = Arc::clone(cluster);
+    Server::start(move |asked| cluster.lock().unwrap().answer(asked))
+}
+
+fn settings() -> Settings {
+    Settings {
+        topology_policy: "restricted".to_owned(),
+        topology_scope: "pod".to_owned(),
+        ..Settings::default()
+    }
+}
+
+/// What a node of eight CPUs says with these CPUs shared.
+fn report(generation: u64, shared: &str) -> Report {
+    let hardware = pinfold_hardware::open("2 sockets, 4 cores").unwrap();
+    let (machine, _) = hardware.machine_within_reach().unwrap();
+    let machine = &machine;
+    let occupancy = Occupancy {
+        shared: CpuSet::parse(shared).unwrap(),
+        ..Occupancy::default()
+    };
+    let topology = node_resource_topology::publish("worker-1", machine, &occupancy, &settings());
+    let facts = NodeFacts::of(machine, &settings(), CpuSet::new());
+    let numa = volcano::publish("worker-1", machine, &occupancy, &settings(), Vec::new());
+    Report {
+        generation,
+        objects: vec![
+            Object::topology(&koordinator::publish(&topology, &facts)),
+            Object::numatopology(&numa),
+        ],
+    }
+}
+
+fn object(cluster: &Arc<Mutex<Cluster>>, path: &str) -> Value {
+    let cluster = cluster.lock().unwrap();
+    cluster.objects.get(path).cloned().unwrap_or_default()
+}
+
+fn generation(cluster: &Arc<Mutex<Cluster>>, path: &str) -> Value {
+    object(cluster, path)["metadata"]["annotations"][GENERATION].clone()
+}
+
+fn written(server: &Server) -> usize {
+    server.count("POST", "/") + server.count("PATCH", "/")
+}
+
+#[test]
+fn objects_are_created_with_their_node_as_owner_and_the_journals_number() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (link, _) = link(&server, quick());
+    link.publisher().publish(report(7, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "7");
+    let topology = object(&cluster, TOPOLOGY);
+    let meta = &topology["metadata"];
+    assert_eq!(meta["annotations"][GENERATION], "7");
+    assert_eq!(meta["ownerReferences"][0]["uid"], "node-uid");
+    assert_eq!(
+        meta["labels"]["app.kubernetes.io/managed-by"],
+        "Koordinator"
+    );
+    assert!(meta["annotations"]["node.koordinator.sh/cpu-topology"].is_string());
+    // One object for the readers of both versions.
+    assert_eq!(topology["apiVersion"], "topology.node.k8s.io/v1alpha2");
+    assert_eq!(topology["topologyPolicies"], json!(["RestrictedPodLevel"]));
+    assert_eq!(
+        topology["attributes"][0],
+        json!({ "name": "topologyManagerPolicy", "value": "restricted" })
+    );
+    assert_eq!(topology["zones"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        object(&cluster, NUMA)["spec"]["numares"]["cpu"]["allocatable"],
+        "0-7"
+    );
+}
+
+#[test]
+fn nothing_is_sent_when_nothing_changed_and_only_what_changed_otherwise() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (link, _) = link(&server, quick());
+    link.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    let before = server.asked().len();
+    for number in 2..20 {
+        link.publisher().publish(report(number, "0-7"));
+    }
+    link.publisher().publish(report(20, "2-7"));
+    eventually("the change is there", || generation(&cluster, NUMA) == "20");
+    let asked = server.asked().split_off(before);
+    let methods: Vec<&str> = asked.iter().map(|asked| asked.method.as_str()).collect();
+    assert_eq!(methods, ["PATCH", "PATCH"], "one request for each object");
+    let patch = &asked[1].body;
+    assert_eq!(
+        patch["spec"],
+        json!({ "numares": { "cpu": { "allocatable": "2-7" } } })
+    );
+    assert!(patch["metadata"].get("labels").is_none());
+}
+
+#[test]
+fn the_next_life_of_the_agent_finds_everything_as_it_left_it() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (first, _) = link(&server, quick());
+    first.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    drop(first);
+    let (second, _) = link(&server, quick());
+    second.publisher().publish(report(5, "0-7"));
+    eventually("both were looked at", || {
+        second.counts().unchanged.get() == 2
+    });
+    assert_eq!(written(&server), 2);
+    assert_eq!(generation(&cluster, TOPOLOGY), "1");
+}
+
+#[test]
+fn what_others_do_to_our_part_is_put_right_and_their_part_is_left_alone() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let timing = Timing {
+        check: Duration::from_millis(20),
+        ..quick()
+    };
+    let (link, _) = link(&server, timing);
+    link.publisher().publish(report(1, "0-7"));
+    eventually("it is there", || generation(&cluster, TOPOLOGY) == "1");
+    let gpu =
+        json!({ "name": "example.com/gpu", "capacity": "1", "allocatable": "1", "available": "1" });
+    let mut changed = object(&cluster, TOPOLOGY);
+    changed["zones"][0]["resources"]
+        .as_array_mut()
+        .unwrap()
+        .push(gpu.clone());
+    changed["zones"][1]["resources"] = json!([]);
+    changed["metadata"]["labels"]["theirs"] = "x".into();
+    cluster.lock().unwrap().put(TOPOLOGY, changed);
+    eventually("our resources are back", || {
+        let resources = object(&cluster, TOPOLOGY)["zones"][1]["resources"].clone();
+        resources.as_array().is_some_and(|all| !all.is_empty())
+    });
+    let now = object(&cluster, TOPOLOGY);
+    assert!(
+        now["zones"][0]["resources"]
+            .as_array()
+            .unwrap()
+            .contains(&gpu)
+    );
+    assert_eq!(now["metadata"]["labels"]["theirs"], "x");
+    cluster.lock().unwrap().objects.remove(TOPOLOGY);
+    eventually("a deleted object is made anew", || {
+        generation(&cluster, TOPOLOGY) == "1"
+    });
+}
+
+#[test]
+fn a_write_that_somebody_got_ahead_of_is_made_again_on_top_of_theirs() {
+    let cluster = Cluster::both();
+    cluster.lock().unwrap().faults.extend([Fault::Overtaken]);
+    let server = serve(&cluster);
+    let (link, _) = link(&server, quick());
+    link.publisher().publish(report(1, "0-7"));
+    eventually("created in spite of it", || {
+        generation(&cluster, TOPOLOGY) == "1"
+    });
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    cluster
+        .lock()
+        .unwrap()
+        .faults
+        .extend([Fault::Overtaken, Fault::Overtaken]);
+    link.publisher().publish(report(2, "4-7"));
+    eventually("changed in spite of it", || {
+        generation(&cluster, TOPOLOGY) == "2"
+    });
+    assert_eq!(
+        object(&cluster, TOPOLOGY)["metadata"]["annotations"]["theirs"],
+        "first"
+    );
+}
+
+#[test]
+fn a_server_in_trouble_gets_the_latest_report_when_it_is_well_again() {
+    let cluster = Cluster::both();
+    let faults = [500, 503, 429, 409, 409, 409, 409].map(Fault::Answer);
+    cluster.lock().unwrap().faults.extend(faults);
+    cluster.lock().unwrap().faults.push_back(Fault::Lost);
+    let server = serve(&cluster);
+    let (link, said) = link(&server, quick());
+    link.publisher().publish(report(1, "0-7"));
+    link.publisher().publish(report(2, "6-7"));
+    eventually("the latest is there", || {
+        object(&cluster, NUMA)["spec"]["numares"]["cpu"]["allocatable"] == "6-7"
+    });
+    eventually("both are", || !object(&cluster, TOPOLOGY).is_null());
+    remarked(&said, "the trouble is told", |remark| {
+        matches!(remark, Remark::NotPublished { .. })
+    });
+}
+
+#[test]
+fn a_cluster_with_the_older_version_only_gets_that_one() {
+    let cluster = Cluster::with(&[("topology.node.k8s.io", &["v1alpha1"])]);
+    let server = serve(&cluster);
+    let (link, said) = link(&server, quick());
+    link.publisher().publish(report(3, "0-7"));
+    let path = TOPOLOGY.replace("v1alpha2", "v1alpha1");
+    eventually("it is there", || generation(&cluster, &path) == "3");
+    let topology = object(&cluster, &path);
+    assert_eq!(topology["apiVersion"], "topology.node.k8s.io/v1alpha1");
+    assert_eq!(topology["topologyPolicies"], json!(["RestrictedPodLevel"]));
+    remarked(&said, "what is missing is told", |remark| {
+        remark
+            .to_string()
+            .contains("does not serve numatopologies.nodeinfo.volcano.sh")
+    });
+}
+
+#[test]
+fn a_definition_that_comes_later_is_noticed() {
+    let cluster = Cluster::with(&[]);
+    let server = serve(&cluster);
+    let timing = Timing {
+        check: Duration::from_millis(20),
+        ..quick()
+    };
+    let (link, said) = link(&server, timing);
+    link.publisher().publish(report(3, "0-7"));
+    remarked(&said, "both are missed", |remark| {
+        remark.to_string().contains("does not serve")
+    });
+    assert_eq!(written(&server), 0);
+    let groups = [
+        ("topology.node.k8s.io", vec!["v1alpha2"]),
+        ("nodeinfo.volcano.sh", vec!["v1alpha1"]),
+    ];
+    cluster.lock().unwrap().groups.extend(groups);
+    eventually("the first is there", || {
+        generation(&cluster, TOPOLOGY) == "3"
+    });
+    eventually("the second is there", || generation(&cluster, NUMA) == "3");
+}
+
+#[test]
+fn a_node_that_is_not_registered_yet_is_waited_for() {
+    let cluster = Cluster::both();
+    let node = cluster
+        .lock()
+        .unwrap()
+        .objects
+        .remove("/api/v1/nodes/worker-1")
+        .unwrap();
+    let server = serve(&cluster);
+    let (link, said) = link(&server, quick());
+    link.publisher().publish(report(1, "0-7"));
+    remarked(&said, "it is told", |remark| {
+        remark.to_string().contains("/api/v1/nodes/worker-1")
+    });
+    cluster.lock().unwrap().put("/api/v1/nodes/worker-1", node);
+    eventually("it is there", || generation(&cluster, NUMA) == "1");
+}
+
+#[test]
+fn an_object_that_makes_no_sense_is_no_reason_to_stop() {
+    let cluster = Cluster::both();
+    let server = {
+        let cluster = Arc::clone(&cluster);
+        let odd = Mutex::new(VecDeque::from([
+            json!([]),
+            json!({ "metadata": 7 }),
+            json!({}),
+            json!("x"),
+        ]));
+        Server::start(move |asked| {
+            let odd = match asked.method == "GET" && asked.path == TOPOLOGY {
+                true => odd.lock().unwrap().pop_front(),
+                false => None,
+            };
+            match odd {
+                Some(odd) => Answer::Json(200, odd),
+                None => cluster.lock().unwrap().answer(asked),
+            }
+        })
+    };
+    let (link, _) = link(&server, quick());
+    link.publisher().publish(report(1, "0-7"));
+    eventually("it is there in the end", || {
+        generation(&cluster, TOPOLOGY) == "1"
+    });
+}
