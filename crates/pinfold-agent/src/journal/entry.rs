@@ -9,10 +9,7 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970, as the caller's clock says. Only for people: nothing is decided by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Timestamp(pub u64);
+use super::time::Timestamp;
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
