@@ -76,7 +76,7 @@ pub async fn serve_unix(
     api: Arc<super::Api>,
     limits: Limits,
 ) -> io::Result<()> {
-    serve(async || Ok(listener.accept().await?.0), &api, limits).await
+    serve(listener, api, limits).await
 }
 
 /// Serves metrics and probes until the future is dropped or the socket fails.
@@ -88,21 +88,39 @@ pub async fn serve_tcp(
     probes: Arc<super::Probes>,
     limits: Limits,
 ) -> io::Result<()> {
-    serve(async || Ok(listener.accept().await?.0), &probes, limits).await
+    serve(listener, probes, limits).await
 }
 
-async fn serve<S, A>(
-    accept: impl AsyncFn() -> io::Result<S>,
-    answers: &Arc<A>,
+/// What connections come from.
+trait Listener: Send + Sync {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    async fn next(&self) -> io::Result<Self::Stream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+impl Listener for TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn next(&self) -> io::Result<Self::Stream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+async fn serve<A: Answers>(
+    listener: impl Listener,
+    answers: Arc<A>,
     limits: Limits,
-) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Answers,
-{
+) -> io::Result<()> {
     let permits = Arc::new(Semaphore::new(limits.connections));
     loop {
-        let stream = match accept().await {
+        let stream = match listener.next().await {
             Ok(stream) => stream,
             // The client went away, or there are no descriptors left for now.
             Err(error) if is_passing(&error) => {
