@@ -22,11 +22,13 @@ mod error;
 mod file;
 mod line;
 mod read;
+mod time;
 mod write;
 
-pub use entry::{Base, Entry, Timestamp, What};
+pub use entry::{Base, Entry, What};
 pub use error::JournalError;
 pub use read::History;
+pub use time::Timestamp;
 
 /// The name of the file in its folder.
 pub const FILE: &str = "journal";

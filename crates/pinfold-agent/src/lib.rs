@@ -17,7 +17,19 @@ pub mod kubernetes;
 pub mod mirror;
 pub mod node;
 pub mod runtime;
+//! The keeper itself has no network and no clock: its caller says what time it is and what runs on the node. Around it are
+//! the surfaces: the [`config`]uration, the API and the probes ([`http`]), [`metrics`] and [`logs`].
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod http;
+pub mod logs;
+pub mod metrics;
 
 pub use allowance::{Allowance, Quota};
+pub use config::AgentConfig;
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
 pub use keeper::{Difference, Keeper, KeeperError, Note, Origin, Plan, Repair, Running};
+pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
+pub use logs::Log;
+pub use metrics::Metrics;

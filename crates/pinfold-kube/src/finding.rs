@@ -165,7 +165,7 @@ impl From<Option<Position>> for Spot {
 
 /// Collects what is found while one file is read.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub struct Report {
     file: String,
     object: Option<String>,
     errors: Vec<Finding>,

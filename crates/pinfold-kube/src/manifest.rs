@@ -8,10 +8,10 @@
 //! Nothing that a file can hold may cost more than reading it once: the size, the nesting, the number of
 //! documents and what aliases may expand to are limited, see the constants.
 
-use crate::finding::{Findings, Position, Problem, Report};
+use crate::finding::{Findings, Position, Problem, Read, Report};
 
 pub(crate) mod node;
-pub(crate) mod place;
+pub mod place;
 mod yaml;
 
 use node::{Node, Value};
@@ -90,6 +90,33 @@ pub(crate) fn read_values(file: &str, bytes: &[u8]) -> Result<Vec<Node>, Finding
     let mut report = Report::new(file);
     let nodes = values(bytes, &mut report);
     report.finish(nodes).map(|read| read.value)
+}
+
+/// Reads a file that is one mapping and no Kubernetes object: `reader` asks it for what it wants to know. An empty file
+/// is an empty mapping.
+///
+/// # Errors
+/// With everything that makes the file unusable.
+pub fn read_plain<T>(
+    file: &str,
+    bytes: &[u8],
+    reader: impl FnOnce(&Place<'_>, &mut Report) -> T,
+) -> Result<Read<T>, Findings> {
+    let nodes = read_values(file, bytes)?;
+    let mut report = Report::new(file);
+    let empty = Node {
+        at: None,
+        value: Value::Map(Vec::new()),
+    };
+    let mut whole = nodes.iter().filter(|node| node.value != Value::Null);
+    let place = Place::new(whole.next().unwrap_or(&empty), String::new());
+    if let Some(other) = whole.next() {
+        let other = Place::new(other, String::new());
+        other.unexpected("one document", &mut report);
+    }
+    place.map("a mapping", &mut report);
+    let value = reader(&place, &mut report);
+    report.finish(value)
 }
 
 fn values(bytes: &[u8], report: &mut Report) -> Vec<Node> {

@@ -16,6 +16,7 @@ use crate::keeper::Note;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
+use super::time::Timestamp;
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,17 +4,20 @@
 //! answers `None`; reading goes on, so that one run shows all that is to mend. As in Kubernetes, a value of
 //! `null` is the same as no value.
 
+use std::time::Duration;
+
 use pinfold_core::quantity::Quantity;
 
 use super::node::{Member, Node, Value};
 use crate::content::Content;
 use crate::finding::{MOST_FINDINGS, Position, Problem, Report, Spot};
+use crate::go::parse;
 use crate::go::record::same_letters;
 use crate::suggest;
 
 /// A value and its path.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'n> {
+pub struct Place<'n> {
     node: &'n Node,
     path: String,
     /// For a value in the text of an annotation: where that text is in the file.
@@ -55,17 +58,12 @@ impl<'n> Place<'n> {
     }
 
     /// Notes that something else should be here.
-    pub(crate) fn unexpected(&self, expected: &str, report: &mut Report) {
+    pub fn unexpected(&self, expected: &str, report: &mut Report) {
         self.unexpected_with(expected, None, report);
     }
 
     /// As [`Place::unexpected`], with a hint what to do.
-    pub(crate) fn unexpected_with(
-        &self,
-        expected: &str,
-        hint: Option<String>,
-        report: &mut Report,
-    ) {
+    pub fn unexpected_with(&self, expected: &str, hint: Option<String>, report: &mut Report) {
         let problem = Problem::Unexpected {
             expected: expected.to_owned(),
             found: self.node.described(),
@@ -94,13 +92,13 @@ impl<'n> Place<'n> {
     }
 
     /// The value of a member; `None` if it is not there, is `null`, or this is not a mapping.
-    pub(crate) fn get(&self, key: &str) -> Option<Place<'n>> {
+    pub fn get(&self, key: &str) -> Option<Place<'n>> {
         let member = self.member_list().iter().find(|member| member.key == key)?;
         (member.node.value != Value::Null).then(|| self.child(member))
     }
 
     /// All members that are not `null`.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (&'n str, Place<'n>)> {
+    pub fn members(&self) -> impl Iterator<Item = (&'n str, Place<'n>)> {
         self.member_list()
             .iter()
             .filter(|member| member.node.value != Value::Null)
@@ -134,7 +132,7 @@ impl<'n> Place<'n> {
     }
 
     /// This place, if it is a mapping.
-    pub(crate) fn map(&self, what: &str, report: &mut Report) -> Option<Self> {
+    pub fn map(&self, what: &str, report: &mut Report) -> Option<Self> {
         match self.node.value {
             Value::Map(_) => Some(self.clone()),
             _ => {
@@ -145,7 +143,7 @@ impl<'n> Place<'n> {
     }
 
     /// The mapping under `key`.
-    pub(crate) fn get_map(&self, key: &str, what: &str, report: &mut Report) -> Option<Place<'n>> {
+    pub fn get_map(&self, key: &str, what: &str, report: &mut Report) -> Option<Place<'n>> {
         self.get(key)?.map(what, report)
     }
 
@@ -157,7 +155,7 @@ impl<'n> Place<'n> {
     }
 
     /// The items of this list.
-    pub(crate) fn items(&self, what: &str, report: &mut Report) -> Vec<Place<'n>> {
+    pub fn items(&self, what: &str, report: &mut Report) -> Vec<Place<'n>> {
         let Value::List(items) = &self.node.value else {
             self.unexpected(what, report);
             return Vec::new();
@@ -193,7 +191,7 @@ impl<'n> Place<'n> {
     }
 
     /// The text.
-    pub(crate) fn text(&self, what: &str, report: &mut Report) -> Option<&'n str> {
+    pub fn text(&self, what: &str, report: &mut Report) -> Option<&'n str> {
         match &self.node.value {
             Value::Text(text) => return Some(text),
             Value::Number(text) => {
@@ -296,7 +294,7 @@ impl<'n> Place<'n> {
     }
 
     /// The boolean.
-    pub(crate) fn boolean(&self, what: &str, report: &mut Report) -> Option<bool> {
+    pub fn boolean(&self, what: &str, report: &mut Report) -> Option<bool> {
         match self.node.value {
             Value::Bool(value) => Some(value),
             _ => {
@@ -304,6 +302,28 @@ impl<'n> Place<'n> {
                 None
             }
         }
+    }
+
+    /// The time span, as Go writes it: `10s`, `1m30s`.
+    pub fn duration(&self, what: &str, report: &mut Report) -> Option<Duration> {
+        let duration = parse::duration(self.text(what, report)?);
+        if duration.is_none() {
+            self.unexpected(what, report);
+        }
+        duration
+    }
+
+    /// The text, which must be one of these words.
+    pub fn word(&self, known: &[&str], report: &mut Report) -> Option<&'n str> {
+        let what = format!("one of {}", known.join(", "));
+        let word = self.text(&what, report)?;
+        if known.contains(&word) {
+            return Some(word);
+        }
+        let hint = suggest::nearest(word, known.iter().copied());
+        let hint = hint.map(|meant| format!("did you mean {meant:?}?"));
+        self.unexpected_with(&what, hint, report);
+        None
     }
 
     /// The amount, written as a number or as text.
@@ -349,6 +369,15 @@ impl<'n> Place<'n> {
             .filter(|member| !known.contains(&member.key.as_str()))
             .map(|member| (member.key.as_str(), member.key_at))
             .take(MOST_FINDINGS)
+    }
+
+    /// Notes as errors the members that `known` does not have.
+    pub fn refuse_unknown(&self, known: &[&str], report: &mut Report) {
+        for (key, at) in self.unknown(known) {
+            let hint = Some(suggest::hint(key, known));
+            let problem = Problem::UnknownField(key.to_owned());
+            report.error(at, &self.path, problem, hint);
+        }
     }
 
     /// Warns about members that `known` does not have.

@@ -1,0 +1,133 @@
+//! What a ledger says about its node, measured.
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::node_set::NodeId;
+use pinfold_core::occupancy::Occupancy;
+
+use super::Metrics;
+use super::catalogue::{
+    DEVICES, EXCLUSIVE_CPUS, EXCLUSIVE_CPUS_PER_NUMA, FRAGMENTATION, FREE_CPUS, MEMORY, PODS,
+    SHARED_POOL,
+};
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what Prometheus does with every number"
+)]
+fn number(value: u64) -> f64 {
+    value as f64
+}
+
+fn size(value: usize) -> f64 {
+    number(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+impl Metrics {
+    /// Measures who holds what, and what is free where.
+    pub fn measure_ledger(&self, ledger: &Ledger) {
+        let occupancy = ledger.occupancy();
+        self.set(&PODS, &[], size(ledger.residents().len()));
+        self.measure_cpus(ledger, &occupancy);
+        self.measure_memory(&occupancy);
+        self.measure_devices(&occupancy);
+    }
+
+    fn measure_cpus(&self, ledger: &Ledger, occupancy: &Occupancy) {
+        let mut held = CpuSet::new();
+        for holder in &occupancy.holders {
+            held |= &holder.cpus;
+        }
+        let free = &occupancy.shared - &occupancy.reserved;
+        self.set(&SHARED_POOL, &[], size(occupancy.shared.len()) * 1000.0);
+        self.set(&EXCLUSIVE_CPUS, &[], size(held.len()));
+        let mut rows = Vec::new();
+        for (node, cpus) in cpus_by_node(ledger) {
+            let name = node.to_string();
+            let used = size((&cpus & &held).len());
+            let left = size((&cpus & &free).len());
+            self.set(&EXCLUSIVE_CPUS_PER_NUMA, &[&name], used);
+            self.set(&FREE_CPUS, &[&name], left);
+            rows.push((left, size((&cpus - &occupancy.reserved).len())));
+        }
+        self.set(&FRAGMENTATION, &["cpu"], fragmentation(&rows));
+    }
+
+    fn measure_memory(&self, occupancy: &Occupancy) {
+        let mut rows = Vec::new();
+        for row in &occupancy.memory {
+            let node = row.node.to_string();
+            let resource = row.resource.as_str();
+            let reserved = row.total.saturating_sub(row.allocatable);
+            let held = row.allocatable.saturating_sub(row.free);
+            for (state, bytes) in [("reserved", reserved), ("held", held), ("free", row.free)] {
+                self.set(&MEMORY, &[&node, resource, state], number(bytes));
+            }
+            if resource == "memory" {
+                rows.push((number(row.free), number(row.allocatable)));
+            }
+        }
+        if !rows.is_empty() {
+            self.set(&FRAGMENTATION, &["memory"], fragmentation(&rows));
+        }
+    }
+
+    fn measure_devices(&self, occupancy: &Occupancy) {
+        // A plugin that went away takes its devices with it.
+        self.clear(&DEVICES);
+        for seat in &occupancy.devices {
+            let resource = seat.resource.as_str();
+            for state in ["held", "free", "unhealthy"] {
+                self.add(&DEVICES, &[resource, state], 0);
+            }
+            let state = match (seat.holder, seat.healthy) {
+                (Some(_), _) => "held",
+                (None, true) => "free",
+                (None, false) => "unhealthy",
+            };
+            self.add(&DEVICES, &[resource, state], 1);
+        }
+    }
+}
+
+fn cpus_by_node(ledger: &Ledger) -> Vec<(NodeId, CpuSet)> {
+    let nodes = ledger.rules().machine().nodes().iter();
+    let nodes = nodes.map(|node| {
+        let threads = node.cores.iter().flat_map(|core| &core.threads);
+        (node.id, threads.copied().collect::<CpuSet>())
+    });
+    nodes.filter(|(_, cpus)| !cpus.is_empty()).collect()
+}
+
+/// How far the largest request that one NUMA node can serve falls short of the largest that it could serve with the same
+/// amount free: rows are what is free on a node and what it can hand out at all.
+fn fragmentation(rows: &[(f64, f64)]) -> f64 {
+    let total: f64 = rows.iter().map(|(free, _)| free).sum();
+    let largest = rows.iter().map(|(free, _)| *free).fold(0.0, f64::max);
+    let room = rows.iter().map(|(_, room)| *room).fold(0.0, f64::max);
+    let possible = total.min(room);
+    match possible > 0.0 {
+        true => (1.0 - largest / possible).max(0.0),
+        false => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_scattered_if_one_node_has_as_much_as_it_could() {
+        for (rows, expected) in [
+            (&[][..], 0.0),
+            (&[(0.0, 8.0), (0.0, 8.0)], 0.0),
+            (&[(8.0, 8.0), (8.0, 8.0)], 0.0),
+            (&[(8.0, 8.0), (0.0, 8.0)], 0.0),
+            (&[(4.0, 8.0), (4.0, 8.0)], 0.5),
+            (&[(1.0, 4.0), (1.0, 4.0), (1.0, 4.0), (1.0, 4.0)], 0.75),
+        ] {
+            let found = fragmentation(rows);
+            assert!((found - expected).abs() < 1e-9, "{rows:?}: {found}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A served API, and requests to it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinfold_agent::Metrics;
+use pinfold_agent::http::{self, Api, Limits, Probes, socket};
+use serde_json::Value;
+
+use crate::desk::Desk;
+
+/// An agent that is served until it is dropped.
+pub(crate) struct Served {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) socket: PathBuf,
+    pub(crate) address: std::net::SocketAddr,
+    _file: socket::SocketFile,
+    _runtime: tokio::runtime::Runtime,
+    _folder: tempfile::TempDir,
+}
+
+/// Serves with limits that tests can reach.
+pub(crate) fn serve() -> Served {
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = Desk::new(folder.path());
+    let socket = folder.path().join("run/agent.sock");
+    let limits = Limits {
+        connections: 8,
+        arrival: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (listener, file) = socket::bind(&socket).expect("a socket");
+    listener.set_nonblocking(true).expect("a socket of ours");
+    let metrics = Arc::new(Metrics::new());
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    tcp.set_nonblocking(true).expect("a port of ours");
+    let address = tcp.local_addr().expect("an address");
+    let api = Arc::new(Api::new(desk.clone(), metrics.clone()));
+    let probes = Arc::new(Probes::new(desk.clone(), metrics));
+    runtime.spawn(async move {
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        http::serve_unix(listener, api, limits).await
+    });
+    runtime.spawn(async move {
+        let listener = tokio::net::TcpListener::from_std(tcp)?;
+        http::serve_tcp(listener, probes, limits).await
+    });
+    Served {
+        desk,
+        socket,
+        address,
+        _file: file,
+        _runtime: runtime,
+        _folder: folder,
+    }
+}
+
+impl Served {
+    /// Sends these bytes to the API and gives everything that comes back.
+    pub(crate) fn send(&self, bytes: &[u8]) -> Vec<u8> {
+        let stream = UnixStream::connect(&self.socket).expect("somebody listens");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .expect("a socket");
+        exchange(stream, bytes)
+    }
+
+    /// Asks, and gives the status and the JSON of the answer.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let (status, body) = split(&self.send(request.as_bytes()));
+        (status, serde_json::from_str(&body).expect("JSON"))
+    }
+
+    /// Asks the probes.
+    pub(crate) fn probe(&self, method: &str, path: &str) -> (u16, String) {
+        let stream = TcpStream::connect(self.address).expect("somebody listens");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        split(&exchange(stream, request.as_bytes()))
+    }
+}
+
+fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> Vec<u8> {
+    // A server that has heard enough may close before everything is sent.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+/// The status and the body of an answer.
+pub(crate) fn split(answer: &[u8]) -> (u16, String) {
+    let text = String::from_utf8_lossy(answer);
+    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    let status = head.split(' ').nth(1).expect("a status");
+    (status.parse().expect("a number"), body.to_owned())
+}
