@@ -10,13 +10,8 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use crate::keeper::Note;
-
-/// Milliseconds since 1970, as the caller's clock says. Only for people: nothing is decided by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Timestamp(pub u64);
 use super::time::Timestamp;
+use crate::keeper::Note;
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
