@@ -15,17 +15,16 @@
 //! kubelet's rules each container is then decided about by itself, as with scope `container`; under Koordinator's the
 //! sandbox speaks for the pod.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 use pinfold_core::decision::Decision;
-use pinfold_core::device::PreferredAllocation;
-use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_devices::align::{self, Aligned};
 use pinfold_kube::pod::PodObject;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
 use crate::journal::Timestamp;
-use crate::keeper::{Keeper, KeeperError, Origin};
+use crate::keeper::{Keeper, KeeperError, Origin, Plan};
 
 mod admit;
 mod allow;
@@ -95,8 +94,13 @@ pub struct Update {
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The rules say no.
-    #[error("{0}")]
-    Rules(String),
+    #[error("{told}")]
+    Rules {
+        /// Why, in one sentence.
+        told: String,
+        /// The decision with its facts, where the ledger made one.
+        decision: Option<Box<Decision>>,
+    },
     /// It could not be decided or written down.
     #[error(transparent)]
     Keeper(#[from] KeeperError),
@@ -180,6 +184,53 @@ impl Node {
         outcome?;
         self.sandboxes.insert(sandbox.id.clone(), sandbox);
         Ok(self.updates())
+    }
+
+    /// The same for a pod that the kubelet has given devices: its CPUs and memory go where they are.
+    ///
+    /// # Errors
+    /// If the pod may not run here.
+    pub fn pod_comes_with_devices(
+        &mut self,
+        sandbox: Sandbox,
+        specification: &PodObject,
+        beside: Aligned,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, Refused> {
+        for (resource, devices) in beside.offers {
+            self.keeper.offer(&resource, Some(devices), now)?;
+        }
+        let aligned = PodObject {
+            pod: beside.pod,
+            ..specification.clone()
+        };
+        let uid = sandbox.uid.clone();
+        let outcome = self.pod_comes(sandbox, Some(&aligned), &mut NoPreference, now);
+        if outcome.is_err() {
+            self.withdraw_devices(&uid, now)?;
+        }
+        outcome
+    }
+
+    /// What the kubelet gave to a pod that is gone is nothing to the ledger any more.
+    fn withdraw_devices(&mut self, pod: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
+        let pool = self.keeper.ledger().state().pool();
+        let of_pod = |resource: &&ResourceName| align::is_of(resource, pod);
+        let gone: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
+        for resource in gone {
+            self.keeper.offer(&resource, None, now)?;
+        }
+        Ok(())
+    }
+
+    /// The devices that a container was given here.
+    #[must_use]
+    pub fn devices(&self, pod: &PodUid, container: &ContainerName) -> DevicesByResource {
+        let devices = self.keeper.ledger().state().devices();
+        devices
+            .container(pod, container)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// A container is being created: what it may use (`None`: it is left alone), and what others may use.
@@ -274,19 +325,42 @@ impl Node {
     /// Somebody asks for a pod here: it stays until it is released.
     ///
     /// # Errors
-    /// If it could not be decided or written down. A refusal is no error.
+    /// If it is refused, could not be decided or written down.
     pub fn admit(
         &mut self,
         pod: &PodObject,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<(Decision, Vec<Update>), KeeperError> {
-        let note = admit::note(Origin::Declared, &pod.meta.labels, &pod.meta.annotations);
-        let decision = self
-            .keeper
-            .admit(&Arc::new(pod.pod.clone()), note, plugins, now)?;
-        self.refused += u64::from(!decision.is_admitted());
-        Ok((decision, self.updates()))
+    ) -> Result<(Option<Decision>, Vec<Update>), Refused> {
+        let outcome = self.take_in_pod(pod, Origin::Declared, plugins, now);
+        self.refused += u64::from(matches!(outcome, Err(Refused::Rules { .. })));
+        Ok((outcome?, self.updates()))
+    }
+
+    /// Has a control group that no runtime knows use what a container of a pod was given, from now on.
+    pub fn hold(&mut self, group: &str, pod: &PodUid, name: &ContainerName) -> Option<Allowance> {
+        let mut guest = Guest::outside(group, pod, name);
+        guest.told = self.allowance(&guest);
+        let allowance = guest.told.clone();
+        self.guests.insert(guest.id.clone(), guest);
+        allowance
+    }
+
+    /// What a container of a pod may use, whether it runs or not; `None` if it is left alone.
+    pub fn allowed(&mut self, pod: &PodUid, name: &ContainerName) -> Option<Allowance> {
+        self.allowance(&Guest::outside("", pod, name))
+    }
+
+    /// The node is run otherwise from now on. What everybody may use then.
+    ///
+    /// # Errors
+    /// If the plan is not possible any more, or could not be written down.
+    pub fn amend(&mut self, plan: Plan, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+        self.keeper.apply(plan, now)?;
+        if let Rulebook::Koordinator(book) = &mut self.rulebook {
+            **book = book.under(self.keeper.ledger().rules());
+        }
+        Ok(self.updates())
     }
 
     /// A pod that somebody asked for is not needed any more.
@@ -295,6 +369,8 @@ impl Node {
     /// If it is not here, or that could not be written down.
     pub fn release(&mut self, pod: &PodUid, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
         self.keeper.release(pod, now)?;
+        let outside = |guest: &Guest| guest.is_outside() && guest.pod == *pod;
+        self.guests.retain(|_, guest| !outside(guest));
         Ok(self.updates())
     }
 
@@ -309,7 +385,8 @@ impl Node {
         {
             return Ok(());
         }
-        self.keeper.release(resident, now)
+        self.keeper.release(resident, now)?;
+        self.withdraw_devices(resident, now)
     }
 }
 

@@ -13,14 +13,19 @@ use nri::api::{
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
 use nri::{Plugin, Refusal, RuntimeInfo};
-use pinfold_core::device::PreferredAllocation;
-use pinfold_core::name::PodUid;
-use pinfold_kube::pod::PodObject;
+use pinfold_core::device::NoPreference;
+use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_devices::Host;
+use pinfold_devices::align;
+use pinfold_devices::pod_resources::Reader;
+use pinfold_kube::pod::{PodObject, is_extended};
 
 use crate::allowance::{Allowance, Quota};
 use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
 use crate::node::{Asked, Guest, Node, Refused, Remark, Sandbox, Update};
+
+mod edits;
 
 /// Where specifications of pods come from.
 pub trait Specifications: Send {
@@ -48,6 +53,10 @@ pub trait Witness: Send + Sync {
     fn remarked(&self, remark: &Remark);
     /// Something could not be written down.
     fn failed(&self, error: &KeeperError);
+    /// Something did not go as it should; what was done all the same is said too.
+    fn troubled(&self, problem: &str);
+    /// Something changed in the ledger.
+    fn changed(&self);
 }
 
 /// What was decided about.
@@ -73,33 +82,71 @@ const PERIOD: u64 = 100_000;
 
 /// The plugin.
 pub struct Runtime {
-    node: Arc<Mutex<Node>>,
-    specifications: Box<dyn Specifications>,
-    devices: Box<dyn PreferredAllocation + Send>,
-    witness: Arc<dyn Witness>,
+    /// What runs here.
+    pub node: Arc<Mutex<Node>>,
+    /// Where specifications of pods come from.
+    pub specifications: Box<dyn Specifications>,
+    /// Whose devices are given out.
+    pub devices: Devices,
+    /// Who wants to know what happens.
+    pub witness: Arc<dyn Witness>,
     /// What others may use from now on, for the thread that tells them.
-    others: SyncSender<Vec<Update>>,
-    clock: fn() -> Timestamp,
+    pub others: SyncSender<Vec<Update>>,
+    /// What time it is.
+    pub clock: fn() -> Timestamp,
+}
+
+/// Who gives out devices.
+pub enum Devices {
+    /// We do, with plugins of our own.
+    Ours(Arc<Host>),
+    /// The kubelet does; it tells which on request.
+    Kubelets(Reader),
+    /// Nobody.
+    Nobodys,
 }
 
 impl Runtime {
-    /// The plugin of a node.
-    pub fn new(
-        node: Arc<Mutex<Node>>,
-        specifications: Box<dyn Specifications>,
-        devices: Box<dyn PreferredAllocation + Send>,
-        witness: Arc<dyn Witness>,
-        others: SyncSender<Vec<Update>>,
-        clock: fn() -> Timestamp,
-    ) -> Self {
-        Self {
-            node,
-            specifications,
-            devices,
-            witness,
-            others,
-            clock,
+    /// The pod as it is to be decided about: beside the devices that the kubelet has given it, if it has.
+    fn with_devices(&self, pod: &PodObject) -> Option<align::Aligned> {
+        let Devices::Kubelets(reader) = &self.devices else {
+            return None;
+        };
+        let mut asked = pod.pod.all_containers().flat_map(|one| one.limits.keys());
+        if !asked.any(|resource| is_extended(resource.as_str())) {
+            return None;
         }
+        match reader.get(&pod.meta.namespace, &pod.meta.name) {
+            Ok(answer) => Some(align::aligned(&pod.pod, &align::given(&answer))),
+            Err(error) => {
+                let name = &pod.pod.name;
+                self.witness.troubled(&format!(
+                    "the kubelet does not tell the devices of {name}, so it is not aligned to them: {error}"
+                ));
+                None
+            }
+        }
+    }
+
+    /// What a container needs for its devices.
+    fn device_edits(
+        &self,
+        adjustment: ContainerAdjustment,
+        pod: &PodUid,
+        name: &ContainerName,
+    ) -> Result<ContainerAdjustment, Refusal> {
+        let Devices::Ours(host) = &self.devices else {
+            return Ok(adjustment);
+        };
+        let devices = lock(&self.node).devices(pod, name);
+        if devices.is_empty() {
+            return Ok(adjustment);
+        }
+        let wanted = host.allocate(pod, name, &devices)?;
+        for conflict in &wanted.conflicts {
+            self.witness.troubled(&conflict.to_string());
+        }
+        Ok(edits::adjust(adjustment, &wanted)?)
     }
 
     /// Tells others later what they may use; drift is repaired if that is not possible.
@@ -113,6 +160,7 @@ impl Runtime {
     fn freed(&self, freed: Result<Vec<Update>, KeeperError>) -> Result<(), Refusal> {
         match freed {
             Ok(updates) => {
+                self.witness.changed();
                 self.tell_later(updates);
                 Ok(())
             }
@@ -143,6 +191,7 @@ impl Plugin for Runtime {
             Event::StopPodSandbox,
             Event::RemovePodSandbox,
             Event::CreateContainer,
+            Event::StartContainer,
             Event::PostStartContainer,
             Event::UpdateContainer,
             Event::RemoveContainer,
@@ -172,7 +221,13 @@ impl Plugin for Runtime {
         };
         let pods = sandboxes.into_iter().map(with_specification).collect();
         let now = (self.clock)();
-        let outcome = lock(&self.node).synchronize(pods, guests, &mut *self.devices, now);
+        let outcome = match &self.devices {
+            Devices::Ours(host) => {
+                lock(&self.node).synchronize(pods, guests, &mut host.advice(), now)
+            }
+            _ => lock(&self.node).synchronize(pods, guests, &mut NoPreference, now),
+        };
+        self.witness.changed();
         match outcome {
             Ok((updates, remarks)) => {
                 for remark in &remarks {
@@ -191,24 +246,36 @@ impl Plugin for Runtime {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let specification = self.specifications.pod(&sandbox.uid, PATIENCE);
+        let beside = specification.as_deref();
+        let beside = beside.and_then(|pod| self.with_devices(pod));
         let waited = start.elapsed();
-        let outcome = lock(&self.node).pod_comes(
-            sandbox,
-            specification.as_deref(),
-            &mut *self.devices,
-            (self.clock)(),
-        );
+        let now = (self.clock)();
+        let outcome = match (&self.devices, beside, specification.as_deref()) {
+            (_, Some(beside), Some(pod)) => {
+                lock(&self.node).pod_comes_with_devices(sandbox, pod, beside, now)
+            }
+            (Devices::Ours(host), _, pod) => {
+                lock(&self.node).pod_comes(sandbox, pod, &mut host.advice(), now)
+            }
+            (_, _, pod) => lock(&self.node).pod_comes(sandbox, pod, &mut NoPreference, now),
+        };
         let why = outcome.as_ref().err().map(ToString::to_string);
         let took = start.elapsed().saturating_sub(waited);
         self.witness
             .decided(&subject(pod, None), why.as_deref(), took);
         let updates = outcome.map_err(|refused| self.refusal(&refused))?;
+        self.witness.changed();
         self.tell_later(updates);
         Ok(())
     }
 
     fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
         let freed = lock(&self.node).pod_stops(&pod.id, (self.clock)());
+        if let Devices::Ours(host) = &self.devices
+            && let Err(error) = host.forget(&sandbox(pod).uid)
+        {
+            self.witness.troubled(&error.to_string());
+        }
         self.freed(freed)
     }
 
@@ -223,21 +290,35 @@ impl Plugin for Runtime {
     ) -> Result<CreateContainerResponse, Refusal> {
         let start = Instant::now();
         let guest = guest(container, &sandbox(pod));
+        let (uid, name) = (guest.pod.clone(), guest.name.clone());
         let now = (self.clock)();
-        let outcome = lock(&self.node).container_comes(guest, &mut *self.devices, now);
+        let outcome = match &self.devices {
+            Devices::Ours(host) => lock(&self.node).container_comes(guest, &mut host.advice(), now),
+            _ => lock(&self.node).container_comes(guest, &mut NoPreference, now),
+        };
         let why = outcome.as_ref().err().map(ToString::to_string);
         let subject = subject(pod, Some(&container.name));
         self.witness
             .decided(&subject, why.as_deref(), start.elapsed());
         let (allowance, others) = outcome.map_err(|refused| self.refusal(&refused))?;
-        let adjust = allowance.map(|allowance| {
-            ContainerAdjustment::new().resources(|resources| resources_of(resources, &allowance))
-        });
+        self.witness.changed();
+        let mut adjust = ContainerAdjustment::new();
+        if let Some(allowance) = allowance {
+            adjust = adjust.resources(|resources| resources_of(resources, &allowance));
+        }
+        let adjust = self.device_edits(adjust, &uid, &name)?;
         Ok(CreateContainerResponse {
-            adjust,
+            adjust: Some(adjust),
             update: others.iter().map(update).collect(),
             ..CreateContainerResponse::default()
         })
+    }
+
+    fn start_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+        if let Devices::Ours(host) = &self.devices {
+            host.pre_start(&sandbox(pod).uid, &container.name.as_str().into())?;
+        }
+        Ok(())
     }
 
     fn post_start_container(
@@ -245,8 +326,17 @@ impl Plugin for Runtime {
         _: &PodSandbox,
         container: &Container,
     ) -> Result<(), Refusal> {
-        let started = lock(&self.node).container_started(&container.id, (self.clock)());
-        self.freed(started.map(|()| Vec::new()))
+        let mut node = lock(&self.node);
+        let started = node.container_started(&container.id, (self.clock)());
+        // A limit on the CPU time of its pod as a whole can only be lifted now that there is a group.
+        let own = node.container_changes(&container.id);
+        drop(node);
+        let lifted = own.filter(|own| own.quota == Quota::Lifted);
+        let update = lifted.map(|allowance| Update {
+            container: container.id.clone(),
+            allowance,
+        });
+        self.freed(started.map(|()| update.into_iter().collect()))
     }
 
     fn update_container(

@@ -75,6 +75,14 @@ pub fn aligned(pod: &Pod, given: &Given) -> Aligned {
     Aligned { pod, offers }
 }
 
+/// Whether a resource is one that only this pod has.
+#[must_use]
+pub fn is_of(resource: &ResourceName, pod: &PodUid) -> bool {
+    let mut parts = resource.as_str().splitn(3, '/').skip(2);
+    let own = parts.next().and_then(|own| own.strip_prefix(pod.as_str()));
+    own.is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// A resource of one container. No vendor's has such a name: it has two slashes.
 fn own_name(resource: &ResourceName, pod: &PodUid, container: &Container) -> ResourceName {
     format!("{resource}/{pod}/{}", container.name).into()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pinfold_core::decision::Decision;
 use pinfold_core::ledger::GrantedCpus;
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
@@ -32,36 +33,55 @@ impl Node {
             return Ok(());
         }
         match (specification, &self.rulebook) {
-            (Some(pod), _) => self.take_in_pod(pod, plugins, now),
-            (None, Rulebook::Koordinator(_)) => self.take_in_pod(&whole(sandbox), plugins, now),
-            (None, Rulebook::Kubelet) => Ok(()),
+            (Some(pod), _) => self.take_in_pod(pod, Origin::Runtime, plugins, now),
+            (None, Rulebook::Koordinator(_)) => {
+                self.take_in_pod(&whole(sandbox), Origin::Runtime, plugins, now)
+            }
+            (None, Rulebook::Kubelet) => Ok(None),
         }
+        .map(drop)
     }
 
-    /// Lets a pod in whose specification is known.
+    /// Lets a pod in whose specification is known. With the decision, if the ledger made one.
     pub(super) fn take_in_pod(
         &mut self,
         pod: &PodObject,
+        origin: Origin,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<(), Refused> {
-        let mut note = note(Origin::Runtime, &pod.meta.labels, &pod.meta.annotations);
+    ) -> Result<Option<Decision>, Refused> {
+        let mut note = note(origin, &pod.meta.labels, &pod.meta.annotations);
         let core = Arc::new(pod.pod.clone());
         let mut told = String::new();
         if let Some(status) = self.scheduled(pod, &core, now)? {
             match self.follow(pod, &core, &status, &note, now) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(None),
                 Err(why) => told = why,
             }
             note.annotations.remove(keys::RESOURCE_STATUS);
         }
         if matches!(self.rulebook, Rulebook::Koordinator(_)) {
-            return self.take_in_by_koordinator(pod, &core, note, &told, now);
+            self.take_in_by_koordinator(pod, &core, note, &told, now)?;
+            return Ok(None);
         }
-        let decision = self.keeper.admit(&core, note, plugins, now)?;
+        self.decide(&core, note, plugins, now).map(Some)
+    }
+
+    /// Asks the ledger.
+    fn decide(
+        &mut self,
+        pod: &Arc<Pod>,
+        note: Note,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, Refused> {
+        let decision = self.keeper.admit(pod, note, plugins, now)?;
         match decision.is_admitted() {
-            true => Ok(()),
-            false => Err(Refused::Rules(explain::one_line(&decision))),
+            true => Ok(decision),
+            false => Err(Refused::Rules {
+                told: explain::one_line(&decision),
+                decision: Some(Box::new(decision)),
+            }),
         }
     }
 
@@ -119,10 +139,7 @@ impl Node {
             let (pod, note) = alone(sandbox, &guest);
             guest.resident.clone_from(&pod.uid);
             if !self.lives_here(&pod.uid) {
-                let decision = self.keeper.admit(&pod, note, plugins, now)?;
-                if !decision.is_admitted() {
-                    return Err(Refused::Rules(explain::one_line(&decision)));
-                }
+                self.decide(&pod, note, plugins, now)?;
             }
         }
         guest.told = self.allowance(&guest);
@@ -141,7 +158,8 @@ impl Node {
         now: Timestamp,
     ) -> Result<T, Refused> {
         self.keeper.refuse(pod, why.clone(), now)?;
-        Err(Refused::Rules(why))
+        let (told, decision) = (why, None);
+        Err(Refused::Rules { told, decision })
     }
 }
 

@@ -87,6 +87,26 @@ impl Guest {
         }
     }
 
+    /// A control group that no runtime knows, in the place of a container.
+    pub(super) fn outside(group: &str, pod: &PodUid, name: &ContainerName) -> Self {
+        Self {
+            id: group.to_owned(),
+            sandbox: String::new(),
+            pod: pod.clone(),
+            name: name.clone(),
+            cgroup: group.to_owned(),
+            asked: Asked::default(),
+            resident: pod.clone(),
+            told: None,
+        }
+    }
+
+    /// Whether no runtime knows it.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        self.sandbox.is_empty()
+    }
+
     /// What its runtime was last told; `None` if it was left alone.
     #[must_use]
     pub fn told(&self) -> Option<&Allowance> {

@@ -100,6 +100,18 @@ impl Koordinator {
         }
     }
 
+    /// The same rules on a node that is run otherwise.
+    #[must_use]
+    pub(super) fn under(&self, rules: &Rules) -> Self {
+        let fresh = Self::new(rules, self.args.clone());
+        Self {
+            topology: fresh.topology,
+            zones: fresh.zones,
+            terms: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+
     /// Learns about pods that came, and forgets those that left.
     pub(super) fn learn(&mut self, keeper: &Keeper) {
         let residents = keeper.ledger().state().residents();

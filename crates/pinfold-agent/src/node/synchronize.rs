@@ -76,7 +76,7 @@ impl Node {
         let mut remarks = Vec::new();
         self.release_the_gone(&pods, &guests, now, &mut remarks)?;
         self.sandboxes.clear();
-        self.guests.clear();
+        self.guests.retain(|_, guest| guest.is_outside());
         self.sharing.clear();
         for (sandbox, specification) in pods {
             let specification = specification.as_deref();

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
@@ -261,11 +262,8 @@ fn a_restart_repairs_toward_the_journal() {
     let own = scene.run("stays", &cpus(2)).expect("its own");
     scene.run("gone", &cpus(2));
     let declared = specification("asked-for", &cpus(2));
-    let (decision, _) = scene
-        .node
-        .admit(&declared, &mut NoPreference, NOW)
-        .expect("written");
-    assert!(decision.is_admitted());
+    let asked = scene.node.admit(&declared, &mut NoPreference, NOW);
+    assert!(asked.expect("let in").0.expect("decided").is_admitted());
 
     scene.restart(Strangers::Adopt);
     let stays = specification("stays", &cpus(2));

@@ -93,7 +93,7 @@ impl Agent for Desk {
         let pod = Arc::new(object.pod);
         let mut keeper = self.keeper();
         let before: Ledger = keeper.ledger().clone();
-        let decision = keeper.admit(&pod, &mut NoPreference, Timestamp(0));
+        let decision = keeper.admit(&pod, Note::default(), &mut NoPreference, Timestamp(0));
         let decision =
             decision.map_err(|error| ApiError::new(ErrorKind::Conflict, error.to_string(), ""))?;
         match PodReport::of(keeper.ledger(), &pod.uid) {
