@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use pinfold_core::cpu_set::CpuSet;
 
-use crate::crashes;
 use crate::programs;
 use crate::report::{Report, equal};
 use crate::transcript::Transcript;
+use crate::{control_groups, crashes};
 
 const COMMON: &str = include_str!("../scripts/common.sh");
 const SHARED: &str = include_str!("../scripts/shared.sh");
@@ -34,12 +34,25 @@ fn try_run(report: &mut Report) -> Result<(), String> {
     crashes::check(report, "host", &said, &before.all, said.section("nodes")?);
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     if is_root {
+        control_groups(report)?;
         let folder =
             std::env::temp_dir().join(format!("pinfold-e2e-nobody-{}", std::process::id()));
         let checked = as_nobody(&folder, &pinfold, &before);
         let _ = fs::remove_dir_all(&folder);
         report.check("host: a user who is not root is held by affinity", checked);
     }
+    Ok(())
+}
+
+/// Changes groups of its own in the machine's hierarchy, of whatever generation that is.
+fn control_groups(report: &mut Report) -> Result<(), String> {
+    let program = control_groups::program()?;
+    let output = Command::new(&program).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+    let unified = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    let version = if unified { "cgroup v2" } else { "cgroup v1" };
+    let said = String::from_utf8_lossy(&output.stdout);
+    control_groups::check(report, "host", version, &said);
     Ok(())
 }
 

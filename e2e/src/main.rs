@@ -1,5 +1,6 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
+mod control_groups;
 mod crashes;
 mod devices;
 mod emulated;

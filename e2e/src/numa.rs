@@ -11,13 +11,15 @@ use crate::programs;
 use crate::report::{Report, equal, say};
 use crate::runs::Listing;
 use crate::transcript::Transcript;
-use crate::{crashes, topology};
+use crate::{control_groups, crashes, topology};
 
 const COMMON: &str = include_str!("../scripts/common.sh");
 const TOPOLOGY: &str = "section topology\npinfold topology -o json\n";
 const PLACEMENT: &str = include_str!("../scripts/placement.sh");
 const SHARED: &str = include_str!("../scripts/shared.sh");
 const CRASHES: &str = include_str!("../scripts/crashes.sh");
+/// Before the script that takes control groups away.
+const CONTROL_GROUPS: &str = "section 'control groups'\ncontrol_groups --offline\n";
 const PARTITION: &str = include_str!("../scripts/partition.sh");
 const AFFINITY: &str = include_str!("../scripts/affinity.sh");
 
@@ -41,9 +43,18 @@ fn boot(
     guest: &Guest,
     scripts: &[&str],
 ) -> Option<Transcript> {
+    boot_with(report, &[("pinfold", pinfold)], guest, scripts)
+}
+
+fn boot_with(
+    report: &mut Report,
+    programs: &[(&str, &Path)],
+    guest: &Guest,
+    scripts: &[&str],
+) -> Option<Transcript> {
     say(format_args!("booting {}", guest.name));
     let script = format!("T=/tmp\n{COMMON}\n{}", scripts.join("\n"));
-    match guest.run(&[("pinfold", pinfold)], &script) {
+    match guest.run(programs, &script) {
         Ok(said) => Some(said),
         Err(problem) => {
             report.check(guest.name, Err(problem));
@@ -89,9 +100,21 @@ fn four_nodes(report: &mut Report, pinfold: &Path) {
     };
     let settings = "export DATA=4\nOWN=2\nALL=14\n";
     let scripts = [
-        settings, TOPOLOGY, PLACEMENT, SHARED, CRASHES, PARTITION, AFFINITY,
+        settings,
+        TOPOLOGY,
+        PLACEMENT,
+        SHARED,
+        CRASHES,
+        PARTITION,
+        CONTROL_GROUPS,
+        AFFINITY,
     ];
-    let Some(said) = boot(report, pinfold, &guest, &scripts) else {
+    let control_groups = match control_groups::program() {
+        Ok(program) => program,
+        Err(problem) => return report.check("programs for the guests", Err(problem)),
+    };
+    let programs = [("pinfold", pinfold), ("control_groups", &control_groups)];
+    let Some(said) = boot_with(report, &programs, &guest, &scripts) else {
         return;
     };
     let (machine, all, nodes) = (&guest.hardware, every_cpu(&guest.hardware), "0-3");
@@ -102,6 +125,8 @@ fn four_nodes(report: &mut Report, pinfold: &Path) {
         "4 nodes: a partition keeps everybody else off",
         placement::partition(&said, &all, nodes),
     );
+    let checked = said.section("control groups").unwrap_or_default();
+    control_groups::check(report, guest.name, "cgroup v2", checked);
     report.check(
         "4 nodes: without control groups affinity and memory policy do the same",
         placement::affinity(&said, &all, nodes),

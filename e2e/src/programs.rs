@@ -40,25 +40,36 @@ pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, String> {
 
 /// Builds a `pinfold` that needs no library of the system it runs on.
 pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
+    static_program(&["-p", "pinfold"], "debug/pinfold", "pinfold")
+}
+
+/// Builds an example of one of our crates that needs no library of the system it runs on.
+pub(crate) fn static_example(package: &str, name: &str) -> Result<PathBuf, String> {
+    let built = format!("debug/examples/{name}");
+    static_program(&["-p", package, "--example", name], &built, name)
+}
+
+fn static_program(what: &[&str], built: &str, name: &str) -> Result<PathBuf, String> {
     let folder = folder();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
         .current_dir(workspace())
-        .args(["build", "--quiet", "-p", "pinfold", "--target", TARGET])
+        .args(["build", "--quiet", "--target", TARGET])
+        .args(what)
         .arg("--target-dir")
         .arg(&folder)
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         // Emulated processors are slow enough.
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     succeed(&mut build)?;
-    let built = folder.join(TARGET).join("debug/pinfold");
+    let built = folder.join(TARGET).join(built);
     let bytes = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
     if needs_loader(&bytes) {
         return Err(format!("{} is not static", built.display()));
     }
     // Without symbols the archive that a guest boots from is a third of the size.
-    let stripped = folder.join("pinfold");
+    let stripped = folder.join(name);
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&stripped).arg(&built);
     match succeed(&mut strip) {

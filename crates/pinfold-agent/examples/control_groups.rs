@@ -1,0 +1,506 @@
+//! Changes real control groups and checks what the kernel made of it. One line per check.
+//!
+//! ```console
+//! # cargo run --example control_groups
+//! ok a pod that lacks CPUs is widened
+//! ```
+//!
+//! Everything happens in groups of its own, which are gone afterwards. With `--offline` a CPU goes offline for a moment
+//! too: cgroup v1 takes it from every group of the machine for good, so do that where nobody minds. Needs two CPUs and
+//! the rights of root.
+
+#![allow(clippy::print_stdout, reason = "that is the point of it")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use pinfold_agent::drift::{Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
+use pinfold_agent::{Allowance, Quota};
+use pinfold_cgroup::{
+    CgroupError, CpuTime, GroupPath, Hierarchy, Home, Partition, State, Version, Wanted, folder,
+};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::node_set::NodeSet;
+use pinfold_kube::state::CpuManagerState;
+
+type Checked = Result<(), String>;
+type Check = fn(&mut Bench) -> Checked;
+
+fn main() -> ExitCode {
+    let offline = std::env::args().any(|argument| argument == "--offline");
+    match Bench::new() {
+        Ok(mut bench) => bench.run(offline),
+        Err(problem) => {
+            println!("FAILED preparing: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A tree as the kubelet makes it, with a process in its one container.
+struct Bench {
+    hierarchy: Hierarchy,
+    kubepods: GroupPath,
+    pod: GroupPath,
+    container: GroupPath,
+    process: Child,
+    /// A CPU and another one.
+    one: CpuSet,
+    other: CpuSet,
+    both: CpuSet,
+    /// One memory node, the last.
+    node: NodeSet,
+}
+
+fn text<E: std::fmt::Display>(error: E) -> String {
+    error.to_string()
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Checked {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{what}: expected {expected:?}, found {found:?}")),
+    }
+}
+
+fn cpus_only(cpus: &CpuSet) -> Wanted {
+    Wanted {
+        cpus: Some(cpus.clone()),
+        ..Wanted::default()
+    }
+}
+
+impl Bench {
+    fn new() -> Result<Self, String> {
+        let hierarchy = Hierarchy::find(Path::new("/")).map_err(text)?;
+        let version = hierarchy.cpuset.version;
+        println!("{version}");
+        let online = fs::read_to_string("/sys/devices/system/cpu/online").map_err(text)?;
+        let online = CpuSet::parse(online.trim()).map_err(text)?;
+        let (Some(one), Some(other)) = (online.first(), online.last()) else {
+            return Err("no CPU is online".to_owned());
+        };
+        let (one, other) = (CpuSet::single(one), CpuSet::single(other));
+        let both = &one | &other;
+        equal("CPUs", &both.len(), &2)?;
+        let top = &hierarchy.cpuset.mount.point;
+        let mems = pinfold_cgroup::control::read_mems(&top.join(version.effective_mems()));
+        let last = mems.map_err(text)?.iter().next_back();
+        let node = NodeSet::single(last.ok_or("no memory node")?);
+
+        let path = |below: &str| {
+            let name = format!("/pinfold-check-{}{below}", std::process::id());
+            GroupPath::of_container(&name).map_err(text)
+        };
+        let kubepods = path("/kubepods")?;
+        let pod = path("/kubepods/burstable/pod1")?;
+        let container = path("/kubepods/burstable/pod1/c")?;
+        let process = Command::new("sleep")
+            .arg("1000")
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(text)?;
+        let mut bench = Self {
+            hierarchy,
+            kubepods,
+            pod,
+            container,
+            process,
+            one,
+            other,
+            both,
+            node,
+        };
+        match bench.make() {
+            Ok(()) => Ok(bench),
+            Err(problem) => {
+                bench.clear();
+                Err(problem)
+            }
+        }
+    }
+
+    fn homes(&self) -> impl Iterator<Item = &Home> {
+        std::iter::once(&self.hierarchy.cpuset).chain(&self.hierarchy.cpu)
+    }
+
+    /// Makes every group of the tree, with both CPUs where v1 wants some, and puts the process into the container.
+    fn make(&self) -> Checked {
+        let mut groups = self.container.ancestors();
+        groups.push(self.container.clone());
+        for home in self.homes() {
+            for group in &groups {
+                let folder = home.folder(group).map_err(text)?;
+                if !folder.exists() {
+                    folder::create(&folder).map_err(text)?;
+                }
+                let leaf = *group == self.container;
+                match home.version {
+                    Version::V2 if !leaf => {
+                        let file = folder.join("cgroup.subtree_control");
+                        fs::write(&file, "+cpuset +cpu").map_err(text)?;
+                    }
+                    Version::V1 if !group.is_root() && folder.join("cpuset.cpus").exists() => {
+                        fs::write(folder.join("cpuset.cpus"), self.both.to_string())
+                            .map_err(text)?;
+                        fs::write(folder.join("cpuset.mems"), self.node.to_string())
+                            .map_err(text)?;
+                    }
+                    _ => {}
+                }
+            }
+            let folder = home.folder(&self.container).map_err(text)?;
+            fs::write(folder.join("cgroup.procs"), self.process.id().to_string()).map_err(text)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, offline: bool) -> ExitCode {
+        let mut checks: Vec<(&str, Check)> = vec![
+            ("a pod that lacks CPUs is widened", Self::widen),
+            ("a group moves from one CPU to another", Self::move_over),
+            ("groups below shrink first", Self::shrink),
+            ("what is not the kubelet's is not widened", Self::too_narrow),
+            ("memory is confined and moves along", Self::memory),
+            ("a limit on CPU time is set and lifted", Self::quota),
+            (
+                "CPUs that do not exist are an error that says so",
+                Self::no_such_cpu,
+            ),
+            ("drift is found, blamed and repaired", Self::drift),
+            ("a fight is noticed", Self::fight),
+            ("partitions are what the kernel says", Self::partition),
+        ];
+        if offline {
+            checks.push(("a CPU that goes offline is nobody's fault", Self::offline));
+        }
+        checks.push(("a group that ends is no error", Self::vanish));
+        let mut code = ExitCode::SUCCESS;
+        for (name, check) in checks {
+            let fresh = self.group(&self.container, &self.both.clone()).map(drop);
+            match fresh.and_then(|()| check(self)) {
+                Ok(()) => println!("ok {name}"),
+                Err(problem) => {
+                    println!("FAILED {name}: {problem}");
+                    code = ExitCode::FAILURE;
+                }
+            }
+        }
+        self.clear();
+        code
+    }
+
+    /// Gives a group CPUs.
+    fn group(&self, path: &GroupPath, cpus: &CpuSet) -> Result<State, String> {
+        let group = self.hierarchy.group(path).map_err(text)?;
+        let wanted = cpus_only(cpus);
+        let written = group.write(&wanted).map_err(text)?;
+        written.in_force(&wanted).map_err(text)?;
+        Ok(written.state)
+    }
+
+    /// What the kernel says about the process in the container.
+    fn allowed(&self, key: &str) -> Result<String, String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()));
+        let status = status.map_err(text)?;
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        Ok(line.unwrap_or("").trim_matches([':', '\t', ' ']).to_owned())
+    }
+
+    fn runs_on(&self, cpus: &CpuSet) -> Checked {
+        let found = self.allowed("Cpus_allowed_list")?;
+        equal("CPUs of the process", &found, &cpus.to_string())
+    }
+
+    fn widen(&mut self) -> Checked {
+        self.group(&self.container, &self.one)?;
+        self.group(&self.pod, &self.one)?;
+        let group = self.hierarchy.group(&self.container).map_err(text)?;
+        let written = group.write(&cpus_only(&self.both)).map_err(text)?;
+        let pod = self.hierarchy.cpuset.folder(&self.pod).map_err(text)?;
+        equal("widened groups", &written.widened, &vec![pod])?;
+        equal("populated", &group.is_populated(), &true)?;
+        self.runs_on(&self.both)
+    }
+
+    fn move_over(&mut self) -> Checked {
+        for cpus in [&self.one, &self.other, &self.one] {
+            self.group(&self.container, cpus)?;
+            self.runs_on(cpus)?;
+        }
+        Ok(())
+    }
+
+    /// The pod moves from one CPU to another although its container has the first one.
+    fn shrink(&mut self) -> Checked {
+        self.group(&self.container, &self.one)?;
+        self.group(&self.pod, &self.one)?;
+        self.group(&self.pod, &self.other)?;
+        self.runs_on(&self.other)?;
+        self.group(&self.pod, &self.both).map(drop)
+    }
+
+    fn too_narrow(&mut self) -> Checked {
+        self.group(&self.kubepods, &self.one)?;
+        let group = self.hierarchy.group(&self.container).map_err(text)?;
+        let refused = match group.write(&cpus_only(&self.other)) {
+            Err(CgroupError::ParentTooNarrow { lacks, .. }) => {
+                equal("what it lacks", &lacks, &self.other.to_string())
+            }
+            other => Err(format!("{other:?}")),
+        };
+        self.group(&self.kubepods, &self.both)?;
+        refused
+    }
+
+    fn memory(&mut self) -> Checked {
+        let group = self.hierarchy.group(&self.container).map_err(text)?;
+        let wanted = Wanted {
+            mems: Some(self.node),
+            migrate_memory: Some(true),
+            ..Wanted::default()
+        };
+        let written = group.write(&wanted).map_err(text)?;
+        written.in_force(&wanted).map_err(text)?;
+        let found = self.allowed("Mems_allowed_list")?;
+        equal("nodes of the process", &found, &self.node.to_string())?;
+        if self.hierarchy.cpuset.version == Version::V1 {
+            let file = group.folder().join("cpuset.memory_migrate");
+            let found = fs::read_to_string(file).map_err(text)?;
+            equal("cpuset.memory_migrate", &found.trim(), &"1")?;
+        }
+        Ok(())
+    }
+
+    /// Sets the limits of the pod and the container, the pod's first.
+    fn limit(&self, quota: u64) -> Checked {
+        for path in [&self.pod, &self.container] {
+            let limit = CpuTime {
+                quota: Some(quota),
+                period: 50_000,
+            };
+            let wanted = Wanted {
+                cpu_time: Some(limit),
+                ..Wanted::default()
+            };
+            let group = self.hierarchy.group(path).map_err(text)?;
+            let found = group.write(&wanted).map_err(text)?.state.cpu_time;
+            equal("limit", &found, &Some(limit))?;
+        }
+        Ok(())
+    }
+
+    fn quota(&mut self) -> Checked {
+        self.limit(25_000)?;
+        let lift = Wanted {
+            cpu_time: Some(CpuTime::UNLIMITED),
+            ..Wanted::default()
+        };
+        for path in [&self.container, &self.pod] {
+            let group = self.hierarchy.group(path).map_err(text)?;
+            let found = group.write(&lift).map_err(text)?.state.cpu_time;
+            equal("quota", &found.map(|found| found.quota), &Some(None))?;
+        }
+        Ok(())
+    }
+
+    fn no_such_cpu(&mut self) -> Checked {
+        let absent = CpuSet::parse("4000").map_err(text)?;
+        let group = self.hierarchy.group(&self.container).map_err(text)?;
+        let wanted = cpus_only(&absent);
+        let outcome = group.write(&wanted).and_then(|done| done.in_force(&wanted));
+        self.group(&self.container, &self.both)?;
+        match outcome {
+            Err(error) => equal("its text", &error.to_string().contains("4000"), &true),
+            Ok(()) => Err("it was taken".to_owned()),
+        }
+    }
+
+    fn watched(&self, cpus: &CpuSet) -> Watched {
+        Watched {
+            who: Who {
+                id: "c".into(),
+                pod: "1".into(),
+                container: "main".into(),
+            },
+            group: self.container.clone(),
+            expected: Allowance {
+                cpus: cpus.clone(),
+                mems: self.node,
+                quota: Quota::Lifted,
+            },
+            spec: Spec::default(),
+        }
+    }
+
+    fn evidence(&self) -> Result<Evidence, String> {
+        let mut evidence =
+            Evidence::gather(Path::new("/"), Path::new("/nonexistent")).map_err(text)?;
+        evidence.kubelet = Some(CpuManagerState {
+            default_cpus: self.other.clone(),
+            ..CpuManagerState::default()
+        });
+        Ok(evidence)
+    }
+
+    /// One round, in which exactly one container drifted.
+    fn one_drift(
+        &self,
+        watch: &mut Watch,
+        expected: &CpuSet,
+        now: Instant,
+    ) -> Result<(Culprit, Outcome), String> {
+        let containers = [self.watched(expected)];
+        let mut round = watch.round(&self.hierarchy, &containers, &self.evidence()?, now);
+        match (round.drifts.pop(), round.drifts.is_empty()) {
+            (Some((drift, outcome)), true) => Ok((drift.culprit, outcome)),
+            _ => Err(format!("{round:?}")),
+        }
+    }
+
+    fn drift(&mut self) -> Checked {
+        let mut watch = Watch::default();
+        let now = Instant::now();
+        self.limit(25_000)?;
+        for (overwritten, culprit) in [
+            (&self.both, Culprit::Other),
+            (&self.other, Culprit::Kubelet),
+        ] {
+            self.group(&self.container, overwritten)?;
+            let (found, outcome) = self.one_drift(&mut watch, &self.one, now)?;
+            equal("culprit", &found, &culprit)?;
+            match outcome {
+                Outcome::Repaired => self.runs_on(&self.one)?,
+                other => return Err(format!("{other:?}")),
+            }
+        }
+        let pod = self.hierarchy.group(&self.pod).map_err(text)?;
+        let limit = pod.cpu_time().map_err(text)?;
+        equal(
+            "limit of the pod",
+            &limit.and_then(|limit| limit.quota),
+            &None,
+        )?;
+        let containers = [self.watched(&self.one)];
+        let round = watch.round(&self.hierarchy, &containers, &self.evidence()?, now);
+        equal("drifts afterwards", &round.drifts.len(), &0)?;
+        equal("containers not seen", &round.unseen.len(), &0)
+    }
+
+    fn fight(&mut self) -> Checked {
+        let patience = Patience::default();
+        let mut watch = Watch::new(patience, None);
+        let now = Instant::now();
+        for turn in 0..=patience.repairs {
+            self.group(&self.container, &self.other)?;
+            let (_, outcome) = self.one_drift(&mut watch, &self.one, now)?;
+            let held_back = matches!(outcome, Outcome::HeldBack(_));
+            equal("held back", &held_back, &(turn == patience.repairs))?;
+        }
+        let later = now + patience.first_pause + Duration::from_secs(1);
+        let (_, outcome) = self.one_drift(&mut watch, &self.one, later)?;
+        equal("tried again", &matches!(outcome, Outcome::Repaired), &true)?;
+        equal("fights", &watch.fights(), &1)
+    }
+
+    fn partition(&mut self) -> Checked {
+        let group = self.hierarchy.group(&self.container).map_err(text)?;
+        self.group(&self.container, &self.other)?;
+        let outcome = group.set_partition(Partition::Isolated);
+        if self.hierarchy.cpuset.version == Version::V1 {
+            return match outcome {
+                Err(CgroupError::NoPartitions { .. }) => Ok(()),
+                other => Err(format!("{other:?}")),
+            };
+        }
+        // The groups above are none, so the kernel must refuse and say why.
+        match outcome {
+            Err(CgroupError::InvalidPartition { reason, .. }) => {
+                println!("the kernel says: {reason}");
+            }
+            other => return Err(format!("{other:?}")),
+        }
+        let found = group.partition().map_err(text)?;
+        equal("afterwards", &found.partition, &Partition::Member)?;
+        // Right below the root it may be one.
+        let name = format!("/pinfold-check-{}-partition", std::process::id());
+        let path = GroupPath::of_container(&name).map_err(text)?;
+        let top = self.hierarchy.group(&path).map_err(text)?;
+        folder::create(top.folder()).map_err(text)?;
+        self.group(&self.container, &self.one)?;
+        let outcome = self
+            .group(&path, &self.other)
+            .and_then(|_| top.set_partition(Partition::Isolated).map_err(text))
+            .and_then(|()| {
+                let root = self
+                    .hierarchy
+                    .cpuset
+                    .mount
+                    .point
+                    .join("cpuset.cpus.effective");
+                let rest = pinfold_cgroup::control::read_cpus(&root).map_err(text)?;
+                equal("kept off", &rest.is_disjoint(&self.other), &true)?;
+                top.set_partition(Partition::Member).map_err(text)
+            });
+        folder::remove(top.folder()).map_err(text)?;
+        outcome
+    }
+
+    fn offline(&mut self) -> Checked {
+        self.group(&self.container, &self.both)?;
+        let file = format!("/sys/devices/system/cpu/cpu{}/online", self.other);
+        fs::write(&file, "0").map_err(text)?;
+        let seen = self.one_drift(&mut Watch::default(), &self.both, Instant::now());
+        fs::write(&file, "1").map_err(text)?;
+        match seen? {
+            (Culprit::CpuOffline, Outcome::Beyond) => {}
+            other => return Err(format!("{other:?}")),
+        }
+        let containers = [self.watched(&self.both)];
+        let mut watch = Watch::default();
+        let round = watch.round(
+            &self.hierarchy,
+            &containers,
+            &self.evidence()?,
+            Instant::now(),
+        );
+        equal("drifts when it is back", &round.drifts.len(), &0)
+    }
+
+    fn vanish(&mut self) -> Checked {
+        self.process.kill().map_err(text)?;
+        self.process.wait().map_err(text)?;
+        for home in self.homes() {
+            let folder = home.folder(&self.container).map_err(text)?;
+            folder::remove(&folder).map_err(text)?;
+        }
+        let group = self.hierarchy.group(&self.container).map_err(text)?;
+        let written = group.write(&cpus_only(&self.one));
+        let vanished = written.is_err_and(|error| error.is_vanished());
+        equal("vanished", &vanished, &true)?;
+        let containers = [self.watched(&self.one)];
+        let round = Watch::default().round(
+            &self.hierarchy,
+            &containers,
+            &self.evidence()?,
+            Instant::now(),
+        );
+        equal("gone", &round.gone.len(), &1)
+    }
+
+    fn clear(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let mut groups = self.container.ancestors();
+        groups.push(self.container.clone());
+        for home in self.homes() {
+            for group in groups.iter().rev().filter(|group| !group.is_root()) {
+                if let Ok(folder) = home.folder(group) {
+                    let _ = folder::remove(&folder);
+                }
+            }
+        }
+    }
+}
