@@ -28,15 +28,42 @@ pub use frames::{Broken, Frames};
 
 /// How much is read at a time.
 const CHUNK: usize = 8 * 1024;
+/// How much of it is looked at before the server gets what came of it. Compressed headers can make much of little, so
+/// a peer must not be able to have a whole chunk of them unpacked at once.
+const PIECE: usize = 64;
+/// How much may wait before the server reads on.
+const ENOUGH: usize = 16 * 1024;
 
 /// A connection whose requests can be read whatever authority they name.
 #[derive(Debug)]
 pub struct Readable<S> {
     stream: S,
     frames: Frames,
-    /// What waits to be read, and how much of it has been.
-    waiting: Vec<u8>,
+    /// What came, and is still to be looked at.
+    unseen: Queue,
+    /// What waits to be read.
+    waiting: Queue,
+}
+
+/// Bytes, of which some have been taken.
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
     taken: usize,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+
+    /// The next bytes, at most `count`.
+    fn take(&mut self, count: usize) -> &[u8] {
+        let rest = &self.bytes[self.taken..];
+        let next = &rest[..count.min(rest.len())];
+        self.taken += next.len();
+        next
+    }
 }
 
 impl<S> Readable<S> {
@@ -46,8 +73,8 @@ impl<S> Readable<S> {
         Self {
             stream,
             frames: Frames::default(),
-            waiting: Vec::new(),
-            taken: 0,
+            unseen: Queue::default(),
+            waiting: Queue::default(),
         }
     }
 
@@ -65,22 +92,25 @@ impl<S: AsyncRead + Unpin> AsyncRead for Readable<S> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        while this.taken == this.waiting.len() {
-            this.waiting.clear();
-            this.taken = 0;
-            let mut chunk = [0; CHUNK];
-            let mut read = ReadBuf::new(&mut chunk);
-            ready!(Pin::new(&mut this.stream).poll_read(context, &mut read))?;
-            if read.filled().is_empty() {
-                return Poll::Ready(Ok(()));
+        while this.waiting.is_empty() {
+            if this.unseen.is_empty() {
+                let mut chunk = [0; CHUNK];
+                let mut read = ReadBuf::new(&mut chunk);
+                ready!(Pin::new(&mut this.stream).poll_read(context, &mut read))?;
+                if read.filled().is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                this.unseen = Queue::default();
+                this.unseen.bytes.extend_from_slice(read.filled());
             }
-            let passed = this.frames.pass(read.filled(), &mut this.waiting);
-            passed.map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))?;
+            this.waiting = Queue::default();
+            let waiting = &mut this.waiting.bytes;
+            while waiting.len() < ENOUGH && !this.unseen.is_empty() {
+                let passed = this.frames.pass(this.unseen.take(PIECE), waiting);
+                passed.map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))?;
+            }
         }
-        let waiting = &this.waiting[this.taken..];
-        let count = waiting.len().min(into.remaining());
-        into.put_slice(&waiting[..count]);
-        this.taken += count;
+        into.put_slice(this.waiting.take(into.remaining()));
         Poll::Ready(Ok(()))
     }
 }

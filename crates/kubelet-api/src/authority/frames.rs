@@ -10,7 +10,7 @@ const HEADER: usize = 9;
 /// The longest frame of headers: what every server takes, and what ours announces.
 const MAX_FRAME: usize = 16 * 1024;
 /// The longest header block as it comes, in bytes and in frames. Requests here have a few hundred bytes.
-const MAX_BLOCK: usize = 64 * 1024;
+const MAX_BLOCK: usize = 32 * 1024;
 const MAX_FRAMES: usize = 32;
 
 const HEADERS: u8 = 1;

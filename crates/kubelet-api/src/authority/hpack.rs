@@ -7,7 +7,7 @@ use super::huffman;
 /// The size of the table that a client may use: the default, which our server does not change.
 const MAX_TABLE: usize = 4096;
 /// The most that a block may say once it is decompressed: references to the table make much of few bytes.
-const MAX_LIST: usize = 64 * 1024;
+const MAX_LIST: usize = 32 * 1024;
 /// What an entry costs beyond its name and value.
 const OVERHEAD: usize = 32;
 

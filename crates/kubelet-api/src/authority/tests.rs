@@ -268,6 +268,48 @@ fn a_block_that_grows_beyond_a_frame_goes_on_in_others() {
     assert_eq!(passed(&sent), Ok(sent.concat()));
 }
 
+/// A stream that has all its bytes at once.
+struct Sent<'a>(&'a [u8]);
+
+impl AsyncRead for Sent<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let (front, rest) = self.0.split_at(self.0.len().min(into.remaining()));
+        into.put_slice(front);
+        self.0 = rest;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Hundreds of blocks of a few bytes, each of which unpacks to many.
+#[test]
+fn what_waits_to_be_read_is_bounded_however_well_it_was_compressed() {
+    let mut first = hex("4001 617f a11e");
+    first.extend(std::iter::repeat_n(b'x', 4000));
+    let mut sent = [PREFACE.to_vec(), frame(1, 0x4, 1, &first)].concat();
+    for _ in 0..2000 {
+        sent.extend(frame(1, 0x4, 1, &[0xbe; 7]));
+    }
+    let mut readable = Readable::new(Sent(&sent));
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    let (mut buffer, mut total, mut most) = ([0; 100], 0, 0);
+    loop {
+        let mut into = ReadBuf::new(&mut buffer);
+        let read = Pin::new(&mut readable).poll_read(&mut context, &mut into);
+        assert!(matches!(read, Poll::Ready(Ok(()))));
+        if into.filled().is_empty() {
+            break;
+        }
+        total += into.filled().len();
+        most = most.max(readable.waiting.bytes.len());
+    }
+    assert!(total > 50_000_000, "{total} bytes came out");
+    assert!(most < 512 * 1024, "{most} bytes waited");
+}
+
 proptest! {
     /// However the bytes are cut, and whatever they are: nothing panics, and the cuts do not show.
     #[test]
