@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pinfold_agent::kubernetes::{
-    Connection, GENERATION, Kubernetes, Object, Report as NodeReport, Timing, Warning,
+    Connection, GENERATION, Kubernetes, Object, Remark, Report as NodeReport, Timing, Warning,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::machine::Machine;
@@ -85,6 +86,8 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
         "api: only what the role names was asked for",
         asked_for(&plane),
     );
+    let served = definitions(&admin, &connection);
+    report.check("api: clusters that serve less get what they serve", served);
     report.check(
         "api: a client certificate does as well",
         certificate(&plane),
@@ -395,6 +398,54 @@ fn asked_for(plane: &ControlPlane) -> Result<(), String> {
         equal(&format!("{verb} {resource} was needed"), used, true)?;
     }
     Ok(())
+}
+
+/// Without v1alpha2 the object is written in v1alpha1; without any version the others still are.
+fn definitions(admin: &Admin, connection: &Connection) -> Result<(), String> {
+    let said = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&said);
+    let remarks = move |remark: Remark| {
+        let mut said = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        said.push_str(&remark.to_string());
+    };
+    let timing = Timing {
+        interval: Duration::from_millis(100),
+        check: Duration::from_secs(1),
+        ..Timing::default()
+    };
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/noderesourcetopologies.topology.node.k8s.io";
+    let mut versions = admin.expect("GET", path, None)?["spec"]["versions"].take();
+    for version in versions.as_array_mut().into_iter().flatten() {
+        version["served"] = (version["name"] == "v1alpha1").into();
+    }
+    admin.expect(
+        "PATCH",
+        path,
+        Some(&json!({ "spec": { "versions": versions } })),
+    )?;
+    eventually("v1alpha2 is gone", || {
+        equal("code", admin.ask("GET", TOPOLOGY, None)?.0, 404)
+    })?;
+    let link = Kubernetes::start(connection, NODE, timing, remarks);
+    let link = link.map_err(|error| error.to_string())?;
+    link.publisher().publish(news(40, "6-7")?);
+    eventually("v1alpha1 is written", || {
+        let old = admin.expect("GET", OLD_TOPOLOGY, None)?;
+        let generation = &old["metadata"]["annotations"][GENERATION];
+        equal("generation", generation.as_str(), Some("40"))
+    })?;
+    admin.expect("DELETE", path, None)?;
+    link.publisher().publish(news(41, "7")?);
+    eventually("the other kind is written", || {
+        let numa = admin.expect("GET", NUMA, None)?;
+        let free = &numa["spec"]["numares"]["cpu"]["allocatable"];
+        equal("shared CPUs", free.as_str(), Some("7"))
+    })?;
+    eventually("what is missing is told", || {
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = said.contains("does not serve noderesourcetopologies");
+        equal("told", told, true)
+    })
 }
 
 fn certificate(plane: &ControlPlane) -> Result<(), String> {
