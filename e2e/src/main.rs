@@ -1,6 +1,8 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
+mod api;
 mod control_groups;
+mod control_plane;
 mod crashes;
 mod devices;
 mod emulated;
@@ -29,9 +31,10 @@ fn main() -> ExitCode {
             "numa" => numa::run(&mut report),
             "nri" => nri::run(&mut report),
             "devices" => devices::run(&mut report),
+            "api" => api::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa, nri and devices".to_owned()),
+                Err("no such suite; there are host, numa, nri, devices and api".to_owned()),
             ),
         }
     }

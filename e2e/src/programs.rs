@@ -9,7 +9,8 @@ use crate::report::say;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-fn workspace() -> &'static Path {
+/// Where the sources are.
+pub(crate) fn workspace() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }

@@ -233,9 +233,10 @@ impl Link {
             remarks: self.remarks.clone(),
             counts: Arc::clone(&self.counts),
         };
-        tokio::spawn(follower.run());
+        let remarks = self.remarks.clone();
+        watched("following pods", follower.run(), &remarks);
         let place = (api, self.node);
-        let (timing, remarks) = (self.timing, self.remarks);
+        let timing = self.timing;
         let sender = Sender::new(
             place.clone(),
             self.publisher,
@@ -243,10 +244,20 @@ impl Link {
             remarks.clone(),
             Arc::clone(&self.counts),
         );
-        tokio::spawn(sender.run());
-        let teller = Teller::new(place, self.events, timing, remarks, self.counts);
-        tokio::spawn(teller.run());
+        watched("publishing", sender.run(), &remarks);
+        let teller = Teller::new(place, self.events, timing, remarks.clone(), self.counts);
+        watched("sending events", teller.run(), &remarks);
     }
+}
+
+/// Runs a task that is not meant to end; if it does, by a panic, that is said.
+fn watched(what: &'static str, task: impl Future<Output = ()> + Send + 'static, remarks: &Remarks) {
+    let task = tokio::spawn(task);
+    let remarks = remarks.clone();
+    tokio::spawn(async move {
+        let _ = task.await;
+        remarks.say(Remark::Ended { what });
+    });
 }
 
 /// What the API server takes for a node's name, and what no path or query can be broken with.

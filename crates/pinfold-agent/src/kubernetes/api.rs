@@ -238,6 +238,10 @@ pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
         if let Some(AuthError::AuthExecParse(_)) = error.downcast_ref() {
             return "the credential program printed something else than credentials".to_owned();
         }
+        if let Some(kube::Error::Service(_) | kube::Error::HyperError(_)) = error.downcast_ref() {
+            next = error.source();
+            continue;
+        }
         let text = error.to_string();
         // Many errors repeat their cause.
         if !told.ends_with(&text) {

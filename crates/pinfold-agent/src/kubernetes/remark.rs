@@ -70,6 +70,11 @@ pub enum Remark {
         /// Why.
         error: ApiError,
     },
+    /// A defect ended a part of the link.
+    Ended {
+        /// What it did.
+        what: &'static str,
+    },
     /// Events were lost.
     EventsDropped {
         /// How many.
@@ -133,6 +138,10 @@ impl fmt::Display for Remark {
             Remark::EventFailed { error } => {
                 write!(f, "an event was not taken: {error}{}", hint(error))
             }
+            Remark::Ended { what } => write!(
+                f,
+                "{what} ended by a defect of the agent: restart it, and report this"
+            ),
             Remark::EventsDropped { events } => write!(f, "{events} events were dropped"),
         }
     }

@@ -1,0 +1,283 @@
+//! A Kubernetes control plane of real programs on this machine: etcd and the API server, with certificates and roles.
+//!
+//! Every program is a [`Process`] with a log of its own; another one is a call of [`run`] with its flags and
+//! a [`ControlPlane::kubeconfig`].
+
+mod admin;
+mod certificates;
+mod sources;
+
+pub(crate) use admin::Admin;
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::report::say;
+
+/// How long anything may take on a machine that has other things to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The audit log says who asked for what; the bodies are not of interest.
+const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+
+/// A program that runs. It is killed with this.
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Ends it without a warning, as a crash does.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// How somebody proves who they are.
+pub(crate) enum Credentials<'t> {
+    /// The name of a certificate.
+    Certificate(&'t str),
+    /// The token of a service account.
+    Token(&'t str),
+}
+
+/// A control plane. Everything ends with this, the API server first.
+pub(crate) struct ControlPlane {
+    api_server: Process,
+    _etcd: Process,
+    programs: PathBuf,
+    folder: PathBuf,
+    port: u16,
+    etcd_port: u16,
+}
+
+impl ControlPlane {
+    /// Builds what is not there yet, and starts it in an empty folder.
+    pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        let programs = sources::build(&["etcd", "kube-apiserver"])?;
+        let logs = folder.join("logs");
+        fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+        certificates::make(folder)?;
+        write(&folder.join("audit.yaml"), AUDIT)?;
+        let [port, etcd_port, peer_port] = free_ports()?;
+        let etcd = etcd(&programs, folder, etcd_port, peer_port)?;
+        let api_server = api_server(&programs, folder, port, etcd_port)?;
+        let mut plane = Self {
+            api_server,
+            _etcd: etcd,
+            programs,
+            folder: folder.to_owned(),
+            port,
+            etcd_port,
+        };
+        plane.wait()?;
+        Ok(plane)
+    }
+
+    /// The administrator, by a client certificate.
+    pub(crate) fn admin(&self) -> Result<Admin, String> {
+        Admin::new(&self.kubeconfig("admin", &Credentials::Certificate("admin"))?)
+    }
+
+    /// A kubeconfig for somebody.
+    pub(crate) fn kubeconfig(
+        &self,
+        name: &str,
+        credentials: &Credentials<'_>,
+    ) -> Result<PathBuf, String> {
+        let file = |name: String| self.folder.join(name).display().to_string();
+        let user = match credentials {
+            Credentials::Token(token) => json!({ "token": token }),
+            Credentials::Certificate(name) => json!({
+                "client-certificate": file(format!("{name}.crt")),
+                "client-key": file(format!("{name}.key")),
+            }),
+        };
+        let cluster = json!({
+            "server": format!("https://127.0.0.1:{}", self.port),
+            "certificate-authority": file("ca.crt".to_owned()),
+        });
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+            "clusters": [{ "name": "e2e", "cluster": cluster }],
+            "users": [{ "name": "e2e", "user": user }],
+            "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "e2e" } }],
+        });
+        let path = self.folder.join(format!("{name}.kubeconfig"));
+        write(&path, &config.to_string())?;
+        Ok(path)
+    }
+
+    /// Ends the API server as a crash does.
+    pub(crate) fn kill_api_server(&mut self) {
+        self.api_server.kill();
+    }
+
+    /// Starts it again at the same place.
+    pub(crate) fn start_api_server(&mut self) -> Result<(), String> {
+        self.api_server = api_server(&self.programs, &self.folder, self.port, self.etcd_port)?;
+        self.wait()
+    }
+
+    /// Waits until the API server can do everything.
+    fn wait(&mut self) -> Result<(), String> {
+        let admin = self.admin()?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = admin.ask("GET", "/readyz", None);
+            if matches!(answer, Ok((200, _))) {
+                return Ok(());
+            }
+            if !self.api_server.is_running() {
+                return Err(format!(
+                    "the API server ended:\n{}",
+                    self.log("kube-apiserver")
+                ));
+            }
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "the API server is not ready: {answer:?}\n{}",
+                    self.log("kube-apiserver")
+                ));
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// The end of a program's log.
+    fn log(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.folder.join("logs").join(name)).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(20).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    /// What a user asked for so far, as verb and resource.
+    pub(crate) fn audited(&self, user: &str) -> Result<Vec<(String, String)>, String> {
+        let path = self.folder.join("audit.log");
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let events = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let own = events.filter(|event| event["user"]["username"] == user);
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(own
+            .map(|event| (word(&event["verb"]), word(&event["objectRef"]["resource"])))
+            .collect())
+    }
+}
+
+fn etcd(programs: &Path, folder: &Path, port: u16, peer_port: u16) -> Result<Process, String> {
+    let client = format!("http://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    let data = folder.join("etcd").display().to_string();
+    let cluster = format!("default={peer}");
+    run(
+        programs,
+        folder,
+        "etcd",
+        &[
+            ("data-dir", &data),
+            ("listen-client-urls", &client),
+            ("advertise-client-urls", &client),
+            ("listen-peer-urls", &peer),
+            ("initial-advertise-peer-urls", &peer),
+            ("initial-cluster", &cluster),
+            // Nothing here outlives the machine.
+            ("unsafe-no-fsync", "true"),
+        ],
+    )
+}
+
+fn api_server(
+    programs: &Path,
+    folder: &Path,
+    port: u16,
+    etcd_port: u16,
+) -> Result<Process, String> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    run(
+        programs,
+        folder,
+        "kube-apiserver",
+        &[
+            ("etcd-servers", &format!("http://127.0.0.1:{etcd_port}")),
+            ("bind-address", "127.0.0.1"),
+            ("secure-port", &port.to_string()),
+            ("tls-cert-file", &file("server.crt")),
+            ("tls-private-key-file", &file("server.key")),
+            ("client-ca-file", &file("ca.crt")),
+            ("authorization-mode", "Node,RBAC"),
+            ("service-account-issuer", "https://kubernetes.default.svc"),
+            ("service-account-key-file", &file("accounts.key")),
+            ("service-account-signing-key-file", &file("accounts.key")),
+            ("service-cluster-ip-range", "10.96.0.0/16"),
+            // Its own address is of no use to anybody on a loopback interface.
+            ("endpoint-reconciler-type", "none"),
+            ("audit-policy-file", &file("audit.yaml")),
+            ("audit-log-path", &file("audit.log")),
+        ],
+    )
+}
+
+/// Starts a program with its log in a file.
+fn run(
+    programs: &Path,
+    folder: &Path,
+    name: &str,
+    flags: &[(&str, &str)],
+) -> Result<Process, String> {
+    say(format_args!("starting {name}"));
+    let path = folder.join("logs").join(name);
+    let log = File::options().create(true).append(true).open(&path);
+    let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
+    let errors = log.try_clone().map_err(|error| error.to_string())?;
+    let child = Command::new(programs.join(name))
+        .args(
+            flags
+                .iter()
+                .map(|(flag, value)| format!("--{flag}={value}")),
+        )
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors)
+        .spawn()
+        .map_err(|error| format!("{name}: {error}"))?;
+    Ok(Process { child })
+}
+
+/// Ports that nobody listens on at the moment.
+fn free_ports<const N: usize>() -> Result<[u16; N], String> {
+    let mut ports = [0; N];
+    // All at once, so that they differ.
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+        *port = listener
+            .local_addr()
+            .map_err(|error| error.to_string())?
+            .port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,43 @@
+//! The programs of a control plane, built once from their sources: no registry has them ready.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::programs::{self, succeed};
+use crate::report::say;
+
+/// The versions of everything.
+const MODULES: &str = include_str!("../../control-plane/go.mod");
+
+/// Where each program is in its sources.
+const PACKAGES: [(&str, &str); 2] = [
+    ("etcd", "go.etcd.io/etcd/server/v3"),
+    ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+];
+
+/// Builds those that are not there yet; the folder they are in. Takes many minutes of CPU time, once.
+pub(super) fn build(names: &[&str]) -> Result<PathBuf, String> {
+    let mut versions = DefaultHasher::new();
+    MODULES.hash(&mut versions);
+    let folder = programs::tools().join(format!("control-plane-{:016x}", versions.finish()));
+    for name in names {
+        let known = PACKAGES.iter().find(|(own, _)| own == name);
+        let (_, package) = known.ok_or_else(|| format!("nobody knows where {name} is"))?;
+        let target = folder.join(name);
+        if target.exists() {
+            continue;
+        }
+        say(format_args!("building {name}"));
+        let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane");
+        let mut build = Command::new("go");
+        build
+            .current_dir(modules)
+            .args(["build", "-o"])
+            .arg(&target)
+            .arg(package)
+            .env("CGO_ENABLED", "0");
+        succeed(&mut build)?;
+    }
+    Ok(folder)
+}
