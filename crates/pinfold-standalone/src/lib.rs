@@ -29,4 +29,4 @@ pub use error::StandaloneError;
 pub use hold::Hold;
 pub use place::Placement;
 pub use request::Request;
-pub use run::{Outcome, SIGNAL_EXIT, run};
+pub use run::{Outcome, Passing, SIGNAL_EXIT, run};

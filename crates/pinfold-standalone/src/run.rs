@@ -1,6 +1,7 @@
 //! The starter's side of a run: asks, prepares, starts the child, waits, gives everything back.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -52,10 +53,7 @@ pub fn run(
     held: impl FnOnce(&Hold),
 ) -> Result<Outcome, StandaloneError> {
     // Before anything is taken: a signal that comes from now on is passed on, not obeyed.
-    let signals = Signals::new(signals_to_pass_on()).map_err(|error| StandaloneError::System {
-        action: "watch for signals".to_owned(),
-        error,
-    })?;
+    let signals = Passing::new()?;
     let mut book = Book::open(folder)?;
     book.settle(hardware)?;
     let words: Vec<String> = command
@@ -90,11 +88,45 @@ pub fn run(
         }
     };
     drop(book);
-    let status = wait(child, signals)?;
+    let status = wait(child, signals.0)?;
     Ok(Outcome::Ended {
         code: code(status),
         left: Book::open(folder).err(),
     })
+}
+
+/// Signals that are passed on to a command that will run where this process is, instead of being obeyed. Made before
+/// anything is taken that must be given back.
+#[derive(Debug)]
+pub struct Passing(Signals);
+
+impl Passing {
+    /// From now on.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn new() -> Result<Self, StandaloneError> {
+        let signals = Signals::new(signals_to_pass_on());
+        signals.map(Self).map_err(|error| StandaloneError::System {
+            action: "watch for signals".to_owned(),
+            error,
+        })
+    }
+
+    /// Runs `command` where this process is and waits for its end: its exit code, or 128 and the number of the signal
+    /// that ended it. The inner error is the system's reason why the command could not be executed.
+    ///
+    /// # Errors
+    /// If its end cannot be waited for.
+    pub fn run(self, command: &[OsString]) -> Result<Result<i32, io::Error>, StandaloneError> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Ok(Err(io::ErrorKind::InvalidInput.into()));
+        };
+        match Command::new(program).args(arguments).spawn() {
+            Ok(child) => Ok(Ok(code(wait(child, self.0)?))),
+            Err(error) => Ok(Err(error)),
+        }
+    }
 }
 
 fn base_name(word: &str) -> &str {

@@ -7,9 +7,12 @@ use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 
+use crate::commands::admit::{AdmitArgs, ReleaseArgs};
+use crate::commands::agent::AgentArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
+use crate::commands::status::{SettingsArgs, StatusArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
 #[derive(Debug, Parser)]
@@ -42,8 +45,18 @@ pub(crate) enum Command {
     Demo,
     /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
     Run(Box<RunArgs>),
-    /// Show the commands that run now, what each holds, and the picture of the machine
+    /// Show what runs now, what each holds, and the picture of the machine
     Ps(PsArgs),
+    /// Be the agent of this node: keep its ledger, place and pin its pods
+    Agent(AgentArgs),
+    /// Ask this node's agent for a place for a pod, and put a process or control group there
+    Admit(AdmitArgs),
+    /// Tell this node's agent that a pod has left
+    Release(ReleaseArgs),
+    /// Show how this node's agent is
+    Status(StatusArgs),
+    /// Give this node other rules without draining it, or see what that would mean
+    Settings(SettingsArgs),
     /// Show every decision of a node's agent with its reason, oldest first
     Journal(JournalArgs),
     /// The child's side of `run`
@@ -214,7 +227,8 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
     pinfold simulate --machine dgx-h100 --device nvidia.com/gpu=gpu pods.yaml\n  \
     pinfold simulate -m '2 sockets, 8 cores' --config kubelet.yaml --compare pods.yaml\n  \
     pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n  \
-    pinfold simulate --dialect koordinator --nodes nodes.yaml pods.yaml\n\n\
+    pinfold simulate --dialect koordinator --nodes nodes.yaml pods.yaml\n  \
+    pinfold simulate --journal /var/lib/pinfold/journal\n\n\
     A script is a YAML list of steps; names are pods of the files, or deployments and jobs that\n\
     stand for all their pods:\n  \
     - add: web\n  \
@@ -228,8 +242,15 @@ pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Pods, deployments, jobs and the like; `-` is standard input
-    #[arg(required = true, value_name = "PODS")]
+    #[arg(required_unless_present = "journal", value_name = "PODS")]
     pub(crate) pods: Vec<PathBuf>,
+    /// Decide again what an agent's journal says: its machine, its pods, in the order they came and left, by its rules
+    /// or under another --policy or --scope
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "pods", "script", "repeat", "machine", "config", "devices", "devices_file", "exact",
+        "dialect", "nodes", "copies", "scheduler_config",
+    ])]
+    pub(crate) journal: Option<PathBuf>,
     /// Play these steps instead of adding every pod once
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,

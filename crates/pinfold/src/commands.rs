@@ -1,5 +1,7 @@
 //! One file per command.
 
+pub(crate) mod admit;
+pub(crate) mod agent;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod conformance;
@@ -11,4 +13,5 @@ pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod simulate;
+pub(crate) mod status;
 pub(crate) mod topology;

@@ -3,6 +3,7 @@
 //! Thin on purpose: arguments are read in [`args`], each command is a file in [`commands`], and every
 //! decision is made in `pinfold-core`.
 
+mod agent_client;
 mod args;
 mod cluster;
 mod commands;
@@ -12,6 +13,7 @@ mod input;
 mod node;
 mod output;
 mod progress;
+mod recorded;
 mod running;
 mod script;
 mod simulation;
@@ -41,6 +43,11 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo => commands::demo::run(),
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
+        Command::Admit(args) => commands::admit::admit(&args),
+        Command::Release(args) => commands::admit::release(&args),
+        Command::Status(args) => commands::status::status(&args),
+        Command::Settings(args) => commands::status::settings(&args),
         Command::Journal(args) => commands::journal::run(&args),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),

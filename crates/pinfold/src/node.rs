@@ -83,6 +83,21 @@ impl Node {
         })
     }
 
+    /// The same under another policy or scope, if there is one.
+    pub(crate) fn with(
+        self,
+        policy: Option<TopologyPolicy>,
+        scope: Option<TopologyScope>,
+    ) -> Result<Self, Failure> {
+        if policy.is_none() && scope.is_none() {
+            return Ok(self);
+        }
+        let policy = policy.unwrap_or(self.rules.policy());
+        let scope = scope.unwrap_or(self.rules.scope());
+        self.under(policy, scope)
+            .map_err(|error| Failure::BadInput(error.to_string()))
+    }
+
     /// A ledger without pods, with the devices on offer.
     pub(crate) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(self.rules.clone());

@@ -39,11 +39,7 @@ fn populated(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure> {
         .into_iter()
         .map(|object| Arc::new(object.pod))
         .collect();
-    let play = Play {
-        pods: &pods,
-        steps: &steps,
-        rounds: 1,
-    };
+    let play = Play::new(&pods, &steps);
     let simulation = play.on(node)?;
     for event in simulation.events {
         if let (Some(pod), Some(_)) = (event.pod, event.refusal) {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use pinfold_core::decision::{Assignment, Decision, Refusal, Verdict};
-use pinfold_core::device::NoPreference;
-use pinfold_core::ledger::{Ledger, LedgerError};
+use pinfold_core::device::{DeviceOffer, NoPreference};
+use pinfold_core::ledger::{Ledger, LedgerError, LedgerState};
+use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_render::text::count;
 use pinfold_render::{explain, outcome};
@@ -21,8 +22,17 @@ pub(crate) enum Step {
     Add(usize),
     /// All containers of a pod start, one after the other.
     Start(usize),
+    /// One container of a pod starts: the position among all its containers.
+    StartOne {
+        /// The pod.
+        pod: usize,
+        /// Its container.
+        container: usize,
+    },
     /// A pod leaves.
     Remove(usize),
+    /// A device plugin comes, goes, or offers other devices: a position in the list of offers.
+    Offer(usize),
     /// The kubelet restarts.
     Restart,
 }
@@ -30,7 +40,7 @@ pub(crate) enum Step {
 /// What came of one step.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Event {
-    /// `add`, `start`, `remove` or `restart`.
+    /// `add`, `start`, `remove`, `devices` or `restart`.
     pub(crate) step: &'static str,
     /// The pod, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,13 +82,38 @@ pub(crate) struct Play<'a> {
     pub(crate) steps: &'a [Step],
     /// How many times; every time with new pods.
     pub(crate) rounds: u32,
+    /// Who holds what before the first step; nobody anything if `None`.
+    pub(crate) start: Option<&'a LedgerState>,
+    /// What device plugins offer, which steps speak of.
+    pub(crate) offers: &'a [(ResourceName, Option<DeviceOffer>)],
 }
 
-impl Play<'_> {
-    /// Plays everything on an empty node.
+impl<'a> Play<'a> {
+    /// Each of these pods once, or what the steps say, on an empty node.
+    pub(crate) fn new(pods: &'a [Arc<Pod>], steps: &'a [Step]) -> Self {
+        Self {
+            pods,
+            steps,
+            rounds: 1,
+            start: None,
+            offers: &[],
+        }
+    }
+
+    /// Plays everything on a node.
     pub(crate) fn on(&self, node: &Node) -> Result<Simulation, Failure> {
+        let ledger = match self.start {
+            Some(state) => {
+                Ledger::resume(node.rules.clone(), state.clone()).map_err(|finding| {
+                    Failure::BadInput(format!(
+                        "who runs already cannot stay under these rules: {finding}"
+                    ))
+                })?
+            }
+            None => node.ledger(),
+        };
         let mut simulation = Simulation {
-            ledger: node.ledger(),
+            ledger,
             events: Vec::new(),
             counts: Counts::default(),
         };
@@ -91,7 +126,10 @@ impl Play<'_> {
                         fresh[index].get_or_insert_with(|| in_round(&self.pods[index], round));
                     pod.clone()
                 };
-                simulation.play(step, pod)?;
+                match step {
+                    Step::Offer(index) => simulation.offer(self.offers.get(index)),
+                    step => simulation.play(step, pod)?,
+                }
                 progress.advance();
             }
         }
@@ -127,6 +165,21 @@ impl Simulation {
                 let told = self.start(&pod).unwrap_or_else(|error| nothing(&error));
                 self.happened("start", &pod.name, &told);
             }
+            Step::StartOne {
+                pod: index,
+                container,
+            } => {
+                let pod = pod(index);
+                let told = match pod.all_containers().nth(container) {
+                    Some(container) => match self.ledger.start(&pod.uid, &container.name) {
+                        Ok(_) => format!("container {} started", container.name),
+                        Err(error) => nothing(&error),
+                    },
+                    None => "has no such container".to_owned(),
+                };
+                self.happened("start", &pod.name, &told);
+            }
+            Step::Offer(_) => {}
             Step::Remove(index) => {
                 let pod = pod(index);
                 let released = self.ledger.release(&pod.uid);
@@ -151,6 +204,19 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+
+    /// What a device plugin offers changes.
+    fn offer(&mut self, offer: Option<&(ResourceName, Option<DeviceOffer>)>) {
+        let Some((resource, devices)) = offer else {
+            return;
+        };
+        let told = match devices {
+            Some(devices) => format!("{resource}: {} devices on offer", devices.len()),
+            None => format!("{resource}: its plugin is gone"),
+        };
+        self.ledger.offer(resource.clone(), devices.clone());
+        self.happened("devices", "", &told);
     }
 
     /// Starts all containers of a pod, in order.

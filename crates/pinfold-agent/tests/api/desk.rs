@@ -50,6 +50,10 @@ impl Desk {
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err wants"
+)]
 fn bad(error: impl ToString) -> ApiError {
     ApiError::new(ErrorKind::BadInput, error.to_string(), "")
 }

@@ -45,11 +45,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         })
         .collect();
     let steps: Vec<Step> = (0..pods.len()).map(Step::Add).collect();
-    let play = Play {
-        pods: &pods,
-        steps: &steps,
-        rounds: 1,
-    };
+    let play = Play::new(&pods, &steps);
     let simulation = play.on(&node)?;
     let usages = usage::of(&simulation.ledger);
     let occupancy = simulation.ledger.occupancy();

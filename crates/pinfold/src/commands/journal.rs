@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pinfold_agent::Entry;
 use pinfold_agent::journal::What;
-use pinfold_agent::{Entry, History, JournalError};
 use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, recorded};
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: pinfold journal --file /var/lib/pinfold/journal --since 120\n\n\
-    The journal can be read while the agent runs.\n\n\
+    The journal can be read while the agent runs. `pinfold simulate --journal FILE` decides it all again.\n\n\
     Exit code 2: the journal is damaged or of a later version. Exit code 3: it cannot be read."
 )]
 pub(crate) struct JournalArgs {
@@ -30,12 +30,7 @@ pub(crate) struct JournalArgs {
 }
 
 pub(crate) fn run(args: &JournalArgs) -> Result<ExitCode, Failure> {
-    let history = History::read(&args.file).map_err(|error| match error {
-        JournalError::Damaged { .. } | JournalError::Version { .. } => {
-            Failure::BadInput(error.to_string())
-        }
-        _ => Failure::Environment(error.to_string()),
-    })?;
+    let history = recorded::history(&args.file)?;
     let entries = history.entries.iter();
     let entries: Vec<&Entry> = entries.filter(|entry| entry.number >= args.since).collect();
     output::print_as(args.output, &entries, || text(&entries))?;

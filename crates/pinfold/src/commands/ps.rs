@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use pinfold_agent::http::PodReport;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::table::{Align, Table};
@@ -9,13 +10,20 @@ use pinfold_standalone::{Book, Hold, Run, book};
 use serde::Serialize;
 
 use super::run::{environment, picture};
+use super::status;
+use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::Format;
 use crate::exit::Failure;
 use crate::output;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 0, whether anything runs or not.")]
+#[command(
+    after_help = "Where the agent of this node answers, its pods are shown; otherwise the commands of `pinfold run`.\n\n\
+    Exit code 0, whether anything runs or not."
+)]
 pub(crate) struct PsArgs {
+    #[command(flatten)]
+    agent: AgentArg,
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -29,6 +37,11 @@ struct Listing<'a> {
 }
 
 pub(crate) fn run(args: &PsArgs) -> Result<ExitCode, Failure> {
+    if let Some(agent) = AgentClient::find(&args.agent.socket) {
+        let pods: Vec<PodReport> = agent.get("/v1/pods")?;
+        output::print_as(args.output, &pods, || status::pods(&pods))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let folder = book::folder().map_err(environment)?;
     let mut book = Book::open(&folder).map_err(environment)?;
     if book.runs().is_empty() {

@@ -19,9 +19,12 @@ use pinfold_standalone::place::{self, Policy};
 use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
 use serde::Serialize;
 
+use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::{Format, policies, scopes};
 use crate::exit::{Failure, REFUSED};
 use crate::output::{self, width};
+
+mod through_agent;
 
 /// The hidden command that becomes the run's command.
 const CHILD: [&str; 1] = ["__exec"];
@@ -66,6 +69,8 @@ pub(crate) struct RunArgs {
     /// How to write the answer of a dry run; standard output is the command's otherwise
     #[arg(short, long, value_enum, default_value_t, requires = "dry_run")]
     output: Format,
+    #[command(flatten)]
+    agent: AgentArg,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -138,6 +143,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.machine.is_some() {
         return try_elsewhere(&hardware, &request, policy, args);
     }
+    if !args.dry_run
+        && let Some(agent) = AgentClient::find(&args.agent.socket)
+    {
+        return through_agent::run(&agent, &request, &command_name(args), &args.command);
+    }
     let folder = book::folder().map_err(environment)?;
     if args.dry_run {
         let mut book = Book::open(&folder).map_err(environment)?;
@@ -196,12 +206,17 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let folder = book::folder().map_err(environment)?;
     let error =
         pinfold_standalone::become_command(&folder, args.id, &args.command).map_err(environment)?;
-    let program = args.command.first().cloned().unwrap_or_default();
+    Ok(not_run(&args.command, &error))
+}
+
+/// Says why a command could not be executed, with a shell's exit codes.
+fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
+    let program = command.first().cloned().unwrap_or_default();
     Failure::Environment(format!("cannot run {}: {error}", program.display())).report();
-    Ok(ExitCode::from(match error.kind() {
+    ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
-    }))
+    })
 }
 
 /// Decides for an empty machine that need not be this one.

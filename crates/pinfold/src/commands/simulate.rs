@@ -17,6 +17,7 @@ use crate::args::SimulateArgs;
 use crate::exit::{Failure, REFUSED};
 use crate::node::Node;
 use crate::output::{self, width};
+use crate::recorded::Recorded;
 use crate::simulation::{Counts, Event, Play, Simulation};
 use crate::usage::{self, Usage};
 use crate::{input, script};
@@ -43,6 +44,16 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if args.cluster.is_cluster() {
         return cluster::run(args);
     }
+    if let Some(journal) = &args.journal {
+        let recorded = Recorded::read(journal)?;
+        let node = recorded.node.with(args.node.policy, args.node.scope)?;
+        let play = Play {
+            start: Some(&recorded.start),
+            offers: &recorded.offers,
+            ..Play::new(&recorded.pods, &recorded.steps)
+        };
+        return run_on(args, &node, &play);
+    }
     let node = Node::open(&args.node)?;
     let objects = input::pods(&args.pods)?;
     let steps = script::steps(args.script.as_ref(), &objects)?;
@@ -51,14 +62,18 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         .map(|object| Arc::new(object.pod))
         .collect();
     let play = Play {
-        pods: &pods,
-        steps: &steps,
         rounds: args.repeat,
+        ..Play::new(&pods, &steps)
     };
+    run_on(args, &node, &play)
+}
+
+/// Plays it, and shows what came of it.
+fn run_on(args: &SimulateArgs, node: &Node, play: &Play<'_>) -> Result<ExitCode, Failure> {
     if args.compare {
-        return compare::run(&node, &play, args.output);
+        return compare::run(node, play, args.output);
     }
-    let simulation = play.on(&node)?;
+    let simulation = play.on(node)?;
     let usages = usage::of(&simulation.ledger);
     let occupancy = simulation.ledger.occupancy();
     let report = Report {
@@ -71,7 +86,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         occupancy: &occupancy,
     };
     output::print_as(args.output, &report, || {
-        text(&node, &simulation, &occupancy, &usages)
+        text(node, &simulation, &occupancy, &usages)
     })?;
     if let Some(path) = &args.svg {
         let plan = Plan::new(node.machine(), &occupancy);

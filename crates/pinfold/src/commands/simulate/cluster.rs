@@ -135,7 +135,7 @@ impl Play<'_> {
         match step {
             Step::Add(index) => self.add(nodes, index, round),
             Step::Remove(index) => self.remove(nodes, index, round),
-            Step::Start(_) | Step::Restart => {
+            Step::Start(_) | Step::StartOne { .. } | Step::Offer(_) | Step::Restart => {
                 return Err(Failure::BadInput(
                     "expected \"- add: POD\" or \"- remove: POD\", found a step of a single node: \
                      clusters know no start and no restart"

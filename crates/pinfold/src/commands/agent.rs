@@ -1,0 +1,91 @@
+//! `pinfold agent`: the daemon of a node.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use pinfold_agent::config::AgentConfig;
+use pinfold_agent::control::Control;
+use pinfold_agent::daemon;
+use pinfold_agent::logs::{Level, Log, LogFormat};
+
+use crate::exit::Failure;
+use crate::input::Source;
+use crate::output;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold agent --config /etc/pinfold/agent.yaml\n  \
+    pinfold agent --config agent.yaml --check-config    every field with its value\n\n\
+    SIGTERM and SIGINT stop it in order, SIGHUP lets it read its settings again.")]
+pub(crate) struct AgentArgs {
+    /// The configuration. Without one every field has its default
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only check the configuration, and print it with every default
+    #[arg(long)]
+    check_config: bool,
+    /// How lines of the log are written
+    #[arg(long, value_enum, default_value_t)]
+    log_format: Lines,
+    /// What is worth a line in the log
+    #[arg(long, value_enum, default_value_t)]
+    log_level: Least,
+}
+
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Lines {
+    /// `key=value`
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// What is worth a line in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Least {
+    /// Everything
+    Debug,
+    /// What happens on a good day
+    #[default]
+    Info,
+    /// What is not as it should be
+    Warn,
+    /// What does not work
+    Error,
+}
+
+pub(crate) fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
+    let config = match &args.config {
+        Some(path) => read(&Source::open(path)?)?,
+        None => AgentConfig::default(),
+    };
+    if args.check_config {
+        output::print_yaml(&config)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let format = match args.log_format {
+        Lines::Text => LogFormat::Text,
+        Lines::Json => LogFormat::Json,
+    };
+    let least = match args.log_level {
+        Least::Debug => Level::Debug,
+        Least::Info => Level::Info,
+        Least::Warn => Level::Warn,
+        Least::Error => Level::Error,
+    };
+    let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
+    let control = Control::of_signals().map_err(|error| environment(&error))?;
+    let log = Log::stderr(format, least);
+    daemon::run(&config, &control, &log).map_err(|error| environment(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(source: &Source) -> Result<AgentConfig, Failure> {
+    let read = AgentConfig::read(&source.name, &source.bytes);
+    let read = read.map_err(|findings| source.failure(&findings))?;
+    source.warn(&read.warnings);
+    Ok(read.value)
+}

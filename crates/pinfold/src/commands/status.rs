@@ -1,0 +1,144 @@
+//! `pinfold status` and `pinfold settings`: how the agent of this node is, and other rules for it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use pinfold_agent::http::{PlanReport, PodReport, Status};
+use pinfold_render::table::{Align, Table};
+use pinfold_render::text::count;
+
+use super::admit::describe;
+use crate::agent_client::{AgentArg, AgentClient};
+use crate::args::Format;
+use crate::exit::{Failure, REFUSED};
+use crate::input::Source;
+use crate::output;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code 1: something keeps the agent from doing its job.")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    agent: AgentArg,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold settings kubelet.yaml --dry-run    what it would mean for everybody who runs\n  \
+    pinfold settings kubelet.yaml              do it\n\n\
+    Exit code 1: somebody would have no place; nothing was done.")]
+pub(crate) struct SettingsArgs {
+    /// The new rules: a KubeletConfiguration; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only say what would happen
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    agent: AgentArg,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let agent = AgentClient::new(&args.agent.socket);
+    let status: Status = agent.get("/v1/status")?;
+    output::print_as(args.output, &status, || text(&status))?;
+    Ok(match status.problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(REFUSED),
+    })
+}
+
+fn text(status: &Status) -> String {
+    let runtime = match status.runtime {
+        Some(true) => "connected",
+        Some(false) => "not connected",
+        None => "none",
+    };
+    let holders = status.occupancy.holders.len() + status.occupancy.without;
+    let mut text = format!(
+        "node {}, mode {}, pinfold {}\ntopology {} per {}\nruntime {runtime}, {}, journal entry {}\nshared CPUs {}\n",
+        status.node,
+        status.mode,
+        status.version,
+        status.policy,
+        status.scope,
+        count(holders, "pod", "pods"),
+        status.generation,
+        status.occupancy.shared,
+    );
+    for problem in &status.problems {
+        text.push_str(&format!("problem: {problem}\n"));
+    }
+    text
+}
+
+pub(crate) fn settings(args: &SettingsArgs) -> Result<ExitCode, Failure> {
+    let source = Source::open(&args.file)?;
+    let agent = AgentClient::new(&args.agent.socket);
+    let path = match args.dry_run {
+        true => "/v1/settings?dryRun=true",
+        false => "/v1/settings",
+    };
+    let plan: PlanReport = match agent.ask("POST", path, &source.bytes) {
+        Ok(plan) => plan,
+        Err(unanswered) => return unanswered.end(),
+    };
+    output::print_as(args.output, &plan, || plan_text(&plan))?;
+    let homeless = plan.pods.iter().any(|pod| pod.fate == "homeless");
+    Ok(match homeless {
+        true => ExitCode::from(REFUSED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn plan_text(plan: &PlanReport) -> String {
+    let mut table = Table::new([
+        ("pod", Align::Left),
+        ("what becomes of it", Align::Left),
+        ("why", Align::Left),
+    ]);
+    for pod in &plan.pods {
+        let fate = match pod.restart {
+            true => format!("{}, has to be started again", pod.fate),
+            false => pod.fate.clone(),
+        };
+        table.row([pod.name.clone(), fate, pod.reason.clone()]);
+    }
+    let done = match plan.applied {
+        true => "applied\n",
+        false => "nothing was changed\n",
+    };
+    match plan.pods.is_empty() {
+        true => format!("no pods\n{done}"),
+        false => format!("{}\n{done}", table.draw()),
+    }
+}
+
+/// The agent's pods as a table.
+pub(crate) fn pods(pods: &[PodReport]) -> String {
+    let mut table = Table::new([
+        ("pod", Align::Left),
+        ("uid", Align::Left),
+        ("container", Align::Left),
+        ("what it may use", Align::Left),
+    ]);
+    for pod in pods {
+        for container in &pod.containers {
+            table.row([
+                pod.name.clone(),
+                pod.uid.to_string(),
+                container.name.to_string(),
+                describe(container),
+            ]);
+        }
+    }
+    match pods {
+        [] => "no pods\n".to_owned(),
+        _ => table.draw(),
+    }
+}

@@ -1,0 +1,286 @@
+//! [`Recorded`]: the history in a journal as something that can be played again: the node as it was, the pods, and what
+//! happened to them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pinfold_agent::journal::What;
+use pinfold_agent::{Entry, History, JournalError};
+use pinfold_core::device::DeviceOffer;
+use pinfold_core::ledger::{Edit, Ledger, LedgerState};
+use pinfold_core::name::{PodUid, ResourceName};
+use pinfold_core::pod::Pod;
+
+use crate::devices::Offers;
+use crate::exit::Failure;
+use crate::node::Node;
+use crate::simulation::Step;
+
+/// What a journal says, to be played again.
+pub(crate) struct Recorded {
+    /// The node, without pods.
+    pub(crate) node: Node,
+    /// Who held what before the first step.
+    pub(crate) start: LedgerState,
+    /// The pods that steps speak of.
+    pub(crate) pods: Vec<Arc<Pod>>,
+    /// What device plugins offered, which steps speak of.
+    pub(crate) offers: Vec<(ResourceName, Option<DeviceOffer>)>,
+    /// What happened.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// Reads a journal; damaged ones are the user's to look at, unreadable ones are the machine's fault.
+pub(crate) fn history(path: &Path) -> Result<History, Failure> {
+    History::read(path).map_err(|error| match error {
+        JournalError::Damaged { .. } | JournalError::Version { .. } => {
+            Failure::BadInput(error.to_string())
+        }
+        _ => Failure::Environment(error.to_string()),
+    })
+}
+
+impl Recorded {
+    /// What happened since the rules last changed: what was decided by other rules cannot be decided again by these.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let history = history(path)?;
+        let bad = |error: &dyn std::fmt::Display| {
+            Failure::BadInput(format!("{}: {error}", path.display()))
+        };
+        let mut ledger = history.ledger(path).map_err(|error| bad(&error))?;
+        let rules = ledger.rules().clone();
+        let amended = |entry: &Entry| matches!(entry.what, What::Amended);
+        let from = history.entries.iter().rposition(amended);
+        let entries = history.entries.get(from.map_or(0, |at| at + 1)..);
+        let entries = entries.unwrap_or_default();
+        for entry in entries.iter().rev() {
+            if let Some(change) = &entry.change {
+                ledger.undo(change).map_err(|error| bad(&error))?;
+            }
+        }
+        let mut recorded = Self {
+            node: Node {
+                name: String::new(),
+                rules,
+                offers: Offers::new(),
+            },
+            start: ledger.state().clone(),
+            pods: Vec::new(),
+            offers: Vec::new(),
+            steps: Vec::new(),
+        };
+        recorded.pods = residents(&ledger);
+        for entry in entries {
+            recorded.step(entry);
+        }
+        Ok(recorded)
+    }
+
+    /// The step that made an entry. One that cannot be told from the entry is left out.
+    fn step(&mut self, entry: &Entry) {
+        let step = match &entry.what {
+            What::Admitted(_) | What::Refused(_) => pod_of(entry).map(|pod| {
+                self.pods.push(pod);
+                Step::Add(self.pods.len() - 1)
+            }),
+            What::Released(uid) => self.find(uid).map(Step::Remove),
+            What::Started(uid, name) => self.find(uid).and_then(|pod| {
+                let mut containers = self.pods.get(pod)?.all_containers();
+                let container = containers.position(|container| container.name == *name)?;
+                Some(Step::StartOne { pod, container })
+            }),
+            What::Offered(_) => self.offer_of(entry),
+            What::Amended => None,
+        };
+        self.steps.extend(step);
+    }
+
+    /// The last pod of that id: ids may come again after their pod has left.
+    fn find(&self, uid: &PodUid) -> Option<usize> {
+        self.pods.iter().rposition(|pod| pod.uid == *uid)
+    }
+
+    fn offer_of(&mut self, entry: &Entry) -> Option<Step> {
+        let edits = &entry.change.as_ref()?.edits;
+        let offer = edits.iter().find_map(|edit| match edit {
+            Edit::Offer {
+                resource, after, ..
+            } => Some((resource.clone(), after.clone())),
+            _ => None,
+        })?;
+        self.offers.push(offer);
+        Some(Step::Offer(self.offers.len() - 1))
+    }
+}
+
+/// The pod of an admission: a refused one is in the entry, an admitted one in its change.
+fn pod_of(entry: &Entry) -> Option<Arc<Pod>> {
+    let admitted = || {
+        let edits = &entry.change.as_ref()?.edits;
+        edits.iter().find_map(|edit| match edit {
+            Edit::Resident {
+                after: Some(resident),
+                ..
+            } => Some(resident.pod.clone()),
+            _ => None,
+        })
+    };
+    entry.pod.clone().or_else(admitted)
+}
+
+fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
+    let residents = ledger.residents().into_iter();
+    residents.map(|resident| resident.pod.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_agent::journal::FILE;
+    use pinfold_agent::{Keeper, Limits, Timestamp};
+    use pinfold_core::device::{Device, NoPreference};
+    use pinfold_core::ledger::Rules;
+    use pinfold_core::settings::Settings;
+
+    use super::*;
+    use crate::simulation::{Play, Simulation};
+
+    const NOW: Timestamp = Timestamp(0);
+
+    fn rules(policy: &str) -> Arc<Rules> {
+        let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
+        let (machine, _) = hardware.machine_within_reach().expect("all of it");
+        let settings = Settings {
+            topology_policy: policy.to_owned(),
+            cpu_policy: "static".to_owned(),
+            reserved_cpu: Some("2".parse().expect("a quantity")),
+            ..Settings::default()
+        };
+        Arc::new(Rules::new(machine.into(), settings).expect("rules"))
+    }
+
+    /// A pod with an init container that needs more than the rest.
+    fn pod(uid: &str, cpus: u32, gpus: u32) -> Arc<Pod> {
+        let container = |name: &str, cpus: u32| {
+            let amounts = serde_json::json!({
+                "cpu": cpus.to_string(), "memory": "64Mi", "vendor.com/gpu": gpus.to_string(),
+            });
+            serde_json::json!({"name": name, "requests": amounts, "limits": amounts})
+        };
+        let pod = serde_json::json!({
+            "uid": uid,
+            "name": format!("tests/{uid}"),
+            "init_containers": [container("init", cpus + 1)],
+            "containers": [container("main", cpus)],
+        });
+        Arc::new(serde_json::from_value(pod).expect("a pod"))
+    }
+
+    /// A pod leaves, if it is here.
+    fn leave(keeper: &mut Keeper, uid: &str) {
+        let uid = uid.into();
+        if keeper.ledger().assignment(&uid).is_some() {
+            keeper.release(&uid, NOW).expect("written");
+        }
+    }
+
+    /// Pods come, start, are refused and leave; devices come and go.
+    fn live(keeper: &mut Keeper, round: u32) {
+        let gpu = ResourceName::from("vendor.com/gpu");
+        let device = |node| Device {
+            numa: Some(vec![node]),
+            healthy: true,
+        };
+        let devices = [("gpu0", 0), ("gpu1", 1), ("gpu2", 0)];
+        let devices = devices.map(|(id, node)| (id.into(), device(node)));
+        keeper
+            .offer(&gpu, Some(devices.into()), NOW)
+            .expect("written");
+        for (uid, cpus, gpus) in [
+            ("a", 2, 1),
+            ("b", 3, 1),
+            ("c", 9, 0),
+            ("d", 2, 1),
+            ("e", 1, 1),
+        ] {
+            let pod = pod(&format!("{uid}{round}"), cpus, gpus);
+            let decision = keeper.admit(&pod, &mut NoPreference, NOW).expect("written");
+            if decision.is_admitted() {
+                keeper
+                    .start(&pod.uid, &"main".into(), NOW)
+                    .expect("written");
+            }
+            if uid == "b" {
+                leave(keeper, &format!("a{round}"));
+            }
+        }
+        leave(keeper, &format!("b{round}"));
+        keeper.offer(&gpu, None, NOW).expect("written");
+    }
+
+    fn replay(folder: &Path) -> (Vec<Entry>, Simulation) {
+        let path = folder.join(FILE);
+        let recorded = Recorded::read(&path).expect("a journal");
+        let play = Play {
+            start: Some(&recorded.start),
+            offers: &recorded.offers,
+            ..Play::new(&recorded.pods, &recorded.steps)
+        };
+        let simulation = play.on(&recorded.node).expect("it can be played");
+        (history(&path).expect("a journal").entries, simulation)
+    }
+
+    /// What was decided, in order.
+    fn decisions(entries: &[Entry]) -> Vec<String> {
+        let decided = entries
+            .iter()
+            .filter(|entry| matches!(entry.what, What::Admitted(_) | What::Refused(_)));
+        decided
+            .map(|entry| format!("{}: {}", entry.name, entry.told))
+            .collect()
+    }
+
+    fn decided(simulation: &Simulation) -> Vec<String> {
+        let added = simulation.events.iter().filter(|event| event.step == "add");
+        let name = |event: &crate::simulation::Event| event.pod.clone().unwrap_or_default();
+        added
+            .map(|event| format!("{}: {}", name(event), event.told))
+            .collect()
+    }
+
+    fn check(folder: &Path, keeper: &Keeper) {
+        let (entries, simulation) = replay(folder);
+        assert!(!decisions(&entries).is_empty());
+        assert_eq!(decided(&simulation), decisions(&entries));
+        assert_eq!(simulation.ledger.occupancy(), keeper.ledger().occupancy());
+    }
+
+    #[test]
+    fn a_journal_played_again_makes_the_same_decisions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("agent");
+        let rules = rules("single-numa-node");
+        let mut keeper = Keeper::open(&folder, rules, Limits::default()).expect("a journal");
+        live(&mut keeper, 1);
+        check(&folder, &keeper);
+    }
+
+    #[test]
+    fn so_does_one_that_has_forgotten_its_beginning() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("agent");
+        let limits = Limits {
+            entries: 20,
+            ..Limits::default()
+        };
+        let mut keeper = Keeper::open(&folder, rules("restricted"), limits).expect("a journal");
+        for round in 0..4 {
+            live(&mut keeper, round);
+        }
+        let first = history(&folder.join(FILE)).expect("a journal").entries;
+        assert!(
+            first.first().is_some_and(|entry| entry.number > 1),
+            "it was shortened"
+        );
+        check(&folder, &keeper);
+    }
+}

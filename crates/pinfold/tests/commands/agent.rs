@@ -1,0 +1,161 @@
+//! The commands that ask a node's agent.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{Run, run};
+use crate::wire::{Served, serve};
+
+/// Runs a command with the socket of the agent.
+fn ask(served: &Served, words: &[&str]) -> Run {
+    let socket = served.socket.to_str().expect("text");
+    let (command, rest) = words.split_first().expect("a command");
+    let words: Vec<&str> = [&[*command, "--socket", socket], rest].concat();
+    let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs");
+    run(&inputs, &words)
+}
+
+fn pod(served: &Served, name: &str, cpus: u32) -> String {
+    let path = served.socket.with_file_name(format!("{name}.yaml"));
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: main, resources: \
+         {{requests: {{cpu: {cpus}, memory: 1Mi}}, limits: {{cpu: {cpus}, memory: 1Mi}}}}}}]}}\n"
+    );
+    fs::write(&path, text).expect("written");
+    path.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn a_pod_is_admitted_shown_and_released() {
+    let served = serve();
+    let admitted = ask(&served, &["admit", &pod(&served, "web", 4)]);
+    assert_eq!(admitted.code, 0, "{}", admitted.seen());
+    assert_eq!(
+        admitted.stdout,
+        "default/web (uid default/web)\n  main: CPUs 1-2,9-10 (its own)\n"
+    );
+    let shown = ask(&served, &["ps"]);
+    assert!(
+        shown.stdout.contains("CPUs 1-2,9-10 (its own)"),
+        "{}",
+        shown.seen()
+    );
+    let json = ask(&served, &["ps", "-o", "json"]).stdout;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["uid"], "default/web");
+    let status = ask(&served, &["status"]);
+    assert_eq!(status.code, 0);
+    assert!(
+        status.stdout.contains("1 pod, journal entry 1"),
+        "{}",
+        status.seen()
+    );
+    assert_eq!(ask(&served, &["release", "default/web"]).code, 0);
+    assert_eq!(ask(&served, &["ps"]).stdout, "no pods\n");
+    let gone = ask(&served, &["release", "default/web"]);
+    assert_eq!(gone.code, 2, "{}", gone.seen());
+}
+
+#[test]
+fn a_refused_pod_is_explained_with_exit_code_1() {
+    let served = serve();
+    let refused = ask(&served, &["admit", &pod(&served, "wide", 9)]);
+    assert_eq!(refused.code, 1, "{}", refused.seen());
+    assert!(refused.stderr.contains("would fit"), "{}", refused.stderr);
+    assert_eq!(refused.stdout, "");
+}
+
+#[test]
+fn a_run_gets_its_cpus_from_the_agent_and_gives_them_back() {
+    let served = serve();
+    let command = ["run", "--cpus", "2", "--", "sh", "-c", "exit 7"];
+    let ended = ask(&served, &command);
+    assert_eq!(ended.code, 7, "{}", ended.seen());
+    let (_, page) = served.ask("GET", "/v1/journal", "");
+    let whats: Vec<String> = page["entries"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .map(|entry| entry["what"].to_string())
+        .collect();
+    assert_eq!(whats.len(), 2, "{whats:?}");
+    assert!(
+        whats[0].contains("admitted") && whats[1].contains("released"),
+        "{whats:?}"
+    );
+    let missing = ask(&served, &["run", "--cpus", "2", "--", "no-such-command"]);
+    assert_eq!(missing.code, 127, "{}", missing.seen());
+    assert_eq!(ask(&served, &["run", "--cpus", "99", "--", "true"]).code, 1);
+    assert_eq!(ask(&served, &["ps"]).stdout, "no pods\n");
+}
+
+#[test]
+fn problems_of_the_agent_are_an_exit_code() {
+    let served = serve();
+    let problem = "the runtime is not connected".to_owned();
+    served
+        .desk
+        .waiting
+        .lock()
+        .expect("unpoisoned")
+        .push(problem);
+    let status = ask(&served, &["status"]);
+    assert_eq!(status.code, 1);
+    assert!(
+        status
+            .stdout
+            .contains("problem: the runtime is not connected")
+    );
+}
+
+#[test]
+fn other_rules_are_shown_and_done() {
+    let served = serve();
+    assert_eq!(ask(&served, &["admit", &pod(&served, "web", 4)]).code, 0);
+    let rules = served.socket.with_file_name("kubelet.yaml");
+    let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n\
+                topologyManagerPolicy: restricted\nsystemReserved: {cpu: '2'}\n";
+    fs::write(&rules, text).expect("written");
+    let rules = rules.to_str().expect("text");
+    let plan = ask(&served, &["settings", rules, "--dry-run"]);
+    assert_eq!(plan.code, 0, "{}", plan.seen());
+    assert!(plan.stdout.contains("stays") && plan.stdout.ends_with("nothing was changed\n"));
+    let done = ask(&served, &["settings", rules]);
+    assert!(done.stdout.ends_with("applied\n"), "{}", done.seen());
+}
+
+#[test]
+fn without_an_agent_its_commands_say_where_they_looked() {
+    let lost = run(
+        Path::new("/"),
+        &["status", "--socket", "/nowhere/agent.sock"],
+    );
+    assert_eq!(lost.code, 3);
+    assert!(
+        lost.stderr.contains("/nowhere/agent.sock"),
+        "{}",
+        lost.stderr
+    );
+}
+
+#[test]
+fn a_configuration_is_checked_and_shown_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("agent.yaml");
+    fs::write(&file, "mode: mirror\n").expect("written");
+    let words = ["agent", "--check-config", "--config", "agent.yaml"];
+    let shown = run(folder.path(), &words);
+    assert_eq!(shown.code, 0, "{}", shown.seen());
+    fs::write(&file, &shown.stdout).expect("written");
+    assert_eq!(run(folder.path(), &words).stdout, shown.stdout);
+    fs::write(&file, "mode: mirorr\n").expect("written");
+    let wrong = run(folder.path(), &words);
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong.stderr.contains("did you mean \"mirror\"?"),
+        "{}",
+        wrong.stderr
+    );
+}
