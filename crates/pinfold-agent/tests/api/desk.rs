@@ -8,7 +8,7 @@ use pinfold_agent::http::{
     Status, Target,
 };
 use pinfold_agent::journal::FILE;
-use pinfold_agent::{History, Keeper, Limits, Metrics, Timestamp};
+use pinfold_agent::{History, Keeper, Limits, Metrics, Note, Timestamp};
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
