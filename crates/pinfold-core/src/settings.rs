@@ -13,6 +13,7 @@ use crate::memory::MemoryReservation;
 use crate::pod::ResourceList;
 use crate::quantity::Quantity;
 
+mod built_in;
 mod topology;
 
 pub use topology::{TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope};

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
-use pinfold_core::memory::{MemoryReservation, memory_resource};
-use pinfold_core::pod::ResourceList;
 use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::{Settings, TopologyScope};
 use pinfold_hardware::Hardware;
 
@@ -39,7 +36,7 @@ impl Node {
         let machine = view(&hardware)?;
         let mut settings = match &args.config {
             Some(path) => input::kubelet(path, fidelity)?.settings(hardware.memory, fidelity),
-            None => builtin_settings(&machine, fidelity),
+            None => Settings::built_in(&machine, fidelity),
         };
         if let Some(policy) = args.policy {
             policy.name().clone_into(&mut settings.topology_policy);
@@ -151,36 +148,4 @@ pub(crate) fn view(hardware: &Hardware) -> Result<Machine, Failure> {
         ));
     }
     Ok(machine)
-}
-
-/// What is reserved for the system where no configuration says it.
-const RESERVED_MEMORY: u64 = 1 << 30;
-
-/// Settings that show what Pinfold does where no configuration is given: everything is managed and aligned, the first
-/// core and 1 GiB (less on small machines) are kept for the system.
-fn builtin_settings(machine: &Machine, fidelity: Fidelity) -> Settings {
-    let threads = machine
-        .nodes()
-        .iter()
-        .find_map(|node| node.cores.first())
-        .map_or(1, |core| core.threads.len());
-    let mut settings = Settings {
-        fidelity,
-        topology_policy: TopologyPolicy::SingleNumaNode.name().to_owned(),
-        cpu_policy: "static".to_owned(),
-        reserved_cpu: Some(Quantity::from(i64::try_from(threads).unwrap_or(1))),
-        ..Settings::default()
-    };
-    if let Some(node) = machine.nodes().iter().find(|node| node.memory > 0) {
-        let bytes = RESERVED_MEMORY.min(node.memory / 16).max(1);
-        let bytes = Quantity::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let limits: ResourceList = [(memory_resource(), bytes)].into();
-        settings.memory_policy = "Static".to_owned();
-        settings.node_reservation = limits.clone();
-        settings.reserved_memory = vec![MemoryReservation {
-            numa_node: i64::from(node.id.get()),
-            limits,
-        }];
-    }
-    settings
 }

@@ -136,7 +136,7 @@ fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
 #[cfg(test)]
 mod tests {
     use pinfold_agent::journal::FILE;
-    use pinfold_agent::{Keeper, Limits, Timestamp};
+    use pinfold_agent::{Keeper, Limits, Note, Timestamp};
     use pinfold_core::device::{Device, NoPreference};
     use pinfold_core::ledger::Rules;
     use pinfold_core::settings::Settings;

@@ -86,6 +86,7 @@ mod tests {
             name: name.to_owned(),
             told: told.to_owned(),
             change: None,
+            note: None,
             pod: None,
             decision: None,
         };

@@ -1,0 +1,192 @@
+//! What containers may use, told to the runtime and written to control groups.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use nri::Handle;
+use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_kube::state::CpuManagerState;
+
+use super::witness::Told;
+use crate::allowance::{Allowance, Quota};
+use crate::config::{Cgroups, Direct};
+use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
+use crate::metrics::catalogue;
+use crate::node::{Guest, Node, Update};
+use crate::runtime::{self, lock};
+
+/// Tells the runtime and the control groups.
+pub(super) struct Enforcer {
+    pub(super) node: Arc<Mutex<Node>>,
+    pub(super) handle: Option<Handle>,
+    /// `None` if control groups are not to be written, or there are none.
+    pub(super) hierarchy: Option<Hierarchy>,
+    pub(super) config: Cgroups,
+    pub(super) told: Arc<Told>,
+}
+
+impl Enforcer {
+    /// Control groups as configured.
+    pub(super) fn hierarchy(config: &Cgroups, told: &Told) -> Option<Hierarchy> {
+        if config.direct == Direct::Never {
+            return None;
+        }
+        match Hierarchy::find(Path::new("/")) {
+            Ok(hierarchy) => Some(hierarchy),
+            Err(error) => {
+                told.problem("cgroups", Some(error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Tells whatever comes, until nobody can have anything to tell any more.
+    pub(super) fn run(&self, updates: &Receiver<Vec<Update>>) {
+        while let Ok(first) = updates.recv() {
+            // Only the last word on each container counts.
+            let mut latest: BTreeMap<String, Allowance> = BTreeMap::new();
+            for update in first.into_iter().chain(updates.try_iter().flatten()) {
+                latest.insert(update.container, update.allowance);
+            }
+            let updates = latest.into_iter().map(|(container, allowance)| Update {
+                container,
+                allowance,
+            });
+            self.tell(&updates.collect::<Vec<_>>());
+        }
+    }
+
+    /// Tells the runtime, and the control groups what the runtime cannot be told.
+    fn tell(&self, updates: &[Update]) {
+        let (outside, inside): (Vec<&Update>, Vec<&Update>) = updates
+            .iter()
+            .partition(|update| update.container.starts_with('/'));
+        let failed = self.tell_runtime(&inside);
+        let directly = |update: &&Update| {
+            self.config.direct == Direct::Always
+                || failed.contains(&update.container)
+                || update.allowance.quota == Quota::Lifted
+        };
+        let inside = inside.into_iter().filter(directly);
+        for update in inside.chain(outside) {
+            let group = {
+                let node = lock(&self.node);
+                let guest = node.guests().find(|guest| guest.id == update.container);
+                guest.and_then(group_of)
+            };
+            if let Some(group) = group {
+                self.write(&group, &update.allowance);
+            }
+        }
+    }
+
+    /// The containers that the runtime could not be told about.
+    fn tell_runtime(&self, updates: &[&Update]) -> Vec<String> {
+        if updates.is_empty() {
+            return Vec::new();
+        }
+        let wanted = updates.iter().map(|one| runtime::update(one)).collect();
+        let outcome = self.handle.as_ref().map(|all| all.update_containers(wanted));
+        match outcome {
+            Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
+            Some(Err(error)) => {
+                let count = updates.len();
+                let about = [("containers", &count as &dyn std::fmt::Display), ("why", &error)];
+                self.told.log.warn("not-updated", &about);
+                updates.iter().map(|one| one.container.clone()).collect()
+            }
+            None => updates.iter().map(|one| one.container.clone()).collect(),
+        }
+    }
+
+    fn write(&self, group: &GroupPath, allowance: &Allowance) {
+        let Some(hierarchy) = &self.hierarchy else {
+            return;
+        };
+        let online = lock(&self.node).keeper().ledger().rules().machine().online().clone();
+        let migrate = Some(self.config.migrate_memory);
+        match drift::enforce(hierarchy, group, allowance, &online, migrate) {
+            Ok(_) => {}
+            Err(error) if error.is_vanished() => {}
+            Err(error) => self.told.log.warn("not-written", &[("why", &error)]),
+        }
+    }
+
+    /// Looks at every container, and repairs what drifted.
+    pub(super) fn round(&self, watch: &mut Watch, kubelet: Option<CpuManagerState>) {
+        let Some(hierarchy) = &self.hierarchy else {
+            return;
+        };
+        let (containers, online) = {
+            let node = lock(&self.node);
+            let containers: Vec<Watched> = node.guests().filter_map(watched).collect();
+            let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
+            (containers, online)
+        };
+        let evidence = Evidence { online, kubelet };
+        let before = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
+        let round = watch.round(hierarchy, &containers, &evidence, Instant::now());
+        let metrics = &self.told.metrics;
+        for (culprit, before) in Culprit::ALL.into_iter().zip(before) {
+            let more = watch.tally(culprit).drifted.saturating_sub(before);
+            metrics.add(&catalogue::DRIFT, &[culprit.word()], more);
+        }
+        let lasting = round.drifts.iter();
+        let lasting = lasting.filter(|(_, outcome)| !matches!(outcome, Outcome::Repaired));
+        let lasting = u32::try_from(lasting.count()).unwrap_or(u32::MAX);
+        metrics.set(&catalogue::DRIFTED, &[], f64::from(lasting));
+        for (drift, outcome) in &round.drifts {
+            let outcome = match outcome {
+                Outcome::Repaired => "repaired".to_owned(),
+                Outcome::HeldBack(_) => "left alone for a while".to_owned(),
+                Outcome::Beyond => "nothing to be done".to_owned(),
+                Outcome::Failed(error) => format!("not repaired: {error}"),
+                Outcome::Ended => "it ended meanwhile".to_owned(),
+            };
+            let about = [("what", drift as &dyn std::fmt::Display), ("outcome", &outcome)];
+            self.told.log.warn("drift", &about);
+        }
+        for (who, error) in &round.unseen {
+            let about = [("who", who as &dyn std::fmt::Display), ("why", error)];
+            self.told.log.warn("unseen", &about);
+        }
+        let fight = round.fights.first().map(ToString::to_string);
+        if fight.is_some() || watch.fights() == 0 {
+            self.told.problem("fight", fight);
+        }
+    }
+}
+
+fn group_of(guest: &Guest) -> Option<GroupPath> {
+    GroupPath::of_container(&guest.cgroup).ok()
+}
+
+/// A container as drift looks at it; `None` if it is left alone.
+fn watched(guest: &Guest) -> Option<Watched> {
+    let asked = &guest.asked;
+    let quota = asked.cpu_quota.and_then(|quota| u64::try_from(quota).ok());
+    let period = asked.cpu_period.unwrap_or(CpuTime::USUAL_PERIOD);
+    Some(Watched {
+        who: Who {
+            id: guest.id.as_str().into(),
+            pod: guest.pod.clone(),
+            container: guest.name.clone(),
+        },
+        group: group_of(guest)?,
+        expected: guest.told()?.clone(),
+        spec: Spec {
+            cpus: asked.cpus.parse().ok().filter(|cpus: &CpuSet| !cpus.is_empty()),
+            mems: None,
+            cpu_time: asked.cpu_quota.map(|_| CpuTime { quota, period }),
+        },
+    })
+}
+
+/// A watch with the patience for a kubelet that reconciles.
+pub(super) fn watch(config: &Cgroups) -> Watch {
+    Watch::new(Patience::default(), Some(config.migrate_memory))
+}

@@ -1,0 +1,146 @@
+//! What happens, told to logs, metrics and the events of pods.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nri::RuntimeInfo;
+
+use crate::keeper::KeeperError;
+use crate::kubernetes::{Events, Warning};
+use crate::logs::Log;
+use crate::metrics::{Metrics, catalogue};
+use crate::node::Remark;
+use crate::runtime::{Subject, Witness};
+
+/// Tells what happens.
+pub(super) struct Told {
+    pub(super) log: Log,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) events: Option<Events>,
+    /// Wakes whoever reports on the node.
+    pub(super) changed: SyncSender<()>,
+    problems: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl Told {
+    pub(super) fn new(
+        log: Log,
+        metrics: Arc<Metrics>,
+        events: Option<Events>,
+        changed: SyncSender<()>,
+    ) -> Self {
+        let problems = Mutex::default();
+        Self {
+            log,
+            metrics,
+            events,
+            changed,
+            problems,
+        }
+    }
+
+    /// What is wrong now, one sentence for each matter.
+    pub(super) fn problems(&self) -> Vec<String> {
+        self.matters().values().cloned().collect()
+    }
+
+    /// Something is wrong with a matter, or not any more.
+    pub(super) fn problem(&self, matter: &'static str, problem: Option<String>) {
+        let mut matters = self.matters();
+        match problem {
+            Some(problem) => {
+                if matters.get(matter) != Some(&problem) {
+                    self.log.error("problem", &[("what", &problem)]);
+                    matters.insert(matter, problem);
+                }
+            }
+            None => drop(matters.remove(matter)),
+        }
+    }
+
+    fn matters(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Witness for Told {
+    fn connected(&self, runtime: &RuntimeInfo) {
+        self.metrics.count(&catalogue::NRI_CONNECTIONS, &[]);
+        let about = [
+            ("runtime", &runtime.name as &dyn std::fmt::Display),
+            ("version", &runtime.version),
+            ("nri", &runtime.nri_version),
+        ];
+        self.log.info("connected", &about);
+    }
+
+    fn decided(&self, what: &Subject<'_>, refused: Option<&str>, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let verdict = if refused.is_some() { "refused" } else { "admitted" };
+        self.metrics
+            .observe(&catalogue::DECISION, &[verdict], seconds);
+        let event = if what.container.is_some() { "container" } else { "pod" };
+        self.metrics
+            .observe(&catalogue::RUNTIME_EVENT, &[event], seconds);
+        if what.container.is_none() {
+            self.metrics.count(&catalogue::ADMISSION_REQUESTS, &[]);
+            self.metrics
+                .observe(&catalogue::ADMISSION_DURATION, &[], seconds * 1000.0);
+        }
+        let container = what.container.unwrap_or_default();
+        let about = [
+            ("namespace", &what.namespace as &dyn std::fmt::Display),
+            ("pod", &what.name),
+            ("uid", &what.uid),
+            ("container", &container),
+        ];
+        let Some(why) = refused else {
+            return self.log.debug("admitted", &about);
+        };
+        let reason = reason(why);
+        self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
+        self.metrics.count(&catalogue::REFUSALS, &[reason]);
+        let mut about = about.to_vec();
+        about.push(("why", &why));
+        self.log.warn("refused", &about);
+        if let Some(events) = &self.events {
+            events.warn(Warning {
+                namespace: what.namespace.to_owned(),
+                name: what.name.to_owned(),
+                uid: what.uid.into(),
+                reason: reason.to_owned(),
+                message: why.to_owned(),
+            });
+        }
+    }
+
+    fn remarked(&self, remark: &Remark) {
+        self.log.warn("differs", &[("what", remark)]);
+    }
+
+    fn failed(&self, error: &KeeperError) {
+        self.problem("journal", Some(error.to_string()));
+    }
+
+    fn troubled(&self, problem: &str) {
+        self.log.warn("trouble", &[("what", &problem)]);
+    }
+
+    fn changed(&self) {
+        // Whoever reports looks at everything anyway.
+        let _ = self.changed.try_send(());
+    }
+}
+
+/// The word before the sentence, as the status of a pod shows it.
+pub(super) fn reason(why: &str) -> &'static str {
+    const KNOWN: [&str; 3] = [
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "SMTAlignmentError",
+    ];
+    let known = KNOWN.into_iter().find(|known| why.starts_with(known));
+    known.unwrap_or("PinfoldRefused")
+}
