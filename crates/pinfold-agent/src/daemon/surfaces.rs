@@ -1,0 +1,119 @@
+//! The sockets: the API, the probes, and pod resources where no device host serves them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use kubelet_api::unix::Peers;
+use pinfold_devices::pod_resources::PodResources;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use super::DaemonError;
+use crate::config::AgentConfig;
+use crate::http::socket::{self, SocketFile};
+use crate::http::{self, Agent, Api, Limits, Probes};
+use crate::metrics::Metrics;
+
+/// Monitoring agents at a time, and calls of each.
+const READERS: (usize, usize) = (32, 8);
+
+/// What is open. Dropping it closes everything.
+pub(super) struct Surfaces {
+    _files: Vec<SocketFile>,
+    /// Where the probes listen; of use where the port was left to the system.
+    pub(super) probes: Option<std::net::SocketAddr>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Surfaces {
+    /// Opens what the configuration names.
+    pub(super) fn open(
+        config: &AgentConfig,
+        agent: &Arc<dyn Agent>,
+        metrics: &Arc<Metrics>,
+        pod_resources: Option<PodResources>,
+    ) -> Result<Self, DaemonError> {
+        let mut files = Vec::new();
+        let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, DaemonError> {
+            let Some(path) = path else {
+                return Ok(None);
+            };
+            let (listener, file) = socket::bind(path)?;
+            listener.set_nonblocking(true).map_err(DaemonError::Thread)?;
+            files.push(file);
+            Ok(Some(listener))
+        };
+        let api = unix(config.api.socket.as_ref())?;
+        let readers = match pod_resources {
+            Some(told) => unix(config.pod_resources.serve.as_ref())?.map(|at| (told, at)),
+            None => None,
+        };
+        let port = |address: std::net::SocketAddr| {
+            let failed = |error| DaemonError::Port { address, error };
+            let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            Ok::<_, DaemonError>(listener)
+        };
+        let tcp = config.metrics.listen.map(port).transpose()?;
+        let probes = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (agent, metrics) = (agent.clone(), metrics.clone());
+        let serve = move || {
+            let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
+            runtime.block_on(async move {
+                if let Some(listener) = api {
+                    let api = Arc::new(Api::new(agent.clone(), metrics.clone()));
+                    tokio::spawn(async move {
+                        let listener = tokio::net::UnixListener::from_std(listener)?;
+                        http::serve_unix(listener, api, Limits::default()).await
+                    });
+                }
+                if let Some(listener) = tcp {
+                    let probes = Arc::new(Probes::new(agent, metrics));
+                    tokio::spawn(async move {
+                        let listener = tokio::net::TcpListener::from_std(listener)?;
+                        http::serve_tcp(listener, probes, Limits::default()).await
+                    });
+                }
+                if let Some((told, listener)) = readers {
+                    let peers = Peers {
+                        user: rustix::process::geteuid().as_raw(),
+                        connections: READERS.0,
+                        calls: READERS.1,
+                    };
+                    tokio::spawn(async move {
+                        let listener = tokio::net::UnixListener::from_std(listener)?;
+                        told.serve(listener, peers).await?;
+                        Ok::<_, io::Error>(())
+                    });
+                }
+                // Dropping the other end is the message.
+                let _ = stopped.await;
+            });
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new()
+            .name("http".to_owned())
+            .spawn(serve)
+            .map_err(DaemonError::Thread)?;
+        Ok(Self {
+            _files: files,
+            probes,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Surfaces {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
