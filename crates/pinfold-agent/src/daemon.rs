@@ -21,6 +21,7 @@ use crate::keeper::KeeperError;
 use crate::kubernetes::ConnectionError;
 use crate::logs::Log;
 
+mod cluster;
 mod enforce;
 mod manage;
 mod mirror;
@@ -54,9 +55,6 @@ pub enum DaemonError {
     /// The journal cannot be used.
     #[error(transparent)]
     Keeper(#[from] KeeperError),
-    /// What the kubelet has pinned is not known.
-    #[error("what the kubelet has pinned is not known: {0}; repair or remove the file, or set takeover.disableQueryKubeletConfig")]
-    Pins(String),
     /// A socket cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),

@@ -17,6 +17,7 @@
 
 use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
+use pinfold_core::koordinator::pools::Pools;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_devices::align::{self, Aligned};
 use pinfold_kube::pod::PodObject;
@@ -37,9 +38,6 @@ mod tests;
 pub use guest::{Asked, Guest, Sandbox};
 pub use koordinator::Koordinator;
 pub use synchronize::Remark;
-
-/// The annotation in which a scheduler says which generation of the node its choice was made for.
-pub const GENERATION: &str = "pinfold.dev/generation";
 
 /// Whose rules decide.
 #[derive(Clone, Debug)]
@@ -159,6 +157,11 @@ impl Node {
     #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refused
+    }
+
+    /// Koordinator's pools of the moment, where its rules decide.
+    pub fn pools_now(&mut self) -> Option<Pools> {
+        self.pools()
     }
 
     /// How many pods the kubelet pinned before and still run. None: everything here is ours.

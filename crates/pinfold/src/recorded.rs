@@ -203,7 +203,9 @@ mod tests {
             ("e", 1, 1),
         ] {
             let pod = pod(&format!("{uid}{round}"), cpus, gpus);
-            let decision = keeper.admit(&pod, Note::default(), &mut NoPreference, NOW).expect("written");
+            let decision = keeper
+                .admit(&pod, Note::default(), &mut NoPreference, NOW)
+                .expect("written");
             if decision.is_admitted() {
                 keeper
                     .start(&pod.uid, &"main".into(), NOW)

@@ -90,12 +90,18 @@ impl Enforcer {
             return Vec::new();
         }
         let wanted = updates.iter().map(|one| runtime::update(one)).collect();
-        let outcome = self.handle.as_ref().map(|all| all.update_containers(wanted));
+        let outcome = self
+            .handle
+            .as_ref()
+            .map(|all| all.update_containers(wanted));
         match outcome {
             Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
             Some(Err(error)) => {
                 let count = updates.len();
-                let about = [("containers", &count as &dyn std::fmt::Display), ("why", &error)];
+                let about = [
+                    ("containers", &count as &dyn std::fmt::Display),
+                    ("why", &error),
+                ];
                 self.told.log.warn("not-updated", &about);
                 updates.iter().map(|one| one.container.clone()).collect()
             }
@@ -107,7 +113,13 @@ impl Enforcer {
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
-        let online = lock(&self.node).keeper().ledger().rules().machine().online().clone();
+        let online = lock(&self.node)
+            .keeper()
+            .ledger()
+            .rules()
+            .machine()
+            .online()
+            .clone();
         let migrate = Some(self.config.migrate_memory);
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
@@ -147,7 +159,10 @@ impl Enforcer {
                 Outcome::Failed(error) => format!("not repaired: {error}"),
                 Outcome::Ended => "it ended meanwhile".to_owned(),
             };
-            let about = [("what", drift as &dyn std::fmt::Display), ("outcome", &outcome)];
+            let about = [
+                ("what", drift as &dyn std::fmt::Display),
+                ("outcome", &outcome),
+            ];
             self.told.log.warn("drift", &about);
         }
         for (who, error) in &round.unseen {
@@ -179,7 +194,11 @@ fn watched(guest: &Guest) -> Option<Watched> {
         group: group_of(guest)?,
         expected: guest.told()?.clone(),
         spec: Spec {
-            cpus: asked.cpus.parse().ok().filter(|cpus: &CpuSet| !cpus.is_empty()),
+            cpus: asked
+                .cpus
+                .parse()
+                .ok()
+                .filter(|cpus: &CpuSet| !cpus.is_empty()),
             mems: None,
             cpu_time: asked.cpu_quota.map(|_| CpuTime { quota, period }),
         },

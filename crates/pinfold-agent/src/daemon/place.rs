@@ -67,7 +67,9 @@ impl Place {
     ) -> Result<Arc<Rules>, DaemonError> {
         if dialect == Dialect::Koordinator {
             let built_in = Settings::built_in(&self.machine, Fidelity::Sound);
-            let reserves_none = settings.reserved_cpu.is_none_or(|cpu| cpu.milli_value() == 0);
+            let reserves_none = settings
+                .reserved_cpu
+                .is_none_or(|cpu| cpu.milli_value() == 0);
             if reserves_none && settings.reserved_cpus.is_none() {
                 settings.reserved_cpu = built_in.reserved_cpu;
             }

@@ -41,7 +41,9 @@ impl Surfaces {
                 return Ok(None);
             };
             let (listener, file) = socket::bind(path)?;
-            listener.set_nonblocking(true).map_err(DaemonError::Thread)?;
+            listener
+                .set_nonblocking(true)
+                .map_err(DaemonError::Thread)?;
             files.push(file);
             Ok(Some(listener))
         };

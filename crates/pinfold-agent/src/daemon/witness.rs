@@ -78,10 +78,18 @@ impl Witness for Told {
 
     fn decided(&self, what: &Subject<'_>, refused: Option<&str>, took: Duration) {
         let seconds = took.as_secs_f64();
-        let verdict = if refused.is_some() { "refused" } else { "admitted" };
+        let verdict = if refused.is_some() {
+            "refused"
+        } else {
+            "admitted"
+        };
         self.metrics
             .observe(&catalogue::DECISION, &[verdict], seconds);
-        let event = if what.container.is_some() { "container" } else { "pod" };
+        let event = if what.container.is_some() {
+            "container"
+        } else {
+            "pod"
+        };
         self.metrics
             .observe(&catalogue::RUNTIME_EVENT, &[event], seconds);
         if what.container.is_none() {

@@ -2,6 +2,7 @@
 //! it is.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use pinfold_core::name::ContainerId;
@@ -44,6 +45,16 @@ pub struct Fight {
     pub repairs: u64,
     /// When the next repair may be.
     pub until: Instant,
+}
+
+impl fmt::Display for Fight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "somebody fights us for {} ({} repairs): {}",
+            self.who, self.repairs, self.culprit
+        )
+    }
 }
 
 /// The history of repairs.

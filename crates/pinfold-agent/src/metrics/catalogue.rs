@@ -138,6 +138,9 @@ catalogue! {
     /// The last entry.
     GENERATION: GAUGE, "pinfold_generation" [],
         "The number of the last entry in the journal.";
+    /// Takeover.
+    KUBELET_PINNED: GAUGE, "pinfold_kubelet_pinned_pods" [],
+        "Pods that the kubelet pinned before the agent came and that still run; 0 when the agent owns all CPUs.";
     /// Reports to the cluster.
     PUBLICATIONS: COUNTER, "pinfold_publications_total" ["object", "result"],
         "Reports written to the API server, by object and what came of it.";

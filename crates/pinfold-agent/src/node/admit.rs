@@ -13,9 +13,10 @@ use pinfold_kube::pod::PodObject;
 use pinfold_render::explain;
 
 use super::guest::{Guest, Sandbox};
-use super::{GENERATION, Node, Plugins, Refused, Rulebook, stand_in};
+use super::{Node, Plugins, Refused, Rulebook, stand_in};
 use crate::journal::Timestamp;
 use crate::keeper::{Note, Origin};
+use crate::kubernetes::GENERATION;
 
 /// The container that stands for all containers of a pod whose specification nobody knows.
 pub(super) const EVERY_CONTAINER: &str = "*";

@@ -47,7 +47,7 @@ impl Node {
     }
 
     /// Koordinator's pools of the moment.
-    fn pools(&mut self) -> Option<Pools> {
+    pub(super) fn pools(&mut self) -> Option<Pools> {
         let Rulebook::Koordinator(book) = &mut self.rulebook else {
             return None;
         };

@@ -1,6 +1,7 @@
 //! `pinfold agent`: the daemon of a node.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -79,8 +80,20 @@ pub(crate) fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
     let control = Control::of_signals().map_err(|error| environment(&error))?;
     let log = Log::stderr(format, least);
-    daemon::run(&config, &control, &log).map_err(|error| environment(&error))?;
+    let reread = || match &args.config {
+        Some(path) => reread(path),
+        None => Ok(AgentConfig::default()),
+    };
+    daemon::run(&config, &reread, &control, &log).map_err(|error| environment(&error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The configuration as it is by now, for an agent that goes on with the old one if it cannot be read.
+fn reread(path: &Path) -> Result<AgentConfig, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let read = AgentConfig::read(&path.to_string_lossy(), &bytes);
+    read.map(|read| read.value)
+        .map_err(|found| found.to_string())
 }
 
 fn read(source: &Source) -> Result<AgentConfig, Failure> {

@@ -1,0 +1,443 @@
+//! [`Service`]: what people and programs can ask of a node that we run.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use nri::Handle;
+use pinfold_cgroup::{GroupPath, Hierarchy};
+use pinfold_core::device::NoPreference;
+use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::remedy::{self, Effort};
+use pinfold_devices::{ContainerEdits, Host};
+use pinfold_kube::pod::{self, PodObject};
+use pinfold_render::explain;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
+
+use super::DaemonError;
+use super::place::Place;
+use super::report::Picture;
+use super::witness::Told;
+use crate::allowance::Allowance;
+use crate::config::{AgentConfig, Direct};
+use crate::drift;
+use crate::http::{
+    Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
+    PodReport, Status, Target,
+};
+use crate::journal::{FILE, History, JournalError, Timestamp};
+use crate::keeper::{KeeperError, Plan};
+use crate::metrics::{Metrics, catalogue};
+use crate::node::{Node, Refused, Update};
+use crate::runtime::{Witness, lock};
+
+/// A node that we run.
+pub(super) struct Service {
+    pub(super) node: Arc<Mutex<Node>>,
+    pub(super) name: String,
+    pub(super) config: AgentConfig,
+    pub(super) place: Mutex<Place>,
+    pub(super) told: Arc<Told>,
+    pub(super) handle: Option<Handle>,
+    pub(super) devices: Option<Arc<Host>>,
+    pub(super) hierarchy: Option<Hierarchy>,
+    pub(super) others: SyncSender<Vec<Update>>,
+}
+
+/// What time it is.
+pub(super) fn now() -> Timestamp {
+    SystemTime::now().into()
+}
+
+/// The process that keeps CPUs back to itself is no container: it cannot be known what it needs.
+const NO_SUCH_POD: &str = "GET /v1/pods lists the pods";
+
+impl Service {
+    /// Others may use something else from now on, and reports are out of date.
+    fn spread(&self, updates: Vec<Update>) {
+        self.told.changed();
+        if !updates.is_empty() {
+            let _ = self.others.try_send(updates);
+        }
+    }
+
+    /// The node as it is now, for reports.
+    pub(super) fn picture(&self) -> Picture {
+        let mut node = lock(&self.node);
+        Picture {
+            pools: node.pools_now(),
+            ledger: node.keeper().ledger().clone(),
+            notes: node.keeper().notes().clone(),
+            generation: node.keeper().generation(),
+        }
+    }
+
+    /// What other settings would mean.
+    fn planned(&self, settings: &[u8]) -> Result<(Plan, PlanReport), ApiError> {
+        let place = self
+            .place
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let rules = place
+            .settings("the settings", settings)
+            .and_then(|settings| place.rules_of(settings, self.config.dialect));
+        let rules = rules.map_err(|error| match error {
+            DaemonError::Settings(_) => ApiError::new(
+                ErrorKind::Conflict,
+                error.to_string(),
+                "pinfold check says more about them",
+            ),
+            error => ApiError::new(ErrorKind::BadInput, error.to_string(), ""),
+        })?;
+        let node = lock(&self.node);
+        let keeper = node.keeper();
+        let plan = keeper.plan(&rules);
+        let plan = plan.map_err(|error| failure(&error.into()))?;
+        let report = PlanReport::of(&plan, keeper.ledger(), keeper.generation());
+        Ok((plan, report))
+    }
+
+    /// Carries a plan out.
+    pub(super) fn amend(&self, plan: Plan) -> Result<(), KeeperError> {
+        let updates = lock(&self.node).amend(plan, now())?;
+        self.spread(updates);
+        Ok(())
+    }
+
+    /// What device plugins want in the containers of a pod.
+    fn edits(&self, report: &mut PodReport) -> Result<(), ApiError> {
+        let Some(host) = &self.devices else {
+            return Ok(());
+        };
+        for container in &mut report.containers {
+            let devices = lock(&self.node).devices(&report.uid, &container.name);
+            if devices.is_empty() {
+                continue;
+            }
+            let edits: ContainerEdits = host
+                .allocate(&report.uid, &container.name, &devices)
+                .map_err(|error| {
+                    let hint = "the pod was let in but cannot start; release it";
+                    ApiError::new(ErrorKind::Unavailable, error.to_string(), hint)
+                })?;
+            container.environment = edits.envs;
+            container.mounts = edits
+                .mounts
+                .into_iter()
+                .map(|mount| Mount {
+                    host: mount.host_path,
+                    container: mount.container_path,
+                    read_only: mount.read_only,
+                })
+                .collect();
+            container.device_files = edits
+                .devices
+                .into_iter()
+                .map(|device| Mount {
+                    host: device.host_path,
+                    container: device.container_path,
+                    read_only: !device.permissions.contains('w'),
+                })
+                .collect();
+        }
+        Ok(())
+    }
+
+    /// Why a pod was turned away, with what would fit.
+    fn refusal(&self, pod: &PodObject, refused: Refused) -> ApiError {
+        match refused {
+            Refused::Rules { told, decision } => match decision {
+                Some(decision) => {
+                    let core = Arc::new(pod.pod.clone());
+                    let ledger = lock(&self.node).keeper().ledger().clone();
+                    let found = remedy::find(&ledger, &core, &mut NoPreference, Effort::default());
+                    ApiError::refused(&pod.pod.name, &decision, found.ok().as_ref())
+                }
+                None => ApiError::new(ErrorKind::Refused, told, ""),
+            },
+            Refused::Keeper(error) => failure(&error),
+            error @ Refused::UnknownSandbox(_) => {
+                ApiError::new(ErrorKind::Internal, error.to_string(), "")
+            }
+        }
+    }
+
+    /// The place of a container that is to be enforced on something.
+    fn allowance(
+        &self,
+        pod: &PodUid,
+        wanted: Option<&ContainerName>,
+    ) -> Result<(ContainerName, Allowance), ApiError> {
+        let mut node = lock(&self.node);
+        let resident = node.keeper().ledger().state().residents().get(pod);
+        let Some(resident) = resident else {
+            let error = format!("there is no pod {pod}");
+            return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));
+        };
+        let of_pod = &resident.pod;
+        let found = match wanted {
+            Some(name) => of_pod.container(name),
+            None => of_pod.containers.first(),
+        };
+        let Some(name) = found.map(|container| container.name.clone()) else {
+            let error = format!("pod {pod} has no such container");
+            return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));
+        };
+        match node.allowed(pod, &name) {
+            Some(allowance) => Ok((name, allowance)),
+            None => Err(ApiError::new(
+                ErrorKind::Conflict,
+                format!("pod {pod} is left alone here"),
+                "the kubelet pinned it before; nobody touches it until it ends",
+            )),
+        }
+    }
+
+    fn confine_group(
+        &self,
+        pod: &PodUid,
+        name: &ContainerName,
+        allowance: &Allowance,
+        path: &Path,
+    ) -> Result<String, ApiError> {
+        let not_here = |error: &dyn std::fmt::Display| {
+            let hint = "the path must be that of a control group that exists";
+            ApiError::new(ErrorKind::NotHere, error.to_string(), hint)
+        };
+        let Some(hierarchy) = &self.hierarchy else {
+            return Err(not_here(&"control groups are not written here"));
+        };
+        let group = group(hierarchy, path)
+            .ok_or_else(|| not_here(&format!("{} is no control group of CPUs", path.display())))?;
+        let online = {
+            let node = lock(&self.node);
+            node.keeper().ledger().rules().machine().online().clone()
+        };
+        let migrate = Some(self.config.cgroups.migrate_memory);
+        drift::enforce(hierarchy, &group, allowance, &online, migrate)
+            .map_err(|error| not_here(&error))?;
+        let shown = format!("/{}", group.as_str());
+        lock(&self.node).hold(&shown, pod, name);
+        Ok(path.display().to_string())
+    }
+}
+
+/// The group at an absolute path of the file system.
+fn group(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
+    let root = hierarchy.cpuset.folder(&GroupPath::root()).ok()?;
+    let below = path.strip_prefix(&root).ok()?;
+    GroupPath::parse(below.to_str()?).ok()
+}
+
+/// Confines all threads of a process; those it starts later inherit it.
+fn confine_process(pid: u32, allowance: &Allowance) -> Result<String, ApiError> {
+    let not_here = |error: &dyn std::fmt::Display| {
+        let error = format!("process {pid}: {error}");
+        ApiError::new(
+            ErrorKind::NotHere,
+            error,
+            "it must run, and be ours to confine",
+        )
+    };
+    let mut affinity = Affinity::new();
+    for cpu in &allowance.cpus {
+        if cpu.index() < Affinity::MAX_CPU {
+            affinity.set(cpu.index());
+        }
+    }
+    let threads = PathBuf::from(format!("/proc/{pid}/task"));
+    let threads = std::fs::read_dir(threads).map_err(|error| not_here(&error))?;
+    let mut confined = 0_usize;
+    for thread in threads.flatten() {
+        let id = thread.file_name().to_str().and_then(|id| id.parse().ok());
+        let Some(id) = id.and_then(Pid::from_raw) else {
+            continue;
+        };
+        match sched_setaffinity(Some(id), &affinity) {
+            Ok(()) => confined += 1,
+            Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(not_here(&error)),
+        }
+    }
+    match confined {
+        0 => Err(not_here(&"it has ended")),
+        _ => Ok("affinity".to_owned()),
+    }
+}
+
+fn failure(error: &KeeperError) -> ApiError {
+    let (kind, hint) = match error {
+        KeeperError::Journal(_) => (
+            ErrorKind::Unavailable,
+            "see the disk of the state directory; nothing was changed",
+        ),
+        KeeperError::Ledger(_) | KeeperError::Grant(_) | KeeperError::Plan(_) => {
+            (ErrorKind::Conflict, "nothing was changed")
+        }
+    };
+    ApiError::new(kind, error.to_string(), hint)
+}
+
+impl Agent for Service {
+    fn status(&self) -> Status {
+        let node = lock(&self.node);
+        let keeper = node.keeper();
+        let rules = keeper.ledger().rules();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: self.name.clone(),
+            mode: "manage".to_owned(),
+            policy: rules.policy().name().to_owned(),
+            scope: rules.scope().name().to_owned(),
+            generation: keeper.generation(),
+            runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
+            problems: self.told.problems(),
+            occupancy: keeper.ledger().occupancy(),
+        }
+    }
+
+    fn pods(&self) -> Vec<PodReport> {
+        PodReport::all(lock(&self.node).keeper().ledger())
+    }
+
+    fn admit(&self, manifest: &[u8]) -> Result<Admitted, ApiError> {
+        let bad = |error: String| ApiError::new(ErrorKind::BadInput, error, "send one Pod");
+        let read = pod::read("the pod", manifest).map_err(|found| bad(found.to_string()))?;
+        let mut pods = read.value.into_iter();
+        let object = match (pods.next(), pods.next()) {
+            (Some(one), None) => one,
+            (None, _) => return Err(bad("expected a pod, found none".to_owned())),
+            (Some(_), Some(_)) => return Err(bad("expected one pod, found several".to_owned())),
+        };
+        let outcome = match &self.devices {
+            Some(host) => lock(&self.node).admit(&object, &mut host.advice(), now()),
+            None => lock(&self.node).admit(&object, &mut NoPreference, now()),
+        };
+        let (decision, updates) = outcome.map_err(|refused| self.refusal(&object, refused))?;
+        self.spread(updates);
+        let (report, generation) = {
+            let node = lock(&self.node);
+            let report = PodReport::of(node.keeper().ledger(), &object.pod.uid);
+            (report, node.keeper().generation())
+        };
+        let Some(mut report) = report else {
+            let error = "the pod left before this could be told";
+            return Err(ApiError::new(ErrorKind::Conflict, error, ""));
+        };
+        self.edits(&mut report)?;
+        let told = decision.map(|decision| explain::admission(&object.pod.name, &decision));
+        let told = told.unwrap_or_default();
+        Ok(Admitted {
+            pod: report,
+            generation,
+            explanation: told.lines().map(str::to_owned).collect(),
+        })
+    }
+
+    fn release(&self, pod: &PodUid) -> Result<(), ApiError> {
+        let released = lock(&self.node).release(pod, now());
+        let updates = released.map_err(|error| match error {
+            KeeperError::Ledger(error) => {
+                ApiError::new(ErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
+            }
+            error => failure(&error),
+        })?;
+        if let Some(host) = &self.devices
+            && let Err(error) = host.forget(pod)
+        {
+            self.told.troubled(&error.to_string());
+        }
+        self.spread(updates);
+        Ok(())
+    }
+
+    fn enforce(&self, pod: &PodUid, target: &Target) -> Result<Enforced, ApiError> {
+        let (name, allowance) = self.allowance(pod, target.container.as_ref())?;
+        let held_by = match (&target.cgroup, target.pid) {
+            (Some(path), _) => self.confine_group(pod, &name, &allowance, path)?,
+            (None, Some(pid)) => confine_process(pid, &allowance)?,
+            (None, None) => {
+                let error = "expected either pid or cgroup";
+                return Err(ApiError::new(ErrorKind::BadInput, error, ""));
+            }
+        };
+        Ok(Enforced {
+            cpus: allowance.cpus,
+            memory_nodes: allowance.mems,
+            held_by,
+        })
+    }
+
+    fn plan(&self, settings: &[u8]) -> Result<PlanReport, ApiError> {
+        self.planned(settings).map(|(_, report)| report)
+    }
+
+    fn apply(&self, settings: &[u8]) -> Result<PlanReport, ApiError> {
+        let (plan, mut report) = self.planned(settings)?;
+        self.amend(plan).map_err(|error| failure(&error))?;
+        report.applied = true;
+        report.generation = lock(&self.node).keeper().generation();
+        Ok(report)
+    }
+
+    fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError> {
+        let path = self.config.state.join(FILE);
+        let unreadable =
+            |error: JournalError| ApiError::new(ErrorKind::Unavailable, error.to_string(), "");
+        let history = History::read(&path).map_err(unreadable)?;
+        let last = history.last();
+        let entries = history.entries.into_iter();
+        let entries = entries.filter(|entry| entry.number > after).take(most);
+        Ok(JournalPage {
+            entries: entries.collect(),
+            last,
+        })
+    }
+
+    fn health(&self) -> Health {
+        let connected = self.handle.as_ref().map(|all| all.state().is_connected());
+        let mut waiting = self.told.problems();
+        if connected == Some(false) {
+            let state = "the container runtime is not connected: containers start unpinned";
+            waiting.push(state.to_owned());
+        }
+        Health {
+            broken: Vec::new(),
+            waiting,
+        }
+    }
+
+    fn measure(&self, metrics: &Metrics) {
+        let (ledger, generation, pinned) = {
+            let node = lock(&self.node);
+            let keeper = node.keeper();
+            (
+                keeper.ledger().clone(),
+                keeper.generation(),
+                node.kubelet_pinned(),
+            )
+        };
+        metrics.measure_ledger(&ledger);
+        let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));
+        metrics.set(&catalogue::GENERATION, &[], number(generation));
+        let pinned = u64::try_from(pinned).unwrap_or(u64::MAX);
+        metrics.set(&catalogue::KUBELET_PINNED, &[], number(pinned));
+        let connected = self.handle.as_ref().map(|all| all.state().is_connected());
+        let connected = connected == Some(true);
+        metrics.set(
+            &catalogue::NRI_CONNECTED,
+            &[],
+            f64::from(u8::from(connected)),
+        );
+        if let Ok(found) = std::fs::metadata(self.config.state.join(FILE)) {
+            metrics.set(&catalogue::JOURNAL_BYTES, &[], number(found.len()));
+        }
+    }
+}
+
+/// Whether control groups are to be written at all.
+pub(super) fn writes_groups(config: &AgentConfig) -> bool {
+    config.cgroups.direct != Direct::Never && config.takeover.cpu_set_allocator
+}
