@@ -19,7 +19,7 @@ mod tests;
 mod write;
 
 pub use convert::POLICY_WORDS;
-pub use publish::{MANAGED_BY, publish};
+pub use publish::{MANAGED_BY, publish, publish_ledger};
 pub(crate) use write::with_rest;
 
 use std::collections::BTreeMap;

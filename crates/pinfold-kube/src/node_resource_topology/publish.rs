@@ -9,9 +9,11 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::{Machine, NumaNode};
 use pinfold_core::memory::hugepages_resource;
 use pinfold_core::name::ResourceName;
+use pinfold_core::node_topology::NodeTopology;
 use pinfold_core::occupancy::{MemoryRow, Occupancy};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
@@ -55,6 +57,31 @@ pub fn publish(
             .collect(),
         ..NodeResourceTopology::default()
     }
+}
+
+/// The same with all that an exact prediction of the kubelet's decisions needs beside the counts: policies and options
+/// of all managers, and which memory is held together, as attributes.
+#[must_use]
+pub fn publish_ledger(name: &str, ledger: &Ledger) -> NodeResourceTopology {
+    let rules = ledger.rules();
+    let (machine, settings) = (rules.machine(), rules.settings());
+    let mut object = publish(name, machine, &ledger.occupancy(), settings);
+    let told = NodeTopology::of(ledger);
+    let attribute = |one: &pinfold_core::node_topology::Attribute| Attribute {
+        name: one.name.clone(),
+        value: one.value.clone(),
+        ..Attribute::default()
+    };
+    for one in &told.attributes {
+        if !object.attributes.iter().any(|known| known.name == one.name) {
+            object.attributes.push(attribute(one));
+        }
+    }
+    for (zone, said) in object.zones.iter_mut().zip(&told.zones) {
+        zone.attributes
+            .extend(said.attributes.iter().map(attribute));
+    }
+    object
 }
 
 fn zone(node: &NumaNode, machine: &Machine, occupancy: &Occupancy) -> Zone {
