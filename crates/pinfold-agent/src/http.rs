@@ -19,7 +19,7 @@ pub use probes::Probes;
 pub use server::{Limits, serve_tcp, serve_unix};
 pub use view::{
     Admitted, ApiError, ContainerReport, DeviceReport, Enforced, ErrorKind, FateReport, Health,
-    JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Target,
+    JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Takeover, Target,
 };
 
 use pinfold_core::name::PodUid;

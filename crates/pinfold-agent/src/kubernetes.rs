@@ -29,6 +29,7 @@ pub use connection::{Connection, ConnectionError};
 pub use events::{Events, MAX_MESSAGE, Warning};
 pub use merge::{GENERATION, OWNED};
 pub use object::{Object, Report};
+pub(crate) use pods::CONTAINERS;
 pub use pods::{LONGEST_WAIT, MAX_PODS, PodSpecs};
 pub use publisher::Publisher;
 pub use remark::{Count, Counts, Remark};

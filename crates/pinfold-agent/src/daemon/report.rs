@@ -24,6 +24,8 @@ pub(super) struct Picture {
     pub(super) generation: u64,
     /// Koordinator's pools, where its rules decide.
     pub(super) pools: Option<Pools>,
+    /// The policy of a kubelet that is not switched off yet, as its state file says.
+    pub(super) kubelet_policy: Option<String>,
 }
 
 /// A name that the ledger knows a pod by: `namespace/name`, or `namespace/name/container` for a container that was
@@ -115,7 +117,7 @@ impl Picture {
         let wants = |publication| config.kubernetes.publish.contains(&publication);
         let mut objects = Vec::new();
         if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
-            let plain = node_resource_topology::publish(node, machine, &occupancy, settings);
+            let plain = node_resource_topology::publish_ledger(node, &self.ledger);
             let told = koordinator::publish(&plain, &self.facts(config));
             objects.push(Object::topology(&told));
         }
@@ -138,8 +140,9 @@ impl Picture {
         if config.takeover.disable_query_kubelet_config {
             facts.cpu_manager = CpuManager::default();
         } else {
+            let policy = self.kubelet_policy.clone();
             facts.cpu_manager = CpuManager {
-                policy: "none".to_owned(),
+                policy: policy.unwrap_or_else(|| "none".to_owned()),
                 reserved: reserved.clone(),
                 ..CpuManager::default()
             };

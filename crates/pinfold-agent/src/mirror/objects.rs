@@ -27,7 +27,7 @@ pub fn objects(picture: &Picture, name: &str) -> Published {
     let ledger = &picture.ledger;
     let (machine, settings) = (ledger.rules().machine(), ledger.rules().settings());
     let occupancy = ledger.occupancy();
-    let topology = node_resource_topology::publish(name, machine, &occupancy, settings);
+    let topology = node_resource_topology::publish_ledger(name, ledger);
     let mut facts = NodeFacts::of(machine, settings, ledger.rules().reserved_cpus());
     facts.pod_cpus = pod_cpus(picture);
     let pools = Pools::of(&facts.topology(Fidelity::Exact), &facts.holders());
