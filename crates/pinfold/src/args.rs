@@ -9,6 +9,7 @@ use pinfold_core::settings::TopologyScope;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
 use crate::commands::agent::AgentArgs;
+use crate::commands::checkpoint::CheckpointArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Settings(SettingsArgs),
     /// Show every decision of a node's agent with its reason, oldest first
     Journal(JournalArgs),
+    /// Write the CPUs that a scheduler chose into the state of a kubelet that is stopped
+    Checkpoint(CheckpointArgs),
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),

@@ -51,6 +51,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Status(args) => commands::status::status(&args),
         Command::Settings(args) => commands::status::settings(&args),
         Command::Journal(args) => commands::journal::run(&args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -7,10 +7,14 @@ use pinfold_daemon::fields;
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = fields! {
     "mode" = "manage": "who pins: `manage` (Pinfold) or `mirror` (the kubelet; Pinfold reads and publishes)",
-    "node" = "null": "the node's name in the cluster; without one the name of the host",
+    "node" = "null": "the node's name in the cluster; without one what the variable `NODE_NAME` says, or the name of the host",
     "dialect" = "kubelet": "whose rules decide: `kubelet` or `koordinator`",
     "kubelet.config" = "none": "a KubeletConfiguration with the rules. `none`: in mode `manage` the built-in rules, in mode `mirror` the kubelet's own `config.yaml` below `kubelet.root`",
     "kubelet.root" = "/var/lib/kubelet": "the kubelet's folder, where its state files are",
+    "kubelet.endpoint" = "none": "in mode `mirror`: where the kubelet tells the configuration it runs with (`/configz`), such as `https://127.0.0.1:10250`. `none`: only its file is read",
+    "kubelet.authority" = "/var/lib/kubelet/pki/kubelet.crt": "the certificate that `kubelet.endpoint` is known by",
+    "kubelet.token" = "/var/run/secrets/kubernetes.io/serviceaccount/token": "the token to ask `kubelet.endpoint` with",
+    "koordinator.scheduler" = "none": "a KubeSchedulerConfiguration with the defaults of `NodeNUMAResource`, for what this node decides alone in dialect `koordinator`",
     "state" = "/var/lib/pinfold": "the folder of the journal",
     "runtime.nri" = "/var/run/nri/nri.sock": "the container runtime's NRI socket; `none` if there is no runtime and control groups are all there is",
     "runtime.index" = "\"10\"": "when the plugin is called among others: two digits, the lowest first",
@@ -27,7 +31,7 @@ pub const FIELDS: &[Field] = fields! {
     "kubernetes.kubeconfig" = "none": "how the API server is reached: a kubeconfig file, `inCluster`, or `none`",
     "kubernetes.publish" = "[v1alpha2, v1alpha1, numatopology]": "the objects in which the node reports itself: NodeResourceTopology of two versions, Volcano's Numatopology",
     "kubernetes.every" = "3s": "how often objects are written at most",
-    "unknownContainers" = "adopt": "what becomes of running containers that nobody knows: `adopt` them with the CPUs they run on, or `refuse` them and leave them the shared CPUs",
-    "takeover.disableQueryKubeletConfig" = "false": "koordlet's flag `disable-query-kubelet-config`: report without asking the kubelet for its configuration",
-    "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: set the CPUs that Koordinator's scheduler chose",
+    "unknownContainers" = "adopt": "what becomes of running containers that nobody knows: `adopt` them as if they came now (who would be refused shares CPUs), or `refuse` them all and leave them the shared CPUs",
+    "takeover.disableQueryKubeletConfig" = "false": "koordlet's flag `disable-query-kubelet-config`: report neither the kubelet's policy nor the pods it pinned",
+    "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: tell containers what they may use. `false`: somebody else pins; nobody is refused or touched",
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::Handle;
@@ -25,7 +25,9 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// `None` if control groups are not to be written, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Cgroups,
+    pub(super) config: Mutex<Cgroups>,
+    /// Whether containers are told at all.
+    pub(super) pins: bool,
     pub(super) told: Arc<Told>,
 }
 
@@ -42,6 +44,17 @@ impl Enforcer {
                 None
             }
         }
+    }
+
+    /// What is configured now.
+    pub(super) fn config(&self) -> Cgroups {
+        let config = self.config.lock();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this is configured.
+    pub(super) fn reconfigure(&self, new: Cgroups) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
     /// Tells whatever comes, until nobody can have anything to tell any more.
@@ -62,12 +75,15 @@ impl Enforcer {
 
     /// Tells the runtime, and the control groups what the runtime cannot be told.
     fn tell(&self, updates: &[Update]) {
-        let (outside, inside): (Vec<&Update>, Vec<&Update>) = updates
-            .iter()
-            .partition(|update| update.container.starts_with('/'));
+        if !self.pins {
+            return;
+        }
+        let (outside, inside): (Vec<&Update>, Vec<&Update>) =
+            updates.iter().partition(|update| update.is_outside());
         let failed = self.tell_runtime(&inside);
+        let direct = self.config().direct;
         let directly = |update: &&Update| {
-            self.config.direct == Direct::Always
+            direct == Direct::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Lifted
         };
@@ -120,7 +136,7 @@ impl Enforcer {
             .machine()
             .online()
             .clone();
-        let migrate = Some(self.config.migrate_memory);
+        let migrate = Some(self.config().migrate_memory);
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}

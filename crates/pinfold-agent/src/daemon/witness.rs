@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nri::RuntimeInfo;
 
+use crate::journal::JournalError;
 use crate::keeper::KeeperError;
 use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
@@ -44,6 +45,13 @@ impl Told {
     /// What is wrong now, one sentence for each matter.
     pub(super) fn problems(&self) -> Vec<String> {
         self.matters().values().cloned().collect()
+    }
+
+    /// What only a new start can put right.
+    pub(super) fn broken(&self) -> Vec<String> {
+        let matters = self.matters();
+        let broken = matters.iter().filter(|(matter, _)| is_broken(matter));
+        broken.map(|(_, problem)| problem.clone()).collect()
     }
 
     /// Something is wrong with a matter, or not any more.
@@ -129,7 +137,11 @@ impl Witness for Told {
     }
 
     fn failed(&self, error: &KeeperError) {
-        self.problem("journal", Some(error.to_string()));
+        let matter = match error {
+            KeeperError::Journal(JournalError::Broken { .. }) => BROKEN_JOURNAL,
+            _ => "journal",
+        };
+        self.problem(matter, Some(error.to_string()));
     }
 
     fn troubled(&self, problem: &str) {
@@ -137,18 +149,77 @@ impl Witness for Told {
     }
 
     fn changed(&self) {
+        // It was written down.
+        self.problem("journal", None);
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }
 }
 
+/// Matters that only a new start can put right.
+pub(super) const BROKEN_JOURNAL: &str = "broken-journal";
+/// A thread that should run for ever has ended.
+pub(super) const BROKEN_THREAD: &str = "broken-thread";
+
+fn is_broken(matter: &str) -> bool {
+    matches!(matter, BROKEN_JOURNAL | BROKEN_THREAD)
+}
+
 /// The word before the sentence, as the status of a pod shows it.
 pub(super) fn reason(why: &str) -> &'static str {
-    const KNOWN: [&str; 3] = [
+    const KNOWN: [&str; 4] = [
         "TopologyAffinityError",
         "UnexpectedAdmissionError",
         "SMTAlignmentError",
+        "EmptyPodSharedPoolError",
     ];
     let known = KNOWN.into_iter().find(|known| why.starts_with(known));
     known.unwrap_or("PinfoldRefused")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+    use std::time::SystemTime;
+
+    use super::*;
+    use pinfold_daemon::logs::{Level, LogFormat};
+
+    fn told() -> Told {
+        let (changed, _) = sync_channel(1);
+        let sink = Box::new(std::io::sink());
+        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
+        Told::new(log, Arc::new(crate::metrics::registry()), None, changed)
+    }
+
+    #[test]
+    fn a_journal_that_is_written_again_is_no_problem_any_more_and_a_broken_one_stays_one() {
+        let told = told();
+        let path = std::path::PathBuf::from("/state/journal");
+        let full = KeeperError::Journal(JournalError::File {
+            what: "write to",
+            path: path.clone(),
+            error: std::io::Error::other("no space left"),
+        });
+        told.failed(&full);
+        assert_eq!((told.problems().len(), told.broken().len()), (1, 0));
+        told.changed();
+        assert_eq!(told.problems().len(), 0);
+        told.failed(&KeeperError::Journal(JournalError::Broken { path }));
+        told.changed();
+        assert_eq!((told.problems().len(), told.broken().len()), (1, 1));
+    }
+
+    #[test]
+    fn every_reason_of_the_kubelet_is_told_by_its_name() {
+        for known in [
+            "TopologyAffinityError",
+            "UnexpectedAdmissionError",
+            "SMTAlignmentError",
+            "EmptyPodSharedPoolError",
+        ] {
+            assert_eq!(reason(&format!("{known}: container main")), known);
+        }
+        assert_eq!(reason("the requested CPUs"), "PinfoldRefused");
+    }
 }
