@@ -8,7 +8,6 @@ mod devices;
 mod emulated;
 mod guest;
 mod host;
-mod initrd;
 mod nri;
 mod numa;
 mod placement;

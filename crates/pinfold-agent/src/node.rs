@@ -77,6 +77,7 @@ pub struct Node {
     /// The sandboxes of pods that run without having been let in: they share CPUs.
     sharing: BTreeSet<String>,
     refused: u64,
+    hands_off: bool,
 }
 
 /// What a container may use from now on.
@@ -128,7 +129,15 @@ impl Node {
             guests: BTreeMap::new(),
             sharing: BTreeSet::new(),
             refused: 0,
+            hands_off: false,
         }
+    }
+
+    /// The same, with somebody else who sets what containers may use: it is decided and written down, and nobody told.
+    #[must_use]
+    pub fn hands_off(mut self) -> Self {
+        self.hands_off = true;
+        self
     }
 
     /// The ledger and its journal.

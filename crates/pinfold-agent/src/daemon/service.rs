@@ -190,7 +190,7 @@ impl Service {
             None => Err(ApiError::new(
                 ErrorKind::Conflict,
                 format!("pod {pod} is left alone here"),
-                "the kubelet pinned it before; nobody touches it until it ends",
+                "the kubelet sets its CPUs: it pinned the pod before, or takeover.cpuSetAllocator is false",
             )),
         }
     }
@@ -293,6 +293,7 @@ impl Agent for Service {
             scope: rules.scope().name().to_owned(),
             generation: keeper.generation(),
             runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
+            kubelet_pinned: node.kubelet_pinned(),
             problems: self.told.problems(),
             occupancy: keeper.ledger().occupancy(),
         }
