@@ -27,10 +27,10 @@ use report::Report;
 fn main() -> ExitCode {
     let suites: Vec<String> = std::env::args().skip(1).collect();
     let mut report = Report::default();
-    if let [inside, programs] = suites.as_slice()
+    if let [inside, programs, options @ ..] = suites.as_slice()
         && inside == "agent-inside"
     {
-        agent::inside(&mut report, programs.as_ref());
+        agent::inside(&mut report, programs.as_ref(), options);
         return report.finish();
     }
     for suite in &suites {

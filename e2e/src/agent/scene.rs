@@ -1,6 +1,6 @@
 //! [`Scene`]: pods come and go on a node, and the kernel is compared with what should be.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::Pod as CorePod;
@@ -9,9 +9,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::oracle::Oracle;
 use super::pods::{ContainerPlan, Kind, PodPlan};
-use super::process::Agent;
+use super::process::{Agent, Setup};
 use super::stage::Stage;
-use crate::containerd::cri::{FOREVER, Pod};
+use crate::containerd::cri::{FOREVER, Pod, PodConfig};
 use crate::containerd::{PATIENCE, eventually};
 use crate::report::equal;
 
@@ -28,6 +28,8 @@ pub(crate) enum Known {
 pub(crate) struct Scene<'a> {
     pub(crate) stage: &'a mut Stage,
     pub(crate) agent: Agent,
+    pub(crate) setup: Setup,
+    pub(crate) folder: PathBuf,
     pub(crate) oracle: Oracle,
     pub(crate) running: Vec<Running>,
 }
@@ -50,6 +52,36 @@ pub(crate) struct RunningContainer {
     pub(crate) group: String,
 }
 
+impl<'a> Scene<'a> {
+    /// A new agent under these rules, with nothing on it.
+    pub(crate) fn open(stage: &'a mut Stage, rules: &str) -> Result<Self, String> {
+        let folder = stage.fresh();
+        let setup = stage.setup(&folder, rules);
+        Ok(Self {
+            oracle: Oracle::new(rules)?,
+            agent: stage.agent(&setup, &folder)?,
+            setup,
+            folder,
+            stage,
+            running: Vec::new(),
+        })
+    }
+
+    /// The agent starts again, where it was.
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        self.agent.kill();
+        self.agent = self.stage.agent(&self.setup, &self.folder)?;
+        Ok(())
+    }
+
+    /// All pods end, whatever became of them.
+    pub(crate) fn abandon(&mut self) {
+        for gone in self.running.drain(..) {
+            let _ = self.stage.cri.remove(&gone.pod);
+        }
+    }
+}
+
 impl Scene<'_> {
     /// A pod is asked for, if it is to be known beforehand, and run. Whether it was let in; the oracle must agree.
     pub(crate) fn come(&mut self, plan: &PodPlan, known: Known) -> Result<bool, String> {
@@ -58,14 +90,15 @@ impl Scene<'_> {
             return Ok(false);
         }
         let root = self.stage.containerd.cgroup().to_owned();
-        let pod = self.stage.cri.run(plan.sandbox(&root, 0)?)?;
+        let sandbox = plan.sandbox(&root, 0)?;
+        self.make_group(&sandbox)?;
+        let pod = self.stage.cri.run(sandbox)?;
         self.running.push(Running {
             plan: plan.clone(),
             pod,
             known,
             containers: Vec::new(),
         });
-        let mut inits = Vec::new();
         for container in &plan.containers {
             let Some(id) = self.start(container, &object, 0)? else {
                 self.go(&plan.name)?;
@@ -75,11 +108,23 @@ impl Scene<'_> {
                 self.check()?;
                 // As if it had done its work.
                 self.end(&id)?;
-                inits.push(id);
             }
         }
         self.check()?;
         Ok(true)
+    }
+
+    /// Makes the pod's group as the kubelet does, with a limit on the CPU time of all its containers.
+    fn make_group(&self, sandbox: &PodConfig) -> Result<(), String> {
+        let linux = sandbox.linux.clone().unwrap_or_default();
+        let asked = linux.resources.unwrap_or_default();
+        match asked.cpu_quota {
+            0 => Ok(()),
+            quota => {
+                let groups = &self.stage.groups;
+                groups.make_pod(&linux.cgroup_parent, quota, asked.cpu_period)
+            }
+        }
     }
 
     /// Asks the agent for a place.
@@ -214,6 +259,11 @@ impl Scene<'_> {
         .map_err(|_| format!("after {PATIENCE:?}: {wrong}"))
     }
 
+    fn is_pod_limited(&self, group: &str) -> bool {
+        let pod = group.rsplit_once('/').map_or(group, |(pod, _)| pod);
+        self.stage.groups.is_limited(pod).unwrap_or(true)
+    }
+
     /// What is not as it should be.
     fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -226,10 +276,12 @@ impl Scene<'_> {
                     continue;
                 }
             };
+            // CPUs of its own are not throttled: neither by its group nor by its pod's.
+            let throttled = seen.limited || self.is_pod_limited(&container.group);
             let as_expected = seen.cpus == cpus
                 && seen.group_cpus == cpus
                 && seen.mems == mems
-                && !(own && seen.limited);
+                && !(own && throttled);
             if !as_expected {
                 let resident = &container.resident;
                 let name = &container.name;
@@ -240,9 +292,4 @@ impl Scene<'_> {
         }
         wrong
     }
-}
-
-/// An [`Arc`] of a pod, where one is wanted.
-pub(crate) fn shared(object: &PodObject) -> Arc<CorePod> {
-    Arc::new(object.pod.clone())
 }

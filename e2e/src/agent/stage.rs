@@ -59,12 +59,6 @@ impl Stage {
         agent.wait_until_connected()?;
         Ok(agent)
     }
-
-    /// Ends everything.
-    pub(crate) fn strike(mut self) -> Result<(), String> {
-        self.containerd.stop();
-        Ok(())
-    }
 }
 
 /// The last lines of a log, for people.

@@ -78,6 +78,7 @@ impl Node {
         self.sandboxes.clear();
         self.guests.retain(|_, guest| guest.is_outside());
         self.sharing.clear();
+        self.owed.clear();
         for (sandbox, specification) in pods {
             let specification = specification.as_deref();
             self.meet(&sandbox, specification, plugins, now, &mut remarks)?;
