@@ -315,6 +315,7 @@ fn watch(
             )]);
         }
         was_connected = connected;
+        service.settle();
         let state = config.kubelet.root.join("cpu_manager_state");
         let kubelet = Evidence::gather(Path::new("/"), &state);
         let kubelet = kubelet.ok().and_then(|evidence| evidence.kubelet);

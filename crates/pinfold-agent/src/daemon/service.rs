@@ -63,6 +63,16 @@ impl Service {
         }
     }
 
+    /// Writes down who left while that was not possible.
+    pub(super) fn settle(&self) {
+        let settled = lock(&self.node).settle(now());
+        match settled {
+            Ok(None) => {}
+            Ok(Some(updates)) => self.spread(updates),
+            Err(error) => self.told.failed(&error),
+        }
+    }
+
     /// The node as it is now, for reports.
     pub(super) fn picture(&self) -> Picture {
         let mut node = lock(&self.node);

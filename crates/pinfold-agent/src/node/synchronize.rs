@@ -78,6 +78,7 @@ impl Node {
         self.sandboxes.clear();
         self.guests.retain(|_, guest| guest.is_outside());
         self.sharing.clear();
+        self.owed.clear();
         // Whoever has CPUs already comes before those who have yet to get some.
         let (pinned, others): (Vec<_>, Vec<_>) = pods
             .into_iter()
