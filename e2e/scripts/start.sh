@@ -22,8 +22,10 @@ while :; do
     done
     sleep 15
 done >/dev/ttyS1 2>/dev/null &
+hostname guest
+echo '127.0.0.1 localhost guest' >/etc/hosts
+: >/etc/resolv.conf
 ip link set lo up
-while read -r module; do insmod "$module"; done </modules
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 sh /script 2>&1

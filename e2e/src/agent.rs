@@ -9,16 +9,20 @@
 //! programs in a folder: see [`programs`].
 
 mod chance;
+pub(crate) mod guest;
+mod hotplug;
 mod kernel;
 mod kubelet;
 mod options;
 mod oracle;
+mod partitions;
 mod pods;
 mod process;
 pub(crate) mod programs;
 mod rules;
 mod scene;
 mod stage;
+mod takeover;
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +59,12 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 1] = [("kubelet", kubelet::run)];
+    let themes: [(&str, Theme); 4] = [
+        ("kubelet", kubelet::run),
+        ("takeover", takeover::run),
+        ("hotplug", hotplug::run),
+        ("partitions", partitions::run),
+    ];
     for (name, theme) in themes {
         if options.plays(name)
             && let Err(problem) = theme(report, stage, options)

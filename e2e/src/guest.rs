@@ -14,7 +14,6 @@ use crate::transcript::Transcript;
 
 mod initrd;
 mod load;
-mod modules;
 
 pub(crate) use load::Load;
 
@@ -40,6 +39,8 @@ pub(crate) struct Guest {
     pub(crate) name: &'static str,
     /// The machine.
     pub(crate) hardware: Emulated,
+    /// Its kernel; the installed one if none.
+    pub(crate) kernel: Option<PathBuf>,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
 }
@@ -59,8 +60,8 @@ impl Guest {
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
-        let packed = kernel()
-            .and_then(|kernel| load.pack(&kernel, script))
+        let packed = load
+            .pack(script)
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
         let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
         let _ = fs::remove_dir_all(&folder);
@@ -93,7 +94,8 @@ impl Guest {
         let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
         let log = File::create(self.file("log")).map_err(|error| other(&error))?;
         let _ = fs::remove_file(self.file("pulse"));
-        let kernel = kernel().map_err(Trouble::Other)?;
+        let kernel = self.kernel.clone().map_or_else(kernel, Ok);
+        let kernel = kernel.map_err(Trouble::Other)?;
         let mut child = Command::new("qemu-system-x86_64")
             .args(["-nodefaults", "-no-reboot", "-display", "none"])
             .args(["-serial", "stdio", "-serial"])

@@ -40,9 +40,13 @@ fn main() -> ExitCode {
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
             "agent" => agent::run(&mut report),
+            "agent-guest" => agent::guest::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa, nri, devices, api and agent".to_owned()),
+                Err(
+                    "no such suite; there are host, numa, nri, devices, api, agent and agent-guest"
+                        .to_owned(),
+                ),
             ),
         }
     }

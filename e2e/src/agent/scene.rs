@@ -57,8 +57,17 @@ impl<'a> Scene<'a> {
     pub(crate) fn open(stage: &'a mut Stage, rules: &str) -> Result<Self, String> {
         let folder = stage.fresh();
         let setup = stage.setup(&folder, rules);
+        Self::with(stage, setup, folder)
+    }
+
+    /// A new agent that is set up so, with its files in a folder.
+    pub(crate) fn with(
+        stage: &'a mut Stage,
+        setup: Setup,
+        folder: PathBuf,
+    ) -> Result<Self, String> {
         Ok(Self {
-            oracle: Oracle::new(rules)?,
+            oracle: Oracle::new(&setup.rules)?,
             agent: stage.agent(&setup, &folder)?,
             setup,
             folder,
