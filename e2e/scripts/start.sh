@@ -17,8 +17,11 @@ while :; do
     read -r uptime rest </proc/uptime
     echo "pulse at $uptime"
     for process in /proc/[0-9]*; do
+        name='' place=''
         read -r name <$process/cmdline
-        [ -n "$name" ] && read -r place <$process/wchan && echo "${process#/proc/} in $place: $name"
+        [ -n "$name" ] || continue
+        read -r place <$process/wchan
+        echo "${process#/proc/} in $place: $name"
     done
     sleep 15
 done >/dev/ttyS1 2>/dev/null &
