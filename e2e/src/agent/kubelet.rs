@@ -27,6 +27,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
                 let told = story(&mut scene, known, &room)
                     .and_then(|()| surprises(&mut scene, known, &room, &mut chance));
                 let told = told.and_then(|()| scene.clear());
+                let told = told.and_then(|()| scene.undisturbed());
                 if told.is_err() {
                     scene.abandon();
                 }

@@ -15,7 +15,7 @@ use pinfold_kube::pod::PodObject;
 
 use super::DaemonError;
 use super::cluster;
-use super::enforce::{self, Enforcer};
+use super::enforce::{self, Before, Enforcer};
 use super::place::{self, Place};
 use super::service::{Service, now, writes_groups};
 use super::surfaces::Surfaces;
@@ -87,6 +87,7 @@ pub(super) fn run(
         hierarchy,
         config: config.cgroups.clone(),
         told: told.clone(),
+        writing: Mutex::default(),
     });
     let mut threads = Vec::new();
     let teller = enforcer.clone();
@@ -286,6 +287,7 @@ fn watch(
     enforcer: &Enforcer,
 ) {
     let mut watch = enforce::watch(&config.cgroups);
+    let mut before = Before::new();
     let mut online = place::online();
     let mut was_connected = None;
     loop {
@@ -312,7 +314,7 @@ fn watch(
         let state = config.kubelet.root.join("cpu_manager_state");
         let kubelet = Evidence::gather(Path::new("/"), &state);
         let kubelet = kubelet.ok().and_then(|evidence| evidence.kubelet);
-        enforcer.round(&mut watch, kubelet);
+        enforcer.round(&mut watch, &mut before, kubelet);
     }
 }
 
