@@ -9,8 +9,11 @@
 //! programs in a folder: see [`programs`].
 
 mod chance;
+mod crashes;
+mod faults;
 mod kernel;
 mod kubelet;
+mod load;
 mod options;
 mod oracle;
 mod pods;
@@ -55,7 +58,11 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 1] = [("kubelet", kubelet::run)];
+    let themes: [(&str, Theme); 3] = [
+        ("kubelet", kubelet::run),
+        ("faults", faults::run),
+        ("crashes", crashes::run),
+    ];
     for (name, theme) in themes {
         if options.plays(name)
             && let Err(problem) = theme(report, stage, options)

@@ -1,6 +1,6 @@
 //! [`Scene`]: pods come and go on a node, and the kernel is compared with what should be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::Pod as CorePod;
@@ -57,14 +57,31 @@ impl<'a> Scene<'a> {
     pub(crate) fn open(stage: &'a mut Stage, rules: &str) -> Result<Self, String> {
         let folder = stage.fresh();
         let setup = stage.setup(&folder, rules);
+        Self::with(stage, &setup, &folder)
+    }
+
+    /// A new agent that is set up like this, with nothing on it.
+    pub(crate) fn with(stage: &'a mut Stage, setup: &Setup, folder: &Path) -> Result<Self, String> {
         Ok(Self {
-            oracle: Oracle::new(rules)?,
-            agent: stage.agent(&setup, &folder)?,
-            setup,
-            folder,
+            oracle: Oracle::new(&setup.rules)?,
+            agent: stage.agent(setup, folder)?,
+            setup: setup.clone(),
+            folder: folder.to_owned(),
             stage,
             running: Vec::new(),
         })
+    }
+
+    /// A pod that could not start is gone, and was never let in.
+    pub(crate) fn forget(&mut self, name: &str) {
+        let gone = self.running.extract_if(.., |one| one.plan.name == name);
+        for gone in gone.collect::<Vec<_>>() {
+            let _ = self.stage.cri.remove(&gone.pod);
+            for container in &gone.plan.containers {
+                let alone = format!("{}/{}", gone.plan.uid(), container.name);
+                let _ = self.oracle.release(&alone.as_str().into());
+            }
+        }
     }
 
     /// The agent starts again, where it was.
