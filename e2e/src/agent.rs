@@ -9,9 +9,12 @@
 //! programs in a folder: see [`programs`].
 
 mod chance;
+mod classes;
 mod crashes;
+mod drift;
 mod faults;
 mod kernel;
+mod koordinator;
 mod kubelet;
 mod load;
 mod options;
@@ -58,8 +61,10 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 3] = [
+    let themes: [(&str, Theme); 5] = [
         ("kubelet", kubelet::run),
+        ("koordinator", koordinator::run),
+        ("drift", drift::run),
         ("faults", faults::run),
         ("crashes", crashes::run),
     ];

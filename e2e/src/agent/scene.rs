@@ -300,7 +300,7 @@ impl Scene<'_> {
     }
 
     /// What is not as it should be.
-    fn wrong(&self) -> Vec<String> {
+    pub(crate) fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for container in self.running.iter().flat_map(|pod| &pod.containers) {
             let (cpus, own, mems) = self.oracle.expected(&container.resident, &container.name);
