@@ -9,10 +9,16 @@
 //! programs in a folder: see [`programs`].
 
 mod chance;
+mod classes;
+mod crashes;
+mod drift;
+mod faults;
 pub(crate) mod guest;
 mod hotplug;
 mod kernel;
+mod koordinator;
 mod kubelet;
+mod load;
 mod options;
 mod oracle;
 mod partitions;
@@ -59,11 +65,15 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 4] = [
+    let themes: [(&str, Theme); 8] = [
         ("kubelet", kubelet::run),
+        ("koordinator", koordinator::run),
+        ("drift", drift::run),
         ("takeover", takeover::run),
         ("hotplug", hotplug::run),
         ("partitions", partitions::run),
+        ("faults", faults::run),
+        ("crashes", crashes::run),
     ];
     for (name, theme) in themes {
         if options.plays(name)

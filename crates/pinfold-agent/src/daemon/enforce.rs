@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::Handle;
 use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
 
 use super::partitions::Partitions;
@@ -29,7 +30,12 @@ pub(super) struct Enforcer {
     pub(super) config: Cgroups,
     pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
+    /// Whoever writes: nobody is repaired while others are told.
+    pub(super) writing: Mutex<()>,
 }
+
+/// What every container should have had at the last look.
+pub(super) type Before = BTreeMap<ContainerId, Allowance>;
 
 impl Enforcer {
     /// Control groups as configured.
@@ -73,6 +79,7 @@ impl Enforcer {
 
     /// Tells the runtime, and the control groups what the runtime cannot be told.
     fn tell(&self, updates: &[Update]) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (outside, inside): (Vec<&Update>, Vec<&Update>) = updates
             .iter()
             .partition(|update| update.container.starts_with('/'));
@@ -139,11 +146,18 @@ impl Enforcer {
         }
     }
 
-    /// Looks at every container, and repairs what drifted.
-    pub(super) fn round(&self, watch: &mut Watch, kubelet: Option<CpuManagerState>) {
+    /// Looks at every container, and repairs what drifted. Whoever should have had something else when it was last
+    /// looked at has time until the next look: runtimes carry out what they are told after they were told.
+    pub(super) fn round(
+        &self,
+        watch: &mut Watch,
+        before: &mut Before,
+        kubelet: Option<CpuManagerState>,
+    ) {
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.part();
         let (containers, online) = {
             let node = lock(&self.node);
@@ -152,11 +166,21 @@ impl Enforcer {
             (containers, online)
         };
         let evidence = Evidence { online, kubelet };
-        let before = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
-        let round = watch.round(hierarchy, &containers, &evidence, Instant::now());
+        let counted = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
+        let is_settled = |watched: &Watched| {
+            let expected = Some(&watched.expected);
+            let node = lock(&self.node);
+            let mut guests = node.guests();
+            let guest = guests.find(|guest| *guest.id == *watched.who.id.as_str());
+            before.get(&watched.who.id) == expected && guest.and_then(Guest::told) == expected
+        };
+        let now = Instant::now();
+        let round = watch.round_of(hierarchy, &containers, &evidence, now, &is_settled);
+        let now_expected = containers.into_iter().map(|one| (one.who.id, one.expected));
+        *before = now_expected.collect();
         let metrics = &self.told.metrics;
-        for (culprit, before) in Culprit::ALL.into_iter().zip(before) {
-            let more = watch.tally(culprit).drifted.saturating_sub(before);
+        for (culprit, counted) in Culprit::ALL.into_iter().zip(counted) {
+            let more = watch.tally(culprit).drifted.saturating_sub(counted);
             metrics.add(&catalogue::DRIFT, &[culprit.word()], more);
         }
         let lasting = round.drifts.iter();

@@ -15,7 +15,7 @@ use pinfold_kube::pod::PodObject;
 
 use super::DaemonError;
 use super::cluster;
-use super::enforce::{self, Enforcer};
+use super::enforce::{self, Before, Enforcer};
 use super::partitions::Partitions;
 use super::place::{self, Place};
 use super::service::{Service, now, writes_groups};
@@ -90,6 +90,7 @@ pub(super) fn run(
         config: config.cgroups.clone(),
         partitions: Partitions::new(config.cgroups.partitions),
         told: told.clone(),
+        writing: Mutex::default(),
     });
     let mut threads = Vec::new();
     let teller = enforcer.clone();
@@ -293,6 +294,7 @@ fn watch(
     enforcer: &Enforcer,
 ) {
     let mut watch = enforce::watch(&config.cgroups);
+    let mut before = Before::new();
     let mut online = place::online();
     let mut was_connected = None;
     loop {
@@ -326,7 +328,7 @@ fn watch(
         service
             .told
             .problem("takeover", twice.map(|twice| twice.to_string()));
-        enforcer.round(&mut watch, kubelet);
+        enforcer.round(&mut watch, &mut before, kubelet);
     }
 }
 

@@ -65,7 +65,11 @@ impl Service {
 
     /// Writes down who left while that was not possible.
     pub(super) fn settle(&self) {
-        let settled = lock(&self.node).settle(now());
+        let settled = {
+            let mut node = lock(&self.node);
+            node.keeper_mut().try_again();
+            node.settle(now())
+        };
         match settled {
             Ok(None) => {}
             Ok(Some(updates)) => self.spread(updates),
@@ -292,6 +296,11 @@ fn failure(error: &KeeperError) -> ApiError {
 
 impl Agent for Service {
     fn status(&self) -> Status {
+        let Health {
+            broken: mut problems,
+            waiting,
+        } = self.health();
+        problems.extend(waiting);
         let node = lock(&self.node);
         let keeper = node.keeper();
         let rules = keeper.ledger().rules();
@@ -304,7 +313,7 @@ impl Agent for Service {
             generation: keeper.generation(),
             runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
             kubelet_pinned: node.kubelet_pinned(),
-            problems: self.told.problems(),
+            problems,
             occupancy: keeper.ledger().occupancy(),
         }
     }
@@ -414,10 +423,17 @@ impl Agent for Service {
             let state = "the container runtime is not connected: containers start unpinned";
             waiting.push(state.to_owned());
         }
-        Health {
-            broken: Vec::new(),
-            waiting,
+        let mut broken = Vec::new();
+        let node = lock(&self.node);
+        if let Some(why) = node.keeper().unwritten() {
+            let which = if node.keeper().is_broken() {
+                &mut broken
+            } else {
+                &mut waiting
+            };
+            which.push(format!("nothing can be written down: {why}"));
         }
+        Health { broken, waiting }
     }
 
     fn measure(&self, metrics: &Metrics) {

@@ -129,7 +129,7 @@ impl Witness for Told {
     }
 
     fn failed(&self, error: &KeeperError) {
-        self.problem("journal", Some(error.to_string()));
+        self.log.error("failed", &[("why", error)]);
     }
 
     fn troubled(&self, problem: &str) {
@@ -137,8 +137,6 @@ impl Witness for Told {
     }
 
     fn changed(&self) {
-        // It is written down, so the journal is well again.
-        self.problem("journal", None);
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }
