@@ -20,11 +20,13 @@ mod load;
 mod options;
 mod oracle;
 mod pods;
+mod pretend;
 mod process;
 pub(crate) mod programs;
 mod rules;
 mod scene;
 mod stage;
+mod vectors;
 
 use std::fs;
 use std::path::Path;
@@ -61,9 +63,10 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 5] = [
+    let themes: [(&str, Theme); 6] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
+        ("vectors", vectors::run),
         ("drift", drift::run),
         ("faults", faults::run),
         ("crashes", crashes::run),
