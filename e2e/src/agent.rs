@@ -63,13 +63,14 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 6] = [
+    let themes: [(&str, Theme); 7] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
         ("drift", drift::run),
         ("faults", faults::run),
         ("crashes", crashes::run),
+        ("load", load::run),
     ];
     for (name, theme) in themes {
         if options.plays(name)
