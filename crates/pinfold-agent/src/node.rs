@@ -79,6 +79,8 @@ pub struct Node {
     sharing: BTreeSet<String>,
     /// Who left without that being written down yet.
     owed: BTreeSet<PodUid>,
+    /// How many things containers were told.
+    tellings: u64,
     refused: u64,
     hands_off: bool,
 }
@@ -132,6 +134,7 @@ impl Node {
             guests: BTreeMap::new(),
             sharing: BTreeSet::new(),
             owed: BTreeSet::new(),
+            tellings: 0,
             refused: 0,
             hands_off: false,
         }
@@ -261,7 +264,9 @@ impl Node {
     ) -> Result<(Option<Allowance>, Vec<Update>), Refused> {
         let outcome = self.take_in_container(guest, plugins, now);
         self.refused += u64::from(outcome.is_err());
-        let guest = outcome?;
+        let mut guest = outcome?;
+        self.tellings = self.tellings.saturating_add(1);
+        guest.changes = self.tellings;
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
         Ok((allowance, self.updates()))

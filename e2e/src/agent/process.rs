@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::pretend;
 use super::stage::end_of;
 use crate::containerd::{PATIENCE, eventually};
 
@@ -25,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) state: PathBuf,
     /// The runtime's socket.
     pub(crate) nri: PathBuf,
+    /// Another machine that it is shown; `None` for this one.
+    pub(crate) machine: Option<PathBuf>,
     /// More lines of its configuration.
     pub(crate) more: String,
 }
@@ -49,7 +52,11 @@ impl Agent {
         let told = fs::read(&path).map_or(0, |log| log.len());
         let log = File::options().create(true).append(true).open(&path);
         let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
-        let child = Command::new(pinfold)
+        let mut command = match &setup.machine {
+            Some(machine) => pretend::command(machine, pinfold),
+            None => Command::new(pinfold),
+        };
+        let child = command
             .args(["agent", "--log-format", "json", "--config"])
             .arg(&config)
             .stdin(Stdio::null())

@@ -49,6 +49,7 @@ impl Stage {
             rules: rules.to_owned(),
             state: folder.join("state"),
             nri: self.containerd.nri_socket(),
+            machine: None,
             more: "cgroups: {checkEvery: 1s}".to_owned(),
         }
     }
