@@ -9,7 +9,7 @@ use nri::Handle;
 use pinfold_kube::state::CpuManagerState;
 
 use super::DaemonError;
-use super::enforce::{self, Enforcer};
+use super::enforce::{self, Enforcer, Tellings};
 use super::place::{self, Place};
 use super::service::Service;
 use super::witness::BROKEN_THREAD;
@@ -47,10 +47,12 @@ impl LookAfter<'_> {
             connected: None,
             pinned: 0,
         };
+        let mut tellings = Tellings::new();
         loop {
             self.look(&config, &mut before);
             watch.migrate_memory(config.cgroups.migrate_memory);
-            self.enforcer.round(&mut watch, kubelet(&config));
+            let kubelet = kubelet(&config);
+            self.enforcer.round(&mut watch, &mut tellings, kubelet);
             match control.next(config.cgroups.check_every) {
                 Some(Wish::Stop) => return,
                 Some(Wish::Reload) => {
@@ -63,6 +65,7 @@ impl LookAfter<'_> {
     }
 
     fn look(&self, config: &AgentConfig, before: &mut Before) {
+        self.service.settle();
         let seen = place::online();
         if seen != before.online {
             before.online = seen;
