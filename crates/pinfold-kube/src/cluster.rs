@@ -37,6 +37,10 @@ use crate::objects::Objects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
+mod vacate;
+
+pub use vacate::{Holding, Seat, Witness};
+
 /// Whose rules decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DialectName {

@@ -10,6 +10,7 @@
 //! | Koordinator's labels, annotations and scheduler arguments | [`koordinator`] |
 //! | Volcano's Numatopology, tasks and scheduler configuration | [`volcano`] |
 //! | files that mix all these | [`objects`] |
+//! | a cluster at one moment, with selectors and taints | [`inventory`], [`terms`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 
@@ -19,6 +20,7 @@ pub mod cluster;
 pub mod content;
 pub mod finding;
 mod go;
+pub mod inventory;
 pub mod koordinator;
 pub mod kubelet_config;
 pub mod manifest;
@@ -29,4 +31,5 @@ pub mod objects;
 pub mod pod;
 pub mod state;
 mod suggest;
+pub mod terms;
 pub mod volcano;

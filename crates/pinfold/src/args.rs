@@ -9,6 +9,7 @@ use pinfold_core::settings::TopologyScope;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
 use crate::commands::agent::AgentArgs;
+use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Settings(SettingsArgs),
     /// Show every decision of a node's agent with its reason, oldest first
     Journal(JournalArgs),
+    /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
+    Cluster(ClusterCommandArgs),
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),
