@@ -4,7 +4,7 @@
 //!
 //! 1. what a scheduler wrote on the pod (`resource-status`),
 //! 2. what the node reports about pods with CPUs of their own (`pod-cpu-allocs`, `podAllocations`),
-//! 3. the policy `single-numa-node`, where only one NUMA node has that much in use.
+//! 3. the policy `single-numa-node`, where everything that is in use adds up in only one way.
 //!
 //! What is not known is not given back: a node never looks emptier than it would be.
 
@@ -19,6 +19,7 @@ use pinfold_core::node_topology::manager::Manager;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::TopologyScope;
 
 use super::{DialectName, NodeSources, Reading};
 use crate::finding::{Findings, Read};
@@ -26,6 +27,9 @@ use crate::koordinator::{NodeFacts, ResourceStatus, keys};
 use crate::node_resource_topology::{NodeResourceTopology, Resource, Zone};
 use crate::pod::PodObject;
 use crate::volcano::Numatopology;
+
+/// So many ways for pods to sit are tried.
+const MOST_STEPS: u32 = 10_000;
 
 /// Where a pod sits on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +139,7 @@ impl NodeSources<'_> {
         if holding.is_empty() || how.dialect == DialectName::Koordinator {
             return Seat::Shared;
         }
-        self.counted_seat(&holding)
+        self.counted_seat(pod, &holding)
     }
 
     /// The CPUs that the node reports as the pod's own.
@@ -194,22 +198,37 @@ impl NodeSources<'_> {
         counts
     }
 
-    /// Under `single-numa-node` everything that a pod holds lies on one NUMA node that has that much in use.
-    fn counted_seat(&self, holding: &Holding) -> Seat {
-        let Some(topology) = self.topology else {
+    /// Under `single-numa-node` everything that a pod holds lies on one NUMA node: on those where all pods that are
+    /// bound to the node still find what is counted as in use.
+    fn counted_seat(&self, pod: &PodObject, holding: &Holding) -> Seat {
+        let Some(topology) = self.topology.filter(|_| self.lies_on_one_node(pod)) else {
             return Seat::Unknown;
-        };
-        if Manager::of(&topology.to_core()).policy != TopologyPolicy::SingleNumaNode {
-            return Seat::Unknown;
-        }
-        let possible = |zone: &&Zone| {
-            holding.amounts().iter().all(|(name, amount)| {
-                let found = zone.resources.iter().find(|row| row.name == name.as_str());
-                found.is_some_and(|row| in_use(row) >= *amount)
-            })
         };
         let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
-        let nodes: NodeSet = zones.filter(possible).filter_map(zone_id).collect();
+        let used = |zone: &Zone| -> BTreeMap<ResourceName, u64> {
+            let rows = zone.resources.iter();
+            rows.map(|row| (row.name.as_str().into(), in_use(row)))
+                .collect()
+        };
+        let zones: Vec<_> = zones
+            .filter_map(|zone| Some((zone_id(zone)?, used(zone))))
+            .collect();
+        let others = self.pods.iter().copied();
+        let others = others.filter(|other| other.pod.uid != pod.pod.uid);
+        let others: Vec<_> = others
+            .filter(|other| self.lies_on_one_node(other))
+            .map(|other| Holding::of(other).amounts())
+            .filter(|amounts| !amounts.is_empty())
+            .collect();
+        let possible = |at: usize| {
+            let mut left: Vec<_> = zones.iter().map(|(_, used)| used.clone()).collect();
+            take(&mut left[at], &holding.amounts())
+                && adds_up(&mut left, &others, &mut { MOST_STEPS })
+        };
+        let nodes: NodeSet = (0..zones.len())
+            .filter(|&at| possible(at))
+            .map(|at| zones[at].0)
+            .collect();
         match nodes.len() {
             0 => Seat::Unknown,
             1 => Seat::Known {
@@ -219,6 +238,18 @@ impl NodeSources<'_> {
             },
             _ => Seat::OneOf(nodes),
         }
+    }
+
+    /// Whether everything that the pod holds was given to it as one, on a single NUMA node.
+    fn lies_on_one_node(&self, pod: &PodObject) -> bool {
+        let Some(topology) = self.topology else {
+            return false;
+        };
+        let manager = Manager::of(&topology.to_core());
+        let containers = pod.pod.all_containers();
+        let asking = containers.filter(|container| !container.requests.is_empty());
+        manager.policy == TopologyPolicy::SingleNumaNode
+            && (manager.scope == TopologyScope::Pod || asking.count() == 1)
     }
 
     /// The node as a member of a cluster when these of its pods have left their seats.
@@ -271,9 +302,9 @@ impl NodeSources<'_> {
             let Some(id) = zone_id(zone).filter(|id| numa.contains(*id)) else {
                 continue;
             };
-            let mut amounts = match numa.len() {
-                1 => holding.amounts(),
-                _ => BTreeMap::new(),
+            let mut amounts = match numa.len() == 1 && self.lies_on_one_node(pod) {
+                true => holding.amounts(),
+                false => BTreeMap::new(),
             };
             if let Some(count) = counts.get(&id) {
                 amounts.insert("cpu".into(), *count as u64);
@@ -299,6 +330,44 @@ fn count_in(counts: &mut BTreeMap<NodeId, usize>, node: i64) {
 fn in_use(row: &Resource) -> u64 {
     let used = row.allocatable.quantity().value() - row.available.quantity().value();
     u64::try_from(used).unwrap_or(0)
+}
+
+/// Takes amounts from what is there, if there is enough of all.
+fn take(from: &mut BTreeMap<ResourceName, u64>, amounts: &BTreeMap<ResourceName, u64>) -> bool {
+    let enough =
+        |(name, amount): (&ResourceName, &u64)| from.get(name).is_some_and(|own| own >= amount);
+    let all = amounts.iter().all(enough);
+    if all {
+        for (name, amount) in amounts {
+            if let Some(own) = from.get_mut(name) {
+                *own -= amount;
+            }
+        }
+    }
+    all
+}
+
+/// Whether everybody finds a NUMA node with as much in use as they hold. In doubt, yes.
+fn adds_up(
+    left: &mut [BTreeMap<ResourceName, u64>],
+    others: &[BTreeMap<ResourceName, u64>],
+    steps: &mut u32,
+) -> bool {
+    let Some((first, rest)) = others.split_first() else {
+        return true;
+    };
+    for at in 0..left.len() {
+        *steps = steps.saturating_sub(1);
+        if *steps == 0 {
+            return true;
+        }
+        let before = left[at].clone();
+        if take(&mut left[at], first) && adds_up(left, rest, steps) {
+            return true;
+        }
+        left[at] = before;
+    }
+    false
 }
 
 fn zone_id(zone: &Zone) -> Option<NodeId> {

@@ -69,7 +69,25 @@ struct Place {
     cpus: CpuSet,
     numa_nodes: NodeSet,
     /// How that is known.
-    known_by: &'static str,
+    known_by: Knowledge,
+}
+
+/// How it is known where a pod sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Knowledge {
+    /// An annotation of the pod says so.
+    Annotation,
+    /// Its node's report says so.
+    Report,
+    /// What its node counts as in use adds up in no other way.
+    Counts,
+    /// On one of these NUMA nodes; nobody says which.
+    OneOf,
+    /// It holds nothing of its own.
+    Shared,
+    /// Nobody says.
+    Nobody,
 }
 
 /// A node that would take the pod.
@@ -158,10 +176,10 @@ fn bound(
     };
     let seat = home.seat(pod, reading);
     let (cpus, numa_nodes, known_by) = match &seat {
-        Seat::Known { cpus, numa, by } => (cpus.clone(), *numa, word(*by)),
-        Seat::Shared => (CpuSet::new(), NodeSet::EMPTY, "its kind: it shares"),
-        Seat::OneOf(nodes) => (CpuSet::new(), *nodes, "nobody: on one of these"),
-        Seat::Unknown => (CpuSet::new(), NodeSet::EMPTY, "nobody"),
+        Seat::Known { cpus, numa, by } => (cpus.clone(), *numa, knowledge(*by)),
+        Seat::Shared => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Shared),
+        Seat::OneOf(nodes) => (CpuSet::new(), *nodes, Knowledge::OneOf),
+        Seat::Unknown => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Nobody),
     };
     found.place = Some(Place {
         node: name.clone(),
@@ -170,8 +188,18 @@ fn bound(
         known_by,
     });
     let mut cluster = scene.nodes.cluster.clone();
-    if let Ok(member) = home.member_without(&[(pod, seat)], reading) {
-        cluster.insert(name.clone(), member.value);
+    let is_known = matches!(seat, Seat::Known { .. } | Seat::Shared);
+    match home.member_without(&[(pod, seat)], reading) {
+        Ok(member) if is_known => {
+            cluster.insert(name.clone(), member.value);
+        }
+        _ => {
+            cluster.remove_node(&name);
+            found.notes.push(format!(
+                "what {name} would say now cannot be told: nobody reports what {} holds there",
+                found.name
+            ));
+        }
     }
     judge(scene, &mut cluster, ask, terms, found);
     if let Some(decision) = reasons::decided(&cluster, &name, ask) {
@@ -180,11 +208,11 @@ fn bound(
     Ok(())
 }
 
-fn word(witness: Witness) -> &'static str {
+fn knowledge(witness: Witness) -> Knowledge {
     match witness {
-        Witness::Pod => "the pod's annotation",
-        Witness::Report => "the node's report",
-        Witness::Counts => "the node's counts: no other NUMA node has that much in use",
+        Witness::Pod => Knowledge::Annotation,
+        Witness::Report => Knowledge::Report,
+        Witness::Counts => Knowledge::Counts,
     }
 }
 

@@ -193,17 +193,18 @@ pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<Portrai
         devices: devices(&zones),
     };
     let reading = &scene.nodes.reading;
-    let mut seated = 0;
+    let mut sharing = 0;
     for pod in &found.pods {
-        let seat = found.seat(pod, reading);
-        let known = seating.occupancy.holders.iter();
-        let is_known = known.clone().any(|holder| holder.name == pod.pod.name);
-        if is_known || seating.sit(&pod.pod.name, &seat, &Holding::of(pod)) {
-            seated += 1;
+        let (name, seat) = (&pod.pod.name, found.seat(pod, reading));
+        let mut known = seating.occupancy.holders.iter();
+        if seat == Seat::Shared {
+            sharing += 1;
+        } else if !known.any(|holder| holder.name == *name) {
+            seating.sit(name, &seat, &Holding::of(pod));
         }
     }
     seating.finish();
-    portrait.occupancy.without = found.pods.len().saturating_sub(seated);
+    portrait.occupancy.without = sharing;
     Some(portrait)
 }
 
@@ -277,10 +278,10 @@ struct Seating<'a> {
 }
 
 impl Seating<'_> {
-    /// Seats one pod, if it is known where; says whether it holds anything.
-    fn sit(&mut self, name: &str, seat: &Seat, holding: &Holding) -> bool {
+    /// Seats one pod, if it is known where.
+    fn sit(&mut self, name: &str, seat: &Seat, holding: &Holding) {
         let Seat::Known { cpus, numa, .. } = seat else {
-            return false;
+            return;
         };
         let mut own = cpus.clone();
         let alone = numa.iter().next().filter(|_| numa.len() == 1);
@@ -318,15 +319,13 @@ impl Seating<'_> {
                 .collect(),
             None => Vec::new(),
         };
-        if own.is_empty() && memory.is_empty() && !has_devices {
-            return false;
+        if !own.is_empty() || !memory.is_empty() || has_devices {
+            self.occupancy.holders.push(Holder {
+                name: name.to_owned(),
+                cpus: own,
+                memory,
+            });
         }
-        self.occupancy.holders.push(Holder {
-            name: name.to_owned(),
-            cpus: own,
-            memory,
-        });
-        true
     }
 
     /// Gives what is left to the others.

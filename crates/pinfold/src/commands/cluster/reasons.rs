@@ -116,14 +116,18 @@ pub(super) fn of(cluster: &mut Cluster, ask: &PodAsk) -> Vec<(NodeName, No)> {
 /// Too little of something on the node as a whole.
 fn room(short: &[Shortage]) -> No {
     let names: Vec<String> = short.iter().map(Shortage::to_string).collect();
-    let amounts: Vec<String> = short.iter().map(Shortage::amounts).collect();
+    let amounts = |one: &Shortage| match short.len() {
+        1 => one.amounts(),
+        _ => format!("{} {}", one.resource, one.amounts()),
+    };
+    let amounts: Vec<String> = short.iter().map(amounts).collect();
     let missing = |one: &Shortage| {
         let missing = i128::from(one.asked) - i128::from(one.left);
         u64::try_from(missing.max(0) * 1000 / i128::from(one.asked.max(1))).unwrap_or(u64::MAX)
     };
     No {
         reason: names.join(", "),
-        misses: Some((short.iter().map(missing).sum(), amounts.join(", "))),
+        misses: Some((short.iter().map(missing).sum(), amounts.join("; "))),
     }
 }
 

@@ -9,7 +9,7 @@ use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 
 use super::super::moves::{Moved, Plan};
-use super::{Candidate, Explanation, IfMoved, Place};
+use super::{Candidate, Explanation, IfMoved, Knowledge, Place};
 use crate::output;
 
 /// More nodes than this are counted, not listed.
@@ -106,11 +106,18 @@ fn head(found: &Explanation) -> String {
 }
 
 fn whereabouts(home: &Place) -> String {
-    let place = match home.numa_nodes.is_empty() && home.cpus.is_empty() {
-        true => "in the shared pool".to_owned(),
-        false => place(&home.cpus, home.numa_nodes, false),
-    };
-    format!("{}, {place}, known by {}", home.node, home.known_by)
+    let there = place(&home.cpus, home.numa_nodes, false);
+    let node = &home.node;
+    match home.known_by {
+        Knowledge::Annotation => format!("{node}, {there}, as its annotation says"),
+        Knowledge::Report => format!("{node}, {there}, as its node reports"),
+        Knowledge::Counts => {
+            format!("{node}, {there}: what is in use there adds up in no other way")
+        }
+        Knowledge::OneOf => format!("{node}, on one of the {there}; nobody says which"),
+        Knowledge::Shared => format!("{node}, in the shared pool"),
+        Knowledge::Nobody => format!("{node}; nobody says on which NUMA nodes"),
+    }
 }
 
 /// `NUMA node 0, CPUs 4-7`; where CPUs have no numbers, `NUMA node 0, 4 CPUs`.
@@ -158,35 +165,25 @@ fn candidates(found: &Explanation) -> String {
     text
 }
 
-/// `if a moved from n1 to n2 (NUMA node 0): n1, NUMA node 1`.
+/// `moving a from n1 to NUMA node 0 of n2 (n1: NUMA node 1, 4 CPUs)`.
 fn moving(plan: &Plan, counted: &BTreeSet<NodeName>) -> String {
     let there = place(&plan.cpus, plan.numa_nodes, counted.contains(&plan.node));
-    format!(
-        "if {} ({}: {there})",
-        movers(&plan.moves, counted),
-        plan.node
-    )
+    let movers: Vec<String> = plan.moves.iter().map(mover).collect();
+    format!("moving {} ({}: {there})", movers.join(" and "), plan.node)
 }
 
-fn movers(moves: &[Moved], counted: &BTreeSet<NodeName>) -> String {
-    let told: Vec<String> = moves
-        .iter()
-        .map(|moved| match &moved.to {
-            Some(to) if *to == moved.from => format!(
-                "{} changed its place on {to} ({})",
-                moved.pod,
-                place(&moved.cpus, moved.numa_nodes, counted.contains(to))
-            ),
-            Some(to) => format!(
-                "{} moved from {} to {to} ({})",
-                moved.pod,
-                moved.from,
-                place(&moved.cpus, moved.numa_nodes, counted.contains(to))
-            ),
-            None => format!("{} left {}", moved.pod, moved.from),
-        })
-        .collect();
-    told.join(" and ")
+fn mover(moved: &Moved) -> String {
+    let Moved { pod, from, to, .. } = moved;
+    let place = match moved.numa_nodes.len() {
+        0 => String::new(),
+        1 => format!("NUMA node {} of ", moved.numa_nodes),
+        _ => format!("NUMA nodes {} of ", moved.numa_nodes),
+    };
+    match to {
+        Some(to) if to == from => format!("{pod} to {place}{to} itself"),
+        Some(to) => format!("{pod} from {from} to {place}{to}"),
+        None => format!("{pod} away from {from}"),
+    }
 }
 
 /// What comes of the moves that were asked about.
@@ -196,7 +193,7 @@ fn asked(moved: &IfMoved, found: &Explanation, width: usize) -> String {
     for outcome in &moved.outcomes {
         let assuming = match outcome.assuming.is_empty() {
             true => String::new(),
-            false => format!(" and {}", outcome.assuming.join(" and ")),
+            false => format!(" (if {})", outcome.assuming.join(" and ")),
         };
         let sentence = match &outcome.plan {
             None => format!(
@@ -212,7 +209,10 @@ fn asked(moved: &IfMoved, found: &Explanation, width: usize) -> String {
                     .map(|one| one.pod.as_str())
                     .collect();
                 let rest = match stranded.is_empty() {
-                    true => format!("; {}", movers(&plan.moves, &found.counted)),
+                    true => {
+                        let movers: Vec<String> = plan.moves.iter().map(mover).collect();
+                        format!(", with {}", movers.join(" and "))
+                    }
                     false => format!("; but then no node takes {}", stranded.join(", ")),
                 };
                 format!(
