@@ -7,6 +7,7 @@ mod crashes;
 mod devices;
 mod emulated;
 mod guest;
+mod helm;
 mod host;
 mod initrd;
 mod nri;
@@ -32,9 +33,10 @@ fn main() -> ExitCode {
             "nri" => nri::run(&mut report),
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
+            "helm" => helm::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa, nri, devices and api".to_owned()),
+                Err("no such suite; there are host, numa, nri, devices, api and helm".to_owned()),
             ),
         }
     }

@@ -23,6 +23,7 @@ mod object;
 mod pods;
 mod publisher;
 mod remark;
+pub mod snapshot;
 
 pub use api::ApiError;
 pub use connection::{Connection, ConnectionError};

@@ -409,3 +409,6 @@ fn free(numatopology: &mut Numatopology, cpus: &CpuSet) {
         info.allocatable = all.to_string();
     }
 }
+
+#[cfg(test)]
+mod tests;

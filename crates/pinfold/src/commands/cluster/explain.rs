@@ -118,7 +118,7 @@ struct Outcome {
 }
 
 pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
-    let mut scene = Scene::open(&args.source)?;
+    let mut scene = Scene::open(&args.source, Some(&args.namespace))?;
     let notes = std::mem::take(&mut scene.notes);
     let pod = scene.pod(&args.namespace, &args.name)?;
     let terms = scene.terms(&pod.pod.uid);

@@ -41,8 +41,8 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Reads everything, from files or from the API server.
-    pub(super) fn open(args: &SourceArgs) -> Result<Self, Failure> {
+    /// Reads everything, from files or from the API server. Who may not list all pods may list those of a namespace.
+    pub(super) fn open(args: &SourceArgs, namespace: Option<&str>) -> Result<Self, Failure> {
         let (plugin, weight) = match &args.scheduler_config {
             Some(path) => scheduler(path, args.dialect)?,
             None => (PluginArgs::default(), 1),
@@ -60,7 +60,7 @@ impl Scene {
             args: plugin.into(),
         };
         let (inventory, notes) = match args.nodes.is_empty() {
-            true => live::inventory(args)?,
+            true => live::inventory(args, namespace)?,
             false => files(args)?,
         };
         Self::of(inventory, notes, reading, weight)

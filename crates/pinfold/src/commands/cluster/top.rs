@@ -50,7 +50,7 @@ struct Roomiest {
 }
 
 pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
-    let mut scene = Scene::open(&args.source)?;
+    let mut scene = Scene::open(&args.source, None)?;
     let mut notes = std::mem::take(&mut scene.notes);
     for (node, why) in &scene.unreadable {
         notes.push(format!(

@@ -28,7 +28,7 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
-    let scene = Scene::open(&args.source)?;
+    let scene = Scene::open(&args.source, None)?;
     let sources = scene.sources();
     let name = NodeName::from(args.name.as_str());
     let Some(found) = sources.get(&name) else {
@@ -62,7 +62,11 @@ pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
         View::Json => output::print_json(&report)?,
         View::Yaml => output::print_yaml(&report)?,
         View::Svg => {
-            let picture = svg::draw(&plan, &portrait.occupancy, &args.name);
+            let title = match report.numbered {
+                true => args.name.clone(),
+                false => format!("{name} (numbers of CPUs and devices are stand-ins)"),
+            };
+            let picture = svg::draw(&plan, &portrait.occupancy, &title);
             output::print(&picture)?;
         }
         View::Text => {

@@ -24,7 +24,16 @@ pub(super) fn text(found: &Explanation) -> String {
         text.push_str(&say(&format!("Its scheduler says: {said}")));
     }
     if !found.because.is_empty() {
-        text.push_str("\nWere it placed there now:\n");
+        let counted = found
+            .place
+            .as_ref()
+            .map(|home| found.is_counted(&home.node));
+        text.push_str(match counted {
+            Some(true) => {
+                "\nWere it placed there now (the numbers of CPUs and devices are stand-ins):\n"
+            }
+            _ => "\nWere it placed there now:\n",
+        });
         text.push_str(&found.because);
     }
     if !found.fits.is_empty() {
