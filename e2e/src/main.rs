@@ -9,6 +9,7 @@ mod crashes;
 mod devices;
 mod emulated;
 mod guest;
+mod helm;
 mod host;
 mod nri;
 mod numa;
@@ -22,6 +23,18 @@ mod transcript;
 use std::process::ExitCode;
 
 use report::Report;
+
+/// What can be run.
+const SUITES: [&str; 8] = [
+    "host",
+    "numa",
+    "nri",
+    "devices",
+    "api",
+    "agent",
+    "agent-guest",
+    "helm",
+];
 
 fn main() -> ExitCode {
     let suites: Vec<String> = std::env::args().skip(1).collect();
@@ -41,12 +54,10 @@ fn main() -> ExitCode {
             "api" => api::run(&mut report),
             "agent" => agent::run(&mut report),
             "agent-guest" => agent::guest::run(&mut report),
+            "helm" => helm::run(&mut report),
             other => report.check(
                 other,
-                Err(
-                    "no such suite; there are host, numa, nri, devices, api, agent and agent-guest"
-                        .to_owned(),
-                ),
+                Err(format!("no such suite; there are {}", SUITES.join(", "))),
             ),
         }
     }

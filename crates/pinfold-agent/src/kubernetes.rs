@@ -19,6 +19,7 @@ mod object;
 mod pods;
 mod publisher;
 mod remark;
+pub mod snapshot;
 
 pub use merge::OWNED;
 pub use object::{Object, Report};

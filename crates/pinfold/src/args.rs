@@ -10,6 +10,7 @@ use pinfold_core::settings::TopologyScope;
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
 use crate::commands::agent::AgentArgs;
 use crate::commands::checkpoint::CheckpointArgs;
+use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Journal(JournalArgs),
     /// Write the CPUs that a scheduler chose into the state of a kubelet that is stopped
     Checkpoint(CheckpointArgs),
+    /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
+    Cluster(ClusterCommandArgs),
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),
