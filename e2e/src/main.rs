@@ -1,6 +1,7 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
 mod api;
+mod cluster;
 mod control_groups;
 mod control_plane;
 mod crashes;
@@ -32,9 +33,12 @@ fn main() -> ExitCode {
             "nri" => nri::run(&mut report),
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
+            "cluster" => cluster::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa, nri, devices and api".to_owned()),
+                Err(
+                    "no such suite; there are host, numa, nri, devices, api and cluster".to_owned(),
+                ),
             ),
         }
     }
