@@ -15,7 +15,8 @@ pub(crate) use process::Process;
 pub(crate) use scheduler::{Extender, Scheduler};
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,6 +134,38 @@ impl ControlPlane {
     pub(crate) fn start_api_server(&mut self) -> Result<(), String> {
         self.api_server = api_server(&self.programs, &self.folder, self.port, self.etcd_port)?;
         self.wait()
+    }
+
+    /// Makes etcd forget everything but the present.
+    pub(crate) fn compact(&self) -> Result<(), String> {
+        let status = self.etcd("/v3/maintenance/status", &json!({}))?;
+        let revision = &status["header"]["revision"];
+        self.etcd(
+            "/v3/kv/compaction",
+            &json!({ "revision": revision, "physical": true }),
+        )
+        .map(drop)
+    }
+
+    /// Asks etcd.
+    fn etcd(&self, path: &str, body: &Value) -> Result<Value, String> {
+        let words = |error: std::io::Error| format!("etcd: {error}");
+        let mut stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).map_err(words)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
+        let body = body.to_string();
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).map_err(words)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(words)?;
+        match answer.split_once("\r\n\r\n") {
+            Some((head, body)) if head.contains(" 200 ") => {
+                serde_json::from_str(body).map_err(|error| format!("etcd: {error}: {body}"))
+            }
+            _ => Err(format!("etcd: {path}: {answer}")),
+        }
     }
 
     /// Waits until the API server can do everything.

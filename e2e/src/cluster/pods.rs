@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json};
 /// Where pods are, in the namespace of the suite.
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
+/// An image that nodes with a real kubelet have.
+pub(crate) const IMAGE: &str = "localhost/e2e/busybox:1";
+
 /// Amounts by resource.
 pub(crate) type Amounts<'t> = &'t [(&'t str, &'t str)];
 
@@ -14,7 +17,15 @@ pub(crate) fn guaranteed(name: &str, amounts: Amounts<'_>) -> Value {
         .iter()
         .map(|(resource, amount)| ((*resource).to_owned(), json!(amount)))
         .collect();
-    json!({ "name": name, "image": "none", "resources": { "requests": list, "limits": list } })
+    json!({
+        "name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "3600"],
+        "resources": { "requests": list, "limits": list },
+    })
+}
+
+/// A container that is guaranteed CPUs and some memory.
+pub(crate) fn cpus(cpus: u32) -> Value {
+    guaranteed("main", &[("cpu", &cpus.to_string()), ("memory", "64Mi")])
 }
 
 /// A pod for a scheduler.
@@ -22,31 +33,35 @@ pub(crate) fn pod(name: &str, scheduler: &str, containers: &[Value]) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "namespace": "default" },
-        "spec": specification(scheduler, containers),
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "hostNetwork": true,
+            "containers": containers,
+        },
     })
 }
 
-/// What every pod of the suite has in common.
-pub(crate) fn specification(scheduler: &str, containers: &[Value]) -> Value {
-    json!({
-        "schedulerName": scheduler,
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": false,
-        "containers": containers,
-    })
+/// The same pod, but for one node alone.
+pub(crate) fn on(mut pod: Value, node: &str) -> Value {
+    pod["spec"]["nodeSelector"] = json!({ "kubernetes.io/hostname": node });
+    pod
 }
 
-/// A deployment of pods with one container.
-pub(crate) fn deployment(name: &str, scheduler: &str, replicas: u32, container: &Value) -> Value {
+/// A deployment of pods with one container, for one node alone.
+pub(crate) fn deployment(name: &str, scheduler: &str, node: &str, container: &Value) -> Value {
+    let pod = on(pod(name, scheduler, std::slice::from_ref(container)), node);
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "name": name, "namespace": "default" },
         "spec": {
-            "replicas": replicas,
+            "replicas": 1,
             "selector": { "matchLabels": { "app": name } },
             "template": {
                 "metadata": { "labels": { "app": name } },
-                "spec": specification(scheduler, std::slice::from_ref(container)),
+                "spec": pod["spec"],
             },
         },
     })
@@ -120,7 +135,7 @@ impl Dice {
     fn burstable(&mut self, number: u64) -> Value {
         let cpu = format!("{}m", 100 * (1 + self.below(15)));
         json!({
-            "name": format!("c{number}"), "image": "none",
+            "name": format!("c{number}"), "image": IMAGE,
             "resources": { "requests": { "cpu": cpu, "memory": "64Mi" } },
         })
     }

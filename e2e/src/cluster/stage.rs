@@ -59,6 +59,44 @@ impl Stage {
         Ok(named.collect())
     }
 
+    /// Creates a pod.
+    pub(crate) fn create(&self, pod: &Value) -> Result<(), String> {
+        self.admin.expect("POST", PODS, Some(pod)).map(drop)
+    }
+
+    /// Deletes a pod at once.
+    pub(crate) fn delete(&self, name: &str) -> Result<(), String> {
+        let path = format!("{PODS}/{name}?gracePeriodSeconds=0");
+        self.admin.expect("DELETE", &path, None).map(drop)
+    }
+
+    /// Waits until a pod runs; the node it runs on.
+    pub(crate) fn runs(&self, name: &str) -> Result<String, String> {
+        eventually(&format!("{name} runs"), || {
+            let pod = self.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
+            match pod["status"]["phase"].as_str() {
+                Some("Running") => Ok(pod["spec"]["nodeName"].as_str().unwrap_or("").to_owned()),
+                _ => Err(pod["status"].to_string()),
+            }
+        })
+    }
+
+    /// Waits until the scheduler has said why a pod has to wait; its words.
+    pub(crate) fn waits(&self, name: &str) -> Result<String, String> {
+        eventually(&format!("{name} waits"), || {
+            let pod = self.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
+            let conditions = pod["status"]["conditions"].as_array();
+            let scheduled = conditions.into_iter().flatten();
+            let scheduled = scheduled.filter(|condition| condition["type"] == "PodScheduled");
+            let reason = scheduled
+                .filter(|condition| condition["reason"] == "Unschedulable")
+                .find_map(|condition| condition["message"].as_str());
+            reason
+                .map(str::to_owned)
+                .ok_or_else(|| pod["status"].to_string())
+        })
+    }
+
     /// Deletes every pod of the suite and waits until the kubelets have noticed.
     pub(crate) fn clear(&self) -> Result<(), String> {
         let path = format!("{PODS}?gracePeriodSeconds=0");

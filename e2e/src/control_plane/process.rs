@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::programs::succeed;
 use crate::report::say;
 
 /// The kernel counts CPU time in hundredths of a second.
@@ -45,9 +46,10 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// How it ended, if it did.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    /// Sends it a signal, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) -> Result<(), String> {
+        let id = self.child.id().to_string();
+        succeed(Command::new("kill").args(["-s", name, &id]))
     }
 
     /// Whether it has not ended by itself.

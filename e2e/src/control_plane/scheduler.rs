@@ -13,8 +13,6 @@ pub(crate) struct Extender {
     pub(crate) port: u16,
     /// The files of the client: its certificate, its key, and the authority of the extender.
     pub(crate) tls: Option<[PathBuf; 3]>,
-    /// Resources of devices that it decides about; empty for all pods.
-    pub(crate) resources: Vec<String>,
 }
 
 impl Extender {
@@ -37,12 +35,6 @@ impl Extender {
             entry["tlsConfig"] = json!({
                 "certFile": certificate, "keyFile": key, "caFile": authority,
             });
-        }
-        if !self.resources.is_empty() {
-            let resources = self.resources.iter();
-            let resources =
-                resources.map(|name| json!({ "name": name, "ignoredByScheduler": false }));
-            entry["managedResources"] = resources.collect();
         }
         entry
     }
