@@ -1,7 +1,9 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
+mod agent;
 mod api;
 mod cluster;
+mod containerd;
 mod control_groups;
 mod control_plane;
 mod crashes;
@@ -9,7 +11,6 @@ mod devices;
 mod emulated;
 mod guest;
 mod host;
-mod initrd;
 mod nri;
 mod numa;
 mod placement;
@@ -23,9 +24,20 @@ use std::process::ExitCode;
 
 use report::Report;
 
+/// What can be run.
+const SUITES: [&str; 7] = [
+    "host", "numa", "nri", "devices", "api", "agent", "cluster",
+];
+
 fn main() -> ExitCode {
     let suites: Vec<String> = std::env::args().skip(1).collect();
     let mut report = Report::default();
+    if let [inside, programs, options @ ..] = suites.as_slice()
+        && inside == "agent-inside"
+    {
+        agent::inside(&mut report, programs.as_ref(), options);
+        return report.finish();
+    }
     for suite in &suites {
         match suite.as_str() {
             "host" => host::run(&mut report),
@@ -33,12 +45,11 @@ fn main() -> ExitCode {
             "nri" => nri::run(&mut report),
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
+            "agent" => agent::run(&mut report),
             "cluster" => cluster::run(&mut report),
             other => report.check(
                 other,
-                Err(
-                    "no such suite; there are host, numa, nri, devices, api and cluster".to_owned(),
-                ),
+                Err(format!("no such suite; there are {}", SUITES.join(", "))),
             ),
         }
     }

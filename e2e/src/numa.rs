@@ -5,7 +5,7 @@ use std::path::Path;
 use pinfold_core::cpu_set::CpuSet;
 
 use crate::emulated::{Emulated, Node};
-use crate::guest::Guest;
+use crate::guest::{Guest, Load};
 use crate::placement::{self, in_place, nodes_of};
 use crate::programs;
 use crate::report::{Report, equal, say};
@@ -54,7 +54,7 @@ fn boot_with(
 ) -> Option<Transcript> {
     say(format_args!("booting {}", guest.name));
     let script = format!("T=/tmp\n{COMMON}\n{}", scripts.join("\n"));
-    match guest.run(programs, &script) {
+    match Load::of(programs).and_then(|load| guest.run(&load, &script)) {
         Ok(said) => Some(said),
         Err(problem) => {
             report.check(guest.name, Err(problem));

@@ -25,6 +25,7 @@ mod cluster;
 mod enforce;
 mod manage;
 mod mirror;
+mod partitions;
 mod place;
 mod report;
 mod service;

@@ -11,6 +11,7 @@ use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_kube::state::CpuManagerState;
 
+use super::partitions::Partitions;
 use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
 use crate::config::{Cgroups, Direct};
@@ -26,6 +27,7 @@ pub(super) struct Enforcer {
     /// `None` if control groups are not to be written, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
     pub(super) config: Cgroups,
+    pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
 }
 
@@ -57,6 +59,15 @@ impl Enforcer {
                 allowance,
             });
             self.tell(&updates.collect::<Vec<_>>());
+            self.part();
+        }
+    }
+
+    /// Makes partitions of CPUs that are somebody's own, if that is wanted.
+    fn part(&self) {
+        let wanted = self.partitions.wanted(&lock(&self.node));
+        if let Some(hierarchy) = &self.hierarchy {
+            self.partitions.enforce(hierarchy, &wanted, &self.told);
         }
     }
 
@@ -133,6 +144,7 @@ impl Enforcer {
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
+        self.part();
         let (containers, online) = {
             let node = lock(&self.node);
             let containers: Vec<Watched> = node.guests().filter_map(watched).collect();
@@ -176,7 +188,7 @@ impl Enforcer {
     }
 }
 
-fn group_of(guest: &Guest) -> Option<GroupPath> {
+pub(super) fn group_of(guest: &Guest) -> Option<GroupPath> {
     GroupPath::of_container(&guest.cgroup).ok()
 }
 

@@ -16,6 +16,7 @@ use pinfold_kube::pod::PodObject;
 use super::DaemonError;
 use super::cluster;
 use super::enforce::{self, Enforcer};
+use super::partitions::Partitions;
 use super::place::{self, Place};
 use super::service::{Service, now, writes_groups};
 use super::surfaces::Surfaces;
@@ -30,6 +31,7 @@ use crate::logs::Log;
 use crate::metrics::Metrics;
 use crate::node::{Koordinator, KubeletPins, Node, Rulebook, Strangers};
 use crate::runtime::{Devices, NoSpecifications, Runtime, Specifications, Witness, lock};
+use crate::takeover;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -86,6 +88,7 @@ pub(super) fn run(
         handle: handle.clone(),
         hierarchy,
         config: config.cgroups.clone(),
+        partitions: Partitions::new(config.cgroups.partitions),
         told: told.clone(),
     });
     let mut threads = Vec::new();
@@ -188,6 +191,10 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
         false => pins(config),
     };
     let node = Node::new(keeper, rulebook, strangers, pins);
+    let node = match config.takeover.cpu_set_allocator {
+        true => node,
+        false => node.hands_off(),
+    };
     Ok(Arc::new(Mutex::new(node)))
 }
 
@@ -308,9 +315,17 @@ fn watch(
             )]);
         }
         was_connected = connected;
+        service.settle();
         let state = config.kubelet.root.join("cpu_manager_state");
         let kubelet = Evidence::gather(Path::new("/"), &state);
         let kubelet = kubelet.ok().and_then(|evidence| evidence.kubelet);
+        let twice = kubelet.as_ref().and_then(|kubelet| {
+            let node = lock(&service.node);
+            takeover::twice(node.keeper().ledger(), &kubelet.containers)
+        });
+        service
+            .told
+            .problem("takeover", twice.map(|twice| twice.to_string()));
         enforcer.round(&mut watch, kubelet);
     }
 }

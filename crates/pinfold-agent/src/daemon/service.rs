@@ -63,6 +63,16 @@ impl Service {
         }
     }
 
+    /// Writes down who left while that was not possible.
+    pub(super) fn settle(&self) {
+        let settled = lock(&self.node).settle(now());
+        match settled {
+            Ok(None) => {}
+            Ok(Some(updates)) => self.spread(updates),
+            Err(error) => self.told.failed(&error),
+        }
+    }
+
     /// The node as it is now, for reports.
     pub(super) fn picture(&self) -> Picture {
         let mut node = lock(&self.node);
@@ -190,7 +200,7 @@ impl Service {
             None => Err(ApiError::new(
                 ErrorKind::Conflict,
                 format!("pod {pod} is left alone here"),
-                "the kubelet pinned it before; nobody touches it until it ends",
+                "the kubelet sets its CPUs: it pinned the pod before, or takeover.cpuSetAllocator is false",
             )),
         }
     }
@@ -293,6 +303,7 @@ impl Agent for Service {
             scope: rules.scope().name().to_owned(),
             generation: keeper.generation(),
             runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
+            kubelet_pinned: node.kubelet_pinned(),
             problems: self.told.problems(),
             occupancy: keeper.ledger().occupancy(),
         }

@@ -137,6 +137,8 @@ impl Witness for Told {
     }
 
     fn changed(&self) {
+        // It is written down, so the journal is well again.
+        self.problem("journal", None);
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }

@@ -78,7 +78,12 @@ impl Node {
         self.sandboxes.clear();
         self.guests.retain(|_, guest| guest.is_outside());
         self.sharing.clear();
-        for (sandbox, specification) in pods {
+        self.owed.clear();
+        // Whoever has CPUs already comes before those who have yet to get some.
+        let (pinned, others): (Vec<_>, Vec<_>) = pods
+            .into_iter()
+            .partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
+        for (sandbox, specification) in pinned.into_iter().chain(others) {
             let specification = specification.as_deref();
             self.meet(&sandbox, specification, plugins, now, &mut remarks)?;
             self.sandboxes.insert(sandbox.id.clone(), sandbox);

@@ -455,3 +455,43 @@ fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
         .run("g", &class("LSR", 2))
         .expect("what the kubelet held is ours now");
 }
+
+#[test]
+fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus() {
+    let pins = KubeletPins {
+        pods: [("old".into(), [("main".into(), set("1,9"))].into())].into(),
+    };
+    let mut scene = Scene::with(false, pins);
+    let stranger = specification("stranger", &cpus(2));
+    let old = specification("old", &cpus(2));
+    let pods = vec![
+        (sandbox("stranger", &stranger), Some(Arc::new(stranger))),
+        (sandbox("old", &old), Some(Arc::new(old))),
+    ];
+    let synchronized = scene
+        .node
+        .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
+    let (_, remarks) = synchronized.expect("written");
+    let pinned = Remark::Pinned {
+        pod: "old".into(),
+        cpus: set("1,9"),
+    };
+    assert_eq!(remarks, [pinned, Remark::Adopted("stranger".into())]);
+}
+
+#[test]
+fn whoever_keeps_hands_off_decides_and_tells_nobody() {
+    let mut scene = Scene::kubelet();
+    scene.node = open(
+        scene.folder.path(),
+        false,
+        Strangers::Adopt,
+        &KubeletPins::default(),
+    )
+    .hands_off();
+    assert_eq!(scene.run("a", &cpus(2)), None);
+    assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
+    let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());
+    assert_eq!(held.len(), 2);
+    assert_eq!(scene.stop("a"), []);
+}

@@ -71,6 +71,12 @@ fn text(status: &Status) -> String {
         status.generation,
         status.occupancy.shared,
     );
+    if status.kubelet_pinned > 0 {
+        text.push_str(&format!(
+            "takeover: {} still on CPUs that the kubelet gave\n",
+            count(status.kubelet_pinned, "pod is", "pods are")
+        ));
+    }
     for problem in &status.problems {
         text.push_str(&format!("problem: {problem}\n"));
     }

@@ -60,6 +60,8 @@ pub(crate) struct Programs {
     /// Where `containerd`, its shim and `ctr` are.
     pub(crate) containerd: PathBuf,
     pub(crate) runc: PathBuf,
+    /// The image of all pods; `None` if it is to be made.
+    pub(crate) image: Option<PathBuf>,
 }
 
 /// Fetches what is not here yet.
@@ -71,6 +73,7 @@ pub(crate) fn fetch(release: &Release) -> Result<Programs, String> {
             Origin::Go(version) => built(&folder, version)?,
         },
         runc: unpacked(&folder, "runc", "bookworm")?.join("usr/sbin/runc"),
+        image: None,
     })
 }
 
