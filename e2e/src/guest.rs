@@ -15,8 +15,10 @@ use crate::transcript::Transcript;
 mod initrd;
 mod load;
 mod modules;
+mod server;
 
 pub(crate) use load::Load;
+pub(crate) use server::Server;
 
 /// The longest a guest may run. Emulation is slow and the host may be busy.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -89,12 +91,10 @@ impl Guest {
         programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
     }
 
-    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
-        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
-        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
-        let _ = fs::remove_file(self.file("pulse"));
-        let kernel = kernel().map_err(Trouble::Other)?;
-        let mut child = Command::new("qemu-system-x86_64")
+    /// The emulator with this machine, its console at our end of a pipe.
+    fn emulator(&self, initrd: &Path) -> Result<Command, String> {
+        let mut emulator = Command::new("qemu-system-x86_64");
+        emulator
             .args(["-nodefaults", "-no-reboot", "-display", "none"])
             .args(["-serial", "stdio", "-serial"])
             .arg(format!("file:{}", self.file("pulse").display()))
@@ -105,7 +105,7 @@ impl Guest {
             ])
             .args(self.hardware.arguments())
             .arg("-kernel")
-            .arg(kernel)
+            .arg(kernel()?)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")
@@ -115,7 +115,17 @@ impl Guest {
             ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        Ok(emulator)
+    }
+
+    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
+        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
+        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
+        let _ = fs::remove_file(self.file("pulse"));
+        let mut child = self
+            .emulator(initrd)
+            .map_err(Trouble::Other)?
             .spawn()
             .map_err(|error| Trouble::Other(format!("qemu-system-x86_64: {error}")))?;
         let output = child.stdout.take().expect("it was asked for");

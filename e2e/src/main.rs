@@ -25,8 +25,15 @@ use std::process::ExitCode;
 use report::Report;
 
 /// What can be run.
-const SUITES: [&str; 7] = [
-    "host", "numa", "nri", "devices", "api", "agent", "cluster",
+const SUITES: [&str; 8] = [
+    "host",
+    "numa",
+    "nri",
+    "devices",
+    "api",
+    "agent",
+    "cluster",
+    "cluster-bench",
 ];
 
 fn main() -> ExitCode {
@@ -47,6 +54,7 @@ fn main() -> ExitCode {
             "api" => api::run(&mut report),
             "agent" => agent::run(&mut report),
             "cluster" => cluster::run(&mut report),
+            "cluster-bench" => cluster::bench(&mut report),
             other => report.check(
                 other,
                 Err(format!("no such suite; there are {}", SUITES.join(", "))),

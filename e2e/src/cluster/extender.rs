@@ -12,7 +12,7 @@ use super::stage::eventually;
 use crate::control_plane::{self, ControlPlane, Credentials, Process, free_ports};
 
 /// The metric of how long calls take.
-const CALLS: &str = "pinfold_extender_seconds";
+const CALLS: &str = "pinfold_extender_request_seconds";
 
 /// How long an answer about itself may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -77,12 +77,10 @@ impl Extender {
 
     /// Waits until it can answer.
     pub(crate) fn wait(&mut self) -> Result<(), String> {
-        eventually("the extender is ready", || {
-            match self.ask("/readyz") {
-                Ok((200, _)) => Ok(()),
-                other if self.process.is_running() => Err(format!("{other:?}")),
-                _ => Err(self.process.last_words()),
-            }
+        eventually("the extender is ready", || match self.ask("/readyz") {
+            Ok((200, _)) => Ok(()),
+            other if self.process.is_running() => Err(format!("{other:?}")),
+            _ => Err(self.process.last_words()),
         })
     }
 
@@ -100,7 +98,8 @@ impl Extender {
         let words = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).map_err(words)?;
         stream.set_read_timeout(Some(ANSWER)).map_err(words)?;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).map_err(words)?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).map_err(words)?;
@@ -168,7 +167,9 @@ pub(crate) fn difference(after: &Buckets, before: &Buckets) -> Buckets {
         same.map_or(0.0, |(_, count)| *count)
     };
     let after = after.iter();
-    after.map(|&(bound, count)| (bound, count - earlier(bound))).collect()
+    after
+        .map(|&(bound, count)| (bound, count - earlier(bound)))
+        .collect()
 }
 
 /// The bounds that half of all calls, and 99 of 100, stayed below.

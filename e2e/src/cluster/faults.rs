@@ -22,11 +22,26 @@ const PODS_OF_A_NODE: usize = 4;
 /// Plays everything that may go wrong.
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extender, ours: &str) {
     let mut check = |name: &str, outcome| report.check(format_args!("cluster: {name}"), outcome);
-    check("an extender killed between decisions loses nothing", killed(stage, extender, ours));
-    check("a restarted API server loses nothing", restarted(stage, ours));
-    check("a gap in the watches is closed by a new list", gap(stage, extender, ours));
-    check("of two extenders one decides, and the other takes over", two(stage, extender, ours));
-    check("a node that is deleted takes its reservations along", deleted(stage, ours));
+    check(
+        "an extender killed between decisions loses nothing",
+        killed(stage, extender, ours),
+    );
+    check(
+        "a restarted API server loses nothing",
+        restarted(stage, ours),
+    );
+    check(
+        "a gap in the watches is closed by a new list",
+        gap(stage, extender, ours),
+    );
+    check(
+        "of two extenders one decides, and the other takes over",
+        two(stage, extender, ours),
+    );
+    check(
+        "a node that is deleted takes its reservations along",
+        deleted(stage, ours),
+    );
     for (name, outcome) in objects::run(stage, ours) {
         check(name, outcome);
     }
@@ -40,7 +55,12 @@ pub(super) fn nodes(stage: &Stage, prefix: &str, count: usize) -> Result<Vec<Str
     let mut nodes = Vec::new();
     for number in 0..count {
         let name = format!("{prefix}-{number}");
-        nodes.push(machines::node(&name, MACHINE, "single-numa-node", "container")?);
+        nodes.push(machines::node(
+            &name,
+            MACHINE,
+            "single-numa-node",
+            "container",
+        )?);
     }
     let names = nodes.iter().map(|node| node.name.clone()).collect();
     stage.kubelets.join(&stage.admin, nodes)?;
@@ -59,7 +79,10 @@ pub(super) fn none_refused(stage: &Stage) -> Result<(), String> {
     let refused = stage.kubelets.refused();
     match refused.first() {
         None => Ok(()),
-        Some(first) => Err(format!("{} pods were refused, first {first:?}", refused.len())),
+        Some(first) => Err(format!(
+            "{} pods were refused, first {first:?}",
+            refused.len()
+        )),
     }
 }
 
@@ -73,13 +96,17 @@ fn create(stage: &Stage, scheduler: &str, prefix: &str, count: usize) -> Result<
 }
 
 fn running(pods: &BTreeMap<String, Value>) -> usize {
-    let running = pods.values().filter(|pod| pod["status"]["phase"] == "Running");
+    let running = pods
+        .values()
+        .filter(|pod| pod["status"]["phase"] == "Running");
     running.count()
 }
 
 /// Waits until so many pods run.
 fn run_all(stage: &Stage, count: usize) -> Result<(), String> {
-    eventually("all pods run", || equal("running", running(&stage.pods()?), count))
+    eventually("all pods run", || {
+        equal("running", running(&stage.pods()?), count)
+    })
 }
 
 fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
@@ -89,7 +116,9 @@ fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
     for share in [1, count / 3, 2 * count / 3] {
         eventually("some pods are bound", || {
             let pods = stage.pods()?;
-            let bound = pods.values().filter(|pod| pod["spec"]["nodeName"].is_string());
+            let bound = pods
+                .values()
+                .filter(|pod| pod["spec"]["nodeName"].is_string());
             equal("bound", bound.count() >= share, true)
         })?;
         // As a crash ends it, whatever it is doing.
@@ -141,9 +170,9 @@ fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String>
     create(stage, ours, "first", half)?;
     eventually("the first decides", || {
         let pods = stage.pods()?;
-        let first = pods.iter().filter(|(name, pod)| {
-            name.starts_with("first") && pod["status"]["phase"] == "Running"
-        });
+        let first = pods
+            .iter()
+            .filter(|(name, pod)| name.starts_with("first") && pod["status"]["phase"] == "Running");
         equal("running", first.count(), half)
     })?;
     let pods = stage.pods()?;

@@ -103,11 +103,6 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Asks about a node.
-    pub(crate) fn node<T>(&self, name: &str, ask: impl Fn(&PlayedNode) -> T) -> Option<T> {
-        self.shared.state().nodes.get(name).map(ask)
-    }
-
     /// The nodes that would let the pod in now.
     pub(crate) fn would_admit(&self, pod: &Value) -> Result<Vec<String>, String> {
         let pod = read(pod.clone())?.pod;
@@ -119,6 +114,11 @@ impl Kubelets {
     /// Every pod that was turned away so far.
     pub(crate) fn refused(&self) -> Vec<Refused> {
         self.shared.state().refused.clone()
+    }
+
+    /// Pods that were turned away so far were so on purpose.
+    pub(crate) fn forget_refused(&self) {
+        self.shared.state().refused.clear();
     }
 
     /// How many pods were let in so far.

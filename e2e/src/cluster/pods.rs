@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// An image that nodes with a real kubelet have.
-pub(crate) const IMAGE: &str = "localhost/e2e/busybox:1";
+pub(crate) const IMAGE: &str = "localhost/e2e:1";
 
 /// Amounts by resource.
 pub(crate) type Amounts<'t> = &'t [(&'t str, &'t str)];
@@ -18,7 +18,7 @@ pub(crate) fn guaranteed(name: &str, amounts: Amounts<'_>) -> Value {
         .map(|(resource, amount)| ((*resource).to_owned(), json!(amount)))
         .collect();
     json!({
-        "name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "3600"],
+        "name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/busybox", "sleep", "3600"],
         "resources": { "requests": list, "limits": list },
     })
 }

@@ -25,7 +25,9 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, scheduler: &str) {
 }
 
 fn waves(stage: &Stage, scheduler: &str) -> Result<(), String> {
-    stage.kubelets.join(&stage.admin, machines::all()?)?;
+    let nodes = machines::all()?;
+    let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    stage.kubelets.join(&stage.admin, nodes)?;
     let mut dice = Dice::new(SEED);
     for wave in 0..WAVES {
         for number in 0..PODS_OF_A_WAVE {
@@ -55,7 +57,9 @@ fn waves(stage: &Stage, scheduler: &str) -> Result<(), String> {
     let refused = stage.kubelets.refused();
     let first = refused.first().cloned();
     equal("refused pods", refused.len(), 0).map_err(|text| format!("{text}, first {first:?}"))?;
-    stage.clear()
+    stage.clear()?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    stage.kubelets.leave(&stage.admin, &names)
 }
 
 /// The pods that no node was found for.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::pods::{cpus, deployment, on, pod};
+use super::pods::{cpus, deployment, guaranteed, on, pod};
 use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
 
@@ -103,7 +103,9 @@ fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String
     stage.admin.expect("POST", DEPLOYMENTS, Some(&deployment))?;
     let name = eventually("there is a replica", || {
         let pods = replicas(stage)?;
-        let name = pods.first().and_then(|pod| pod["metadata"]["name"].as_str());
+        let name = pods
+            .first()
+            .and_then(|pod| pod["metadata"]["name"].as_str());
         name.map(str::to_owned).ok_or_else(|| "none".to_owned())
     })?;
     let words = stage.waits(&name)?;
@@ -114,7 +116,7 @@ fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String
     // Others come and go; each time the scheduler tries the replica again.
     for number in 0..3 {
         let passer = format!("passer-{number}");
-        let small = json!({ "name": "main", "image": super::pods::IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "3600"] });
+        let small = guaranteed("main", &[("cpu", "10m"), ("memory", "16Mi")]);
         stage.create(&on(pod(&passer, scheduler, &[small]), scene.node))?;
         stage.runs(&passer)?;
         stage.delete(&passer)?;
@@ -138,7 +140,8 @@ fn events(stage: &Stage, pod: &str, words: &str) -> Result<(), String> {
     eventually("the event is there", || {
         let events = stage.admin.expect("GET", &path, None)?;
         let events = events["items"].as_array().into_iter().flatten();
-        let mut told = events.filter_map(|event| event["message"].as_str().or(event["note"].as_str()));
+        let mut told =
+            events.filter_map(|event| event["message"].as_str().or(event["note"].as_str()));
         let start = words.split(':').next().unwrap_or_default();
         equal("told", told.any(|note| note.starts_with(start)), true)
     })

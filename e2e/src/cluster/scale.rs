@@ -3,6 +3,8 @@
 //! The pods are there before the scheduler starts, so that nothing but scheduling is measured. The same pods are
 //! scheduled twice, alone and with the extender. Kubelets are not played: a bound pod stays where it is.
 
+pub(crate) mod page;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,7 +66,10 @@ pub(crate) struct Measured {
 
 /// Measures on a stage without nodes.
 pub(crate) fn measure(stage: &Stage, program: &Path, size: Size) -> Result<Measured, String> {
-    say(format_args!("        {} nodes, {} pods", size.nodes, size.pods));
+    say(format_args!(
+        "        {} nodes, {} pods",
+        size.nodes, size.pods
+    ));
     nodes(stage, size.nodes)?;
     let mut extender = Extender::start(&stage.plane, program, "scale")?;
     create(stage, size.pods, "alone")?;
@@ -100,8 +105,11 @@ fn by_hands(
         for hand in 0..HANDS {
             let (act, failed, kubeconfig) = (&act, &failed, &kubeconfig);
             scope.spawn(move || {
-                let all = Admin::new(kubeconfig)
-                    .and_then(|admin| (hand..count).step_by(HANDS).try_for_each(|number| act(&admin, number)));
+                let all = Admin::new(kubeconfig).and_then(|admin| {
+                    (hand..count)
+                        .step_by(HANDS)
+                        .try_for_each(|number| act(&admin, number))
+                });
                 if let Err(problem) = all {
                     *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
                 }
@@ -137,7 +145,9 @@ fn nodes(stage: &Stage, count: usize) -> Result<(), String> {
     eventually("all nodes are ready", || {
         let nodes = stage.admin.expect("GET", "/api/v1/nodes", None)?;
         let nodes = nodes["items"].as_array().ok_or("no nodes")?;
-        let tainted = nodes.iter().filter(|node| node["spec"]["taints"].is_array());
+        let tainted = nodes
+            .iter()
+            .filter(|node| node["spec"]["taints"].is_array());
         equal("tainted nodes", tainted.count(), 0)
     })
 }
@@ -155,7 +165,12 @@ fn create(stage: &Stage, count: usize, scheduler: &str) -> Result<(), String> {
 }
 
 /// Starts a scheduler and waits until it has bound all pods.
-fn run(stage: &Stage, count: usize, name: &'static str, extender: Option<&Extender>) -> Result<Run, String> {
+fn run(
+    stage: &Stage,
+    count: usize,
+    name: &'static str,
+    extender: Option<&Extender>,
+) -> Result<Run, String> {
     let bound = Arc::new(AtomicUsize::new(0));
     let times: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();
     let (counting, clock) = (Arc::clone(&bound), Arc::clone(&times));
@@ -182,7 +197,10 @@ fn run(stage: &Stage, count: usize, name: &'static str, extender: Option<&Extend
     // A pod's status changes after it is bound, too, but never before.
     while bound.load(Ordering::Relaxed) < count {
         if Instant::now() > deadline {
-            return Err(format!("{} of {count} pods were bound", bound.load(Ordering::Relaxed)));
+            return Err(format!(
+                "{} of {count} pods were bound",
+                bound.load(Ordering::Relaxed)
+            ));
         }
         thread::sleep(Duration::from_millis(100));
     }
@@ -219,11 +237,17 @@ fn ask_all(stage: &Stage, extender: &Extender, count: usize) -> Result<(f64, f64
         let main = guaranteed("main", &[("cpu", &cpus), ("memory", "1Gi")]);
         let mut pod = pod(&format!("question-{number}"), "none", &[main]);
         pod["metadata"]["uid"] = json!(format!("question-{number}"));
-        let answer = asking.expect("POST", "/filter", Some(&json!({ "Pod": pod, "NodeNames": names })))?;
+        let answer = asking.expect(
+            "POST",
+            "/filter",
+            Some(&json!({ "Pod": pod, "NodeNames": names })),
+        )?;
         equal("error", answer["Error"].as_str().unwrap_or_default(), "")?;
     }
     let after = extender.buckets("filter")?;
-    Ok(super::extender::quantiles(&super::extender::difference(&after, &before)))
+    Ok(super::extender::quantiles(&super::extender::difference(
+        &after, &before,
+    )))
 }
 
 impl Measured {
@@ -234,7 +258,9 @@ impl Measured {
             f64::from(pods) / run.time.as_secs_f64().max(0.001)
         };
         let pods = self.size.pods.max(1);
-        let each = |time: Duration| time.as_secs_f64() * 1000.0 / f64::from(u32::try_from(pods).unwrap_or(1));
+        let each = |time: Duration| {
+            time.as_secs_f64() * 1000.0 / f64::from(u32::try_from(pods).unwrap_or(1))
+        };
         let mebibytes = |bytes: f64| bytes / 1024.0 / 1024.0;
         let mut text = format!(
             "{} nodes and their reports, {} pods, all there before the scheduler starts.\n\n\
@@ -255,7 +281,11 @@ impl Measured {
             mebibytes(self.extended.watched),
         );
         let row = |name: &str, (median, most): (f64, f64)| {
-            format!("| {name} | {:.2} ms | {:.2} ms |\n", median * 1000.0, most * 1000.0)
+            format!(
+                "| {name} | {:.2} ms | {:.2} ms |\n",
+                median * 1000.0,
+                most * 1000.0
+            )
         };
         for (verb, times) in &self.calls {
             text.push_str(&row(verb, *times));
@@ -264,7 +294,9 @@ impl Measured {
         text.push_str(&row(&title, self.all_names));
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let memory = mebibytes(self.memory as f64);
-        text.push_str(&format!("\nThe extender's memory at its peak: {memory:.0} MiB.\n"));
+        text.push_str(&format!(
+            "\nThe extender's memory at its peak: {memory:.0} MiB.\n"
+        ));
         text
     }
 }

@@ -11,6 +11,7 @@ use super::kubelets::{Kubelets, TOPOLOGIES};
 use super::pods::PODS;
 use crate::control_plane::{Admin, ControlPlane, Credentials, PATIENCE, Process};
 use crate::programs::workspace;
+use crate::report::equal;
 
 /// How soon a played node reports a change: agents take their time too.
 const REPORTS: Duration = Duration::from_millis(500);
@@ -97,13 +98,21 @@ impl Stage {
         })
     }
 
-    /// Deletes every pod of the suite and waits until the kubelets have noticed.
-    pub(crate) fn clear(&self) -> Result<(), String> {
+    /// Deletes every pod of the suite and waits until they are gone.
+    pub(crate) fn clear_pods(&self) -> Result<(), String> {
         let path = format!("{PODS}?gracePeriodSeconds=0");
         self.admin.expect("DELETE", &path, None)?;
         eventually("all pods are gone", || match self.pods()?.len() {
-            0 if self.kubelets.settled() == (0, true) => Ok(()),
+            0 => Ok(()),
             left => Err(format!("{left} pods are left")),
+        })
+    }
+
+    /// The same, and the played kubelets have noticed.
+    pub(crate) fn clear(&self) -> Result<(), String> {
+        self.clear_pods()?;
+        eventually("the kubelets have noticed", || {
+            equal("pods and reports", self.kubelets.settled(), (0, true))
         })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::kubelets::TOPOLOGIES;
 use super::super::pods::{cpus, on, pod};
 use super::super::stage::Stage;
-use super::{close, none_refused, nodes};
+use super::{close, nodes, none_refused};
 use crate::report::{equal, say};
 
 /// Every check with its name.
@@ -42,10 +42,25 @@ fn malformed() -> Vec<(&'static str, Value)> {
         })
     };
     vec![
-        ("two-zones-one-name", object(json!([zone("node-0", "4"), zone("node-0", "4")]), "single-numa-node")),
-        ("too-many-cpus", object(json!([zone("node-0", "4000000000")]), "single-numa-node")),
-        ("a-policy-of-tomorrow", object(json!([zone("node-0", "4")]), "tomorrow")),
-        ("negative", object(json!([zone("node-0", "-4")]), "single-numa-node")),
+        (
+            "two-zones-one-name",
+            object(
+                json!([zone("node-0", "4"), zone("node-0", "4")]),
+                "single-numa-node",
+            ),
+        ),
+        (
+            "too-many-cpus",
+            object(json!([zone("node-0", "4000000000")]), "single-numa-node"),
+        ),
+        (
+            "a-policy-of-tomorrow",
+            object(json!([zone("node-0", "4")]), "tomorrow"),
+        ),
+        (
+            "negative",
+            object(json!([zone("node-0", "-4")]), "single-numa-node"),
+        ),
     ]
 }
 
@@ -75,8 +90,12 @@ fn reports(stage: &Stage, ours: &str) -> Result<(), String> {
         let words = stage.waits(name)?;
         say(format_args!("        {name}: {words}"));
         stage.delete(name)?;
-        stage.admin.expect("DELETE", &format!("/api/v1/nodes/{name}"), None)?;
-        stage.admin.expect("DELETE", &format!("{TOPOLOGIES}/{name}"), None)?;
+        stage
+            .admin
+            .expect("DELETE", &format!("/api/v1/nodes/{name}"), None)?;
+        stage
+            .admin
+            .expect("DELETE", &format!("{TOPOLOGIES}/{name}"), None)?;
     }
     close(stage, &good)
 }
@@ -85,7 +104,10 @@ fn annotations(stage: &Stage, ours: &str) -> Result<(), String> {
     let good = nodes(stage, "annotated", 1)?;
     let cases = [
         ("scheduling.koordinator.sh/resource-spec", "{not json"),
-        ("scheduling.koordinator.sh/resource-status", "{\"cpuset\": \"x-y\"}"),
+        (
+            "scheduling.koordinator.sh/resource-status",
+            "{\"cpuset\": \"x-y\"}",
+        ),
         ("volcano.sh/numa-topology-policy", "sideways"),
     ];
     for (number, (key, value)) in cases.iter().enumerate() {

@@ -51,7 +51,11 @@ fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String> {
     for nonsense in [json!("text"), json!([]), json!({}), json!({ "Pod": 7 })] {
         let (code, answer) = client.ask("POST", "/filter", Some(&nonsense))?;
         let refused = (400..500).contains(&code) || answer["Error"].is_string();
-        equal(&format!("{nonsense} is refused: {code} {answer}"), refused, true)?;
+        equal(
+            &format!("{nonsense} is refused: {code} {answer}"),
+            refused,
+            true,
+        )?;
     }
     let (code, _) = client.ask("POST", "/elsewhere", Some(&asked()))?;
     equal("another path", code, 404)?;
