@@ -136,14 +136,14 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
 
 /// Runaway replicas on a played kubelet, which shows what the real one is shown for.
 fn played_replicas(report: &mut Report, stage: &Stage) -> Result<(), String> {
-    let machine = "2 sockets, 2 cores, smt2, mem=16Gi";
+    let machine = "2 sockets, 4 cores, mem=16Gi";
     let node = machines::node("played", machine, "single-numa-node", "container")?;
     stage.kubelets.join(&stage.admin, vec![node])?;
     let scene = Scene {
         title: "cluster: played kubelet",
         node: "played",
         neighbours: 2,
-        replica: 2,
+        replica: 3,
     };
     replicas::run(report, stage, &scene, [STOCK, OURS]);
     stage.kubelets.forget_refused();

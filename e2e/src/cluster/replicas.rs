@@ -31,12 +31,12 @@ pub(crate) struct Scene<'t> {
 /// Plays the story with a kube-scheduler alone, and with one that asks the extender.
 pub(crate) fn run(report: &mut Report, stage: &Stage, scene: &Scene<'_>, [stock, ours]: [&str; 2]) {
     let title = scene.title;
-    let outcome = runs_away(stage, scene, stock);
+    let outcome = cleared(stage, runs_away(stage, scene, stock));
     report.check(
         format_args!("{title}: without Pinfold replicas run away"),
         outcome,
     );
-    let outcome = waits(stage, scene, ours);
+    let outcome = cleared(stage, waits(stage, scene, ours));
     report.check(
         format_args!("{title}: with Pinfold they wait, say why, and run when there is a place"),
         outcome,
@@ -68,14 +68,16 @@ fn failed(pods: &[Value]) -> usize {
     failed.count()
 }
 
-fn end(stage: &Stage) -> Result<(), String> {
+/// Removes everything, however the story ended.
+fn cleared(stage: &Stage, outcome: Result<(), String>) -> Result<(), String> {
     let path = format!("{DEPLOYMENTS}/replicas");
     let whole = json!({ "propagationPolicy": "Foreground" });
-    stage.admin.expect("DELETE", &path, Some(&whole))?;
-    eventually("the deployment is gone", || {
+    let _ = stage.admin.ask("DELETE", &path, Some(&whole))?;
+    let gone = eventually("the deployment is gone", || {
+        stage.delete_pods()?;
         equal("answer", stage.admin.ask("GET", &path, None)?.0, 404)
-    })?;
-    stage.clear()
+    });
+    outcome.and(gone).and(stage.clear())
 }
 
 fn runs_away(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String> {
@@ -93,7 +95,7 @@ fn runs_away(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), St
     say(format_args!(
         "        {count} pods failed with TopologyAffinityError for one replica"
     ));
-    end(stage)
+    Ok(())
 }
 
 fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String> {
@@ -129,7 +131,7 @@ fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String
     stage.delete("left")?;
     equal("its node", stage.runs(&name)?.as_str(), scene.node)?;
     equal("refused in the end", failed(&replicas(stage)?), 0)?;
-    end(stage)
+    Ok(())
 }
 
 /// The reason is an event of the pod, too.

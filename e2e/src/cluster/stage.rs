@@ -98,10 +98,15 @@ impl Stage {
         })
     }
 
-    /// Deletes every pod of the suite and waits until they are gone.
-    pub(crate) fn clear_pods(&self) -> Result<(), String> {
+    /// Deletes every pod of the suite at once.
+    pub(crate) fn delete_pods(&self) -> Result<(), String> {
         let path = format!("{PODS}?gracePeriodSeconds=0");
-        self.admin.expect("DELETE", &path, None)?;
+        self.admin.expect("DELETE", &path, None).map(drop)
+    }
+
+    /// The same, and waits until they are gone.
+    pub(crate) fn clear_pods(&self) -> Result<(), String> {
+        self.delete_pods()?;
         eventually("all pods are gone", || match self.pods()?.len() {
             0 => Ok(()),
             left => Err(format!("{left} pods are left")),
