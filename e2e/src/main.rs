@@ -2,6 +2,7 @@
 
 mod agent;
 mod api;
+mod cluster;
 mod containerd;
 mod control_groups;
 mod control_plane;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use report::Report;
 
 /// What can be run.
-const SUITES: [&str; 8] = [
+const SUITES: [&str; 10] = [
     "host",
     "numa",
     "nri",
@@ -34,6 +35,8 @@ const SUITES: [&str; 8] = [
     "agent",
     "agent-guest",
     "helm",
+    "cluster",
+    "cluster-bench",
 ];
 
 fn main() -> ExitCode {
@@ -55,6 +58,8 @@ fn main() -> ExitCode {
             "agent" => agent::run(&mut report),
             "agent-guest" => agent::guest::run(&mut report),
             "helm" => helm::run(&mut report),
+            "cluster" => cluster::run(&mut report),
+            "cluster-bench" => cluster::bench(&mut report),
             other => report.check(
                 other,
                 Err(format!("no such suite; there are {}", SUITES.join(", "))),

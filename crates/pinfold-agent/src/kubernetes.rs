@@ -19,7 +19,6 @@ mod object;
 mod pods;
 mod publisher;
 mod remark;
-pub mod snapshot;
 
 pub use merge::OWNED;
 pub use object::{Object, Report};

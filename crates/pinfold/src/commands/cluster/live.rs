@@ -1,7 +1,7 @@
 //! A running cluster: its objects from the API server, and what could not be had.
 
-use pinfold_agent::kubernetes::Connection;
-use pinfold_agent::kubernetes::snapshot::{Listed, SnapshotError, Wanted, snapshot};
+use pinfold_apiserver::snapshot::{Listed, SnapshotError, Wanted, snapshot};
+use pinfold_apiserver::{Connection, object};
 use pinfold_kube::inventory::Inventory;
 use pinfold_kube::manifest;
 use pinfold_render::text::count;
@@ -159,7 +159,7 @@ impl Reading {
             ));
         }
         for object in objects {
-            let name = name(kind.kind, &object);
+            let name = format!("{} {}", kind.kind, object::full_name(&object));
             let text = text(object, version, kind.kind);
             let read = manifest::read(&name, text.as_bytes());
             let added = read.and_then(|documents| {
@@ -186,50 +186,16 @@ impl Reading {
     }
 }
 
-/// `Pod ml/trainer-3`, for findings.
-fn name(kind: &str, object: &Value) -> String {
-    let text = |key: &str| object["metadata"][key].as_str();
-    let name = text("name").unwrap_or("?");
-    match text("namespace") {
-        Some(namespace) => format!("{kind} {namespace}/{name}"),
-        None => format!("{kind} {name}"),
-    }
-}
-
 /// The text of an object that says what it is.
 fn text(mut object: Value, api_version: &str, kind: &str) -> String {
-    if let Some(members) = object.as_object_mut() {
-        members.insert("apiVersion".to_owned(), api_version.into());
-        members.insert("kind".to_owned(), kind.into());
-        // A node lists its images there, and nothing of it decides anything here.
-        if let Some(status) = members.get_mut("status").and_then(Value::as_object_mut) {
-            status.retain(|key, _| {
-                matches!(
-                    key.as_str(),
-                    "capacity" | "allocatable" | "phase" | "conditions"
-                )
-            });
-        }
+    // A node lists its images there, and nothing of it decides anything here.
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.retain(|key, _| {
+            matches!(
+                key.as_str(),
+                "capacity" | "allocatable" | "phase" | "conditions"
+            )
+        });
     }
-    printable(object.to_string())
-}
-
-/// Characters that JSON may contain and YAML may not are only ever inside of texts.
-fn printable(text: String) -> String {
-    let odd = |c: char| {
-        matches!(
-            c,
-            '\u{7f}'..='\u{9f}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        )
-    };
-    match text.contains(odd) {
-        false => text,
-        true => text
-            .chars()
-            .map(|c| match odd(c) {
-                true => format!("\\u{:04x}", u32::from(c)),
-                false => c.to_string(),
-            })
-            .collect(),
-    }
+    object::text(object, api_version, kind)
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::runtime::Builder;
 
-use super::api::{Api, ApiError, escaped};
-use super::connection::{Connection, ConnectionError};
+use crate::api::{Api, ApiError, escaped};
+use crate::connection::{Connection, ConnectionError};
 
 /// The longest that one page may take.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
@@ -68,7 +68,7 @@ pub fn snapshot(connection: &Connection, wanted: &[Wanted]) -> Result<Vec<Listed
         .build()
         .map_err(ConnectionError::Thread)?;
     let listed = runtime.block_on(async {
-        let api = Api::new(connection.client()?, PAGE_LIMIT);
+        let api = Api::new(connection, PAGE_LIMIT)?;
         let deadline = Instant::now() + WHOLE_LIMIT;
         let mut all = Vec::with_capacity(wanted.len());
         for kind in wanted {
@@ -140,7 +140,7 @@ async fn pages(
         if objects.len().saturating_add(items.len()) > kind.most {
             return Ok(None);
         }
-        objects.extend(items.into_iter().map(without_records));
+        objects.extend(items);
         let next = page["metadata"]["continue"].as_str().unwrap_or_default();
         if next.is_empty() || next == token {
             return Ok(Some(objects));
@@ -157,14 +157,6 @@ fn address(path: &str, kind: &Wanted, size: usize, token: &str) -> String {
         }
     }
     address
-}
-
-/// Records of who wrote what are most of an object and decide nothing.
-fn without_records(mut object: Value) -> Value {
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.remove("managedFields");
-    }
-    object
 }
 
 #[cfg(test)]
