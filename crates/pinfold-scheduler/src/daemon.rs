@@ -10,7 +10,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_apiserver::{Api, Connection, ConnectionError, Follower, Patience};
+use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
+use pinfold_apiserver::{Api, Connection, ConnectionError, Events, Follower, Patience};
 use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
 use pinfold_daemon::control::{Control, Wish};
@@ -129,7 +130,7 @@ pub fn run(
     }
     let follow = Api::new(&connection, Patience::default().request)?;
     let watches = tokio::spawn(parts.clone().follow(follow));
-    let ticks = tokio::spawn(tick(desk.clone()));
+    let ticks = tokio::spawn(tick(desk.clone(), parts.events(&api, &identity)));
     drop(guard);
     let told: &dyn std::fmt::Display = &connection.url();
     log.info("started", &[("listen", &address), ("apiServer", told)]);
@@ -234,6 +235,25 @@ impl Parts {
         });
     }
 
+    /// Where warnings about pods go.
+    fn events(&self, api: &Api, identity: &str) -> Events {
+        let events = Events::default();
+        let reporter = Reporter {
+            component: "pinfold-scheduler",
+            instance: identity.to_owned(),
+        };
+        let log = self.log.clone();
+        let tell = move |fate| match fate {
+            Fate::Refused(error) => log.warn("event was not taken", &[("error", &error)]),
+            Fate::Dropped(count) => log.warn("events were dropped", &[("events", &count)]),
+            Fate::Sent | Fate::Failed => {}
+        };
+        let (ration, backoff) = (Ration::default(), Patience::default().backoff());
+        let teller = Teller::new(api.clone(), reporter, events.clone(), ration, backoff, tell);
+        tokio::spawn(teller.run());
+        events
+    }
+
     /// Follows everything. Pods are listed by the leader alone, anew with every term, and after the reports: only then
     /// it is sure that everything the leader before bound is seen, and who left before is known to be gone.
     async fn follow(self, api: Api) {
@@ -280,16 +300,16 @@ impl Parts {
 }
 
 /// What time alone changes, what is to be told, and who is to be woken.
-async fn tick(desk: Arc<Desk>) {
+async fn tick(desk: Arc<Desk>, events: Events) {
     loop {
         tokio::time::sleep(TICK).await;
         let now = Instant::now();
-        let (problems, freed) = {
+        let (problems, warnings, freed) = {
             let mut cache = desk.extender.cache();
             cache.tick(now);
             let changed = cache.take_changed();
-            let freed = desk.waiting.freed(&mut cache, &changed, now);
-            (cache.take_problems(), freed)
+            let freed = desk.waiting.freed(&mut cache, changed, now);
+            (cache.take_problems(), cache.take_warnings(), freed)
         };
         for problem in problems {
             desk.metrics.count(&catalogue::PROBLEMS, &[problem.event]);
@@ -299,6 +319,9 @@ async fn tick(desk: Arc<Desk>) {
         }
         if desk.standing.leads_since(now).is_none() {
             continue;
+        }
+        for warning in warnings {
+            events.warn(warning);
         }
         for free in freed {
             let (pod, node) = (free.asked.full_name(), free.node.to_string());

@@ -73,6 +73,51 @@ pub struct Replica {
     pub(super) gaps: Gaps,
 }
 
+/// So many kinds of kubelets are kept; further ones have rules of their own.
+const MOST_KINDS: usize = 64;
+
+/// The rules of kubelets that were rebuilt before, to be shared by those of the same kind.
+#[derive(Clone, Debug, Default)]
+pub struct Shelf {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Clone, Debug)]
+struct Kind {
+    machine: Arc<Machine>,
+    settings: Settings,
+    unavailable: CpuSet,
+    rules: Arc<Rules>,
+}
+
+impl Shelf {
+    fn rules(
+        &mut self,
+        machine: Machine,
+        settings: Settings,
+        unavailable: CpuSet,
+    ) -> Result<Arc<Rules>, SettingsError> {
+        let same = |kind: &&Kind| {
+            kind.unavailable == unavailable && kind.settings == settings && *kind.machine == machine
+        };
+        if let Some(kind) = self.kinds.iter().find(same) {
+            return Ok(kind.rules.clone());
+        }
+        let machine = Arc::new(machine);
+        let rules = Rules::new(machine.clone(), settings.clone())?.reserving(&unavailable)?;
+        let rules = Arc::new(rules);
+        if self.kinds.len() < MOST_KINDS {
+            self.kinds.push(Kind {
+                machine,
+                settings,
+                unavailable,
+                rules: rules.clone(),
+            });
+        }
+        Ok(rules)
+    }
+}
+
 /// What the object does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
@@ -124,13 +169,28 @@ impl Replica {
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
     ) -> Result<Self, Unreadable> {
+        Self::of_kind(topology, totals, cpus, fidelity, &mut Shelf::default())
+    }
+
+    /// The same, with the rules of another kubelet of the same kind where `shelf` has them: tables of a machine's CPUs
+    /// are far larger than what changes on a node.
+    ///
+    /// # Errors
+    /// If the object describes no machine or no kubelet.
+    pub fn of_kind(
+        topology: &NodeTopology,
+        totals: &DeviceTotals,
+        cpus: Option<&KnownCpus>,
+        fidelity: Fidelity,
+        shelf: &mut Shelf,
+    ) -> Result<Self, Unreadable> {
         let zones = numa_zones(topology)?;
         let caches = caches(topology);
         let machine = machine(&zones, cpus, &caches)?;
         let settings = settings(topology, &zones, fidelity);
         let unavailable = unavailable_cpus(&zones, &machine, cpus);
         let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
-        let rules = Rules::new(Arc::new(machine), settings)?.reserving(&unavailable)?;
+        let rules = shelf.rules(machine, settings, unavailable)?;
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
@@ -149,7 +209,7 @@ impl Replica {
             memory,
             devices,
         };
-        let ledger = Ledger::taken_over(Arc::new(rules), saved, pool);
+        let ledger = Ledger::taken_over(rules, saved, pool);
         Ok(Self { ledger, gaps })
     }
 

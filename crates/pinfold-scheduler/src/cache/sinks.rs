@@ -48,6 +48,8 @@ pub struct Follow {
     /// When the list was asked for that comes in.
     asked: Instant,
     failing: bool,
+    /// How many there were in the last list.
+    count: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,7 @@ impl Follow {
             metrics: metrics.clone(),
             asked: Instant::now(),
             failing: false,
+            count: None,
         })
     }
 
@@ -150,8 +153,11 @@ impl Sink for Follow {
         drop(cache);
         self.failing = false;
         let what = self.what.name();
-        self.log
-            .info("listed", &[("what", &what), ("objects", &count)]);
+        // A kind that is not served is asked for again and again.
+        if self.count.replace(count) != Some(count) {
+            self.log
+                .info("listed", &[("what", &what), ("objects", &count)]);
+        }
     }
 
     fn put(&mut self, item: Item) {

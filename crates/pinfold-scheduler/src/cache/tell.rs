@@ -9,7 +9,7 @@ use pinfold_core::volcano::predicate::NumaInfo;
 use super::kind::Kind;
 use super::node::{BadObject, Heard, NodeFound, NodeRecord, Reported};
 use super::pod::{BadPod, Found, Phase};
-use super::{Cache, PodRecord};
+use super::{Cache, MOST_PROBLEMS, PodRecord};
 
 impl Cache {
     /// Something was heard of pods.
@@ -102,12 +102,38 @@ impl Cache {
             return self.rebuild(node, now);
         }
         self.changed.insert(node.clone());
-        if !self.seat(uid, node)
-            && let Some(record) = self.nodes.get_mut(node)
-        {
-            record.misfits.push(uid.clone());
+        if !self.seat(uid, node) {
+            if let Some(record) = self.nodes.get_mut(node) {
+                record.misfits.push(uid.clone());
+            }
+            self.warn_misfit(uid, node);
         }
         self.judge(node, now);
+    }
+
+    /// Somebody else bound a pod to a node that will refuse it.
+    fn warn_misfit(&mut self, uid: &PodUid, node: &NodeName) {
+        let Some(pod) = self.pods.get(uid) else {
+            return;
+        };
+        if pod.phase != Phase::Waiting || !pod.asked.needs || self.warnings.len() >= MOST_PROBLEMS {
+            return;
+        }
+        let asked = pod.asked.clone();
+        let verdict = self.cluster.ask(&asked.ask, node);
+        let Some(refusal) = verdict.refusal() else {
+            return;
+        };
+        self.warnings.push(Warning {
+            namespace: asked.namespace.clone(),
+            name: asked.name.clone(),
+            uid: uid.to_string(),
+            reason: "NodeWillRefuse".to_owned(),
+            message: format!(
+                "bound to node {node} by another scheduler, but it will not take the pod: {}",
+                crate::extender::reason::of(refusal)
+            ),
+        });
     }
 
     /// A pod without a node. A promise that was made to it stands: the news are older.
