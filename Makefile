@@ -45,7 +45,7 @@ e2e-devices: ## the device manager with a real device plugin on another gRPC (ne
 e2e-api: ## the agent's link to a real API server (builds etcd and kube-apiserver with Go, many minutes, once)
 	$(CARGO) run --quiet -p e2e -- api
 
-e2e-agent: ## the node agent with a real container runtime (root; fetches runc, builds containerd with Go)
+e2e-agent: ## the node agent with a real container runtime, here and in an emulated machine (root; fetches runc and a kernel, builds containerd with Go)
 	$(CARGO) run --quiet -p e2e -- agent agent-guest
 
 e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them with Go, once)
