@@ -226,9 +226,9 @@ mod tests {
     fn pods_get_what_was_chosen_and_the_shared_pool_is_the_rest() {
         let chosen = chosen(&[("a", "4-5,12-13"), ("gone", "7")]);
         let replaced = replace(&state(), &chosen, &set("0,8")).expect("possible");
-        let a = &replaced.state.containers[&"a".into()];
-        assert_eq!(a[&"init".into()], set("4"));
-        assert_eq!(a[&"main".into()], set("4-5,12-13"));
+        let a = &replaced.state.containers["a"];
+        assert_eq!(a["init"], set("4"));
+        assert_eq!(a["main"], set("4-5,12-13"));
         assert_eq!(replaced.state.default_cpus, set("0-2,6-10,14-15"));
         assert_eq!(replaced.changes.len(), 2);
         assert_eq!(replaced.absent, ["gone".into()]);
