@@ -1,6 +1,8 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
+mod agent;
 mod api;
+mod containerd;
 mod control_groups;
 mod control_plane;
 mod crashes;
@@ -8,7 +10,6 @@ mod devices;
 mod emulated;
 mod guest;
 mod host;
-mod initrd;
 mod nri;
 mod numa;
 mod placement;
@@ -25,6 +26,12 @@ use report::Report;
 fn main() -> ExitCode {
     let suites: Vec<String> = std::env::args().skip(1).collect();
     let mut report = Report::default();
+    if let [inside, programs, options @ ..] = suites.as_slice()
+        && inside == "agent-inside"
+    {
+        agent::inside(&mut report, programs.as_ref(), options);
+        return report.finish();
+    }
     for suite in &suites {
         match suite.as_str() {
             "host" => host::run(&mut report),
@@ -32,9 +39,14 @@ fn main() -> ExitCode {
             "nri" => nri::run(&mut report),
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
+            "agent" => agent::run(&mut report),
+            "agent-guest" => agent::guest::run(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa, nri, devices and api".to_owned()),
+                Err(
+                    "no such suite; there are host, numa, nri, devices, api, agent and agent-guest"
+                        .to_owned(),
+                ),
             ),
         }
     }

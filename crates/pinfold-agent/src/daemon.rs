@@ -27,6 +27,7 @@ mod look_after;
 mod manage;
 mod measure;
 mod mirror;
+mod partitions;
 mod place;
 mod report;
 mod scan;

@@ -37,6 +37,8 @@ pub struct Keeper {
     torn: u64,
     /// Why the journal could not be shortened, if so. It is tried again after the next change.
     unshortened: Option<JournalError>,
+    /// Why the last change could not be written down, if so.
+    unwritten: Option<String>,
 }
 
 /// Why something was not done. The ledger and the journal are as they were.
@@ -82,6 +84,7 @@ impl Keeper {
             journal,
             torn,
             unshortened: None,
+            unwritten: None,
         })
     }
 
@@ -114,6 +117,25 @@ impl Keeper {
     #[must_use]
     pub fn torn(&self) -> u64 {
         self.torn
+    }
+
+    /// Why the last change could not be written down; `None` if it could.
+    #[must_use]
+    pub fn unwritten(&self) -> Option<&str> {
+        self.unwritten.as_deref()
+    }
+
+    /// Whether nothing can be written any more until the journal is opened anew.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.journal.is_broken()
+    }
+
+    /// Finds out whether changes can be written down again after one could not.
+    pub fn try_again(&mut self) {
+        if self.unwritten.is_some() && self.journal.try_again().is_ok() {
+            self.unwritten = None;
+        }
     }
 
     /// Decides whether `pod` may run here. Refusals are written down too.
@@ -339,7 +361,9 @@ impl Keeper {
         let ledger = plan.into_ledger(self.generation())?;
         let entry = self.entry(now, What::Amended, told, None);
         let base = base(&ledger, &self.notes, entry.number);
-        self.journal.write_with(entry, Some(base))?;
+        let written = self.journal.write_with(entry, Some(base));
+        self.remember(&written);
+        written?;
         self.ledger = ledger;
         self.shorten();
         Ok(())
@@ -367,7 +391,9 @@ impl Keeper {
     /// Writes down what was just decided, or takes it back.
     fn write(&mut self, entry: Entry) -> Result<(), KeeperError> {
         let change = entry.change.clone();
-        if let Err(error) = self.journal.write(entry) {
+        let written = self.journal.write(entry);
+        self.remember(&written);
+        if let Err(error) = written {
             if let Some(change) = &change {
                 self.ledger
                     .undo(change)
@@ -377,6 +403,10 @@ impl Keeper {
         }
         self.shorten();
         Ok(())
+    }
+
+    fn remember(&mut self, written: &Result<(), JournalError>) {
+        self.unwritten = written.as_ref().err().map(ToString::to_string);
     }
 
     /// Shortens the journal if it is long. The change before it is on disk, so a failure is only remembered.

@@ -31,6 +31,7 @@ mod admit;
 mod allow;
 mod guest;
 mod koordinator;
+mod owed;
 mod synchronize;
 mod takeover;
 mod tally;
@@ -40,7 +41,7 @@ mod tests;
 pub use guest::{Asked, Guest, Sandbox};
 pub use koordinator::Koordinator;
 pub use synchronize::Remark;
-pub use takeover::{KubeletPins, Overlap};
+pub use takeover::KubeletPins;
 pub use tally::{Kind, Tally};
 
 /// Whose rules decide.
@@ -73,8 +74,11 @@ pub struct Node {
     guests: BTreeMap<String, Guest>,
     /// The sandboxes of pods that run without having been let in: they share CPUs.
     sharing: BTreeSet<String>,
+    /// Who left without that being written down yet.
+    owed: BTreeSet<PodUid>,
     refused: u64,
     tally: Tally,
+    hands_off: bool,
 }
 
 /// What a container may use from now on.
@@ -139,12 +143,21 @@ impl Node {
             sandboxes: BTreeMap::new(),
             guests,
             sharing: BTreeSet::new(),
+            owed: BTreeSet::new(),
             refused: 0,
+            hands_off: false,
             tally: Tally::default(),
         };
         // What they may use is what is compared with; nobody needs to be told yet.
         drop(node.updates());
         node
+    }
+
+    /// The same, with somebody else who sets what containers may use: it is decided and written down, and nobody told.
+    #[must_use]
+    pub fn hands_off(mut self) -> Self {
+        self.hands_off = true;
+        self
     }
 
     /// The ledger and its journal.
@@ -302,29 +315,30 @@ impl Node {
         self.guests.get(id)?.told.clone()
     }
 
-    /// A container started: what init containers before it held is free.
+    /// A container started: what init containers before it held is free. What others may use from now on.
     ///
     /// # Errors
     /// If that could not be written down.
-    pub fn container_started(&mut self, id: &str, now: Timestamp) -> Result<(), KeeperError> {
+    pub fn container_started(
+        &mut self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, KeeperError> {
         let Some(guest) = self.guests.get(id) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
-        let resident = self
-            .keeper
-            .ledger()
-            .state()
-            .residents()
-            .get(&guest.resident);
+        let residents = self.keeper.ledger().state().residents();
+        let resident = residents.get(&guest.resident);
         let is_its_own = resident.is_some_and(|here| here.pod.container(&guest.name).is_some());
         if !is_its_own {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (pod, name) = (guest.resident.clone(), guest.name.clone());
-        self.keeper.start(&pod, &name, now).map(drop)
+        self.keeper.start(&pod, &name, now)?;
+        Ok(self.updates())
     }
 
-    /// A container is gone. What others may use from now on.
+    /// A container ended or is gone. What others may use from now on.
     ///
     /// # Errors
     /// If that could not be written down.
@@ -362,10 +376,11 @@ impl Node {
             residents.push(sandbox.uid.clone());
         }
         residents.retain(|resident| *resident != sandbox.uid || !goes_on);
+        let mut outcome = Ok(());
         for resident in residents {
-            self.let_go(&resident, now)?;
+            outcome = outcome.and(self.let_go(&resident, now));
         }
-        Ok(self.updates())
+        outcome.map(|()| self.updates())
     }
 
     /// Somebody asks for a pod here: it stays until it is released.
@@ -429,17 +444,6 @@ impl Node {
         let outside = |guest: &Guest| guest.is_outside() && guest.pod == *pod;
         self.guests.retain(|_, guest| !outside(guest));
         Ok(self.updates())
-    }
-
-    /// A resident leaves, if it is one and is not to stay until somebody releases it.
-    fn let_go(&mut self, resident: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
-        let note = self.keeper.notes().get(resident);
-        let stays = note.is_some_and(|note| note.origin == Origin::Declared);
-        if stays || !self.lives_here(resident) {
-            return Ok(());
-        }
-        self.keeper.release(resident, now)?;
-        self.withdraw_devices(resident, now)
     }
 }
 

@@ -166,6 +166,7 @@ impl Plugin for Runtime {
             Event::StartContainer,
             Event::PostStartContainer,
             Event::UpdateContainer,
+            Event::StopContainer,
             Event::RemoveContainer,
         ])
     }
@@ -298,7 +299,14 @@ impl Plugin for Runtime {
         if let Some(allowance) = allowance.filter(|_| self.pins) {
             adjust = adjust.resources(|resources| resources_of(resources, &allowance));
         }
-        let adjust = self.device_edits(adjust, &uid, &name)?;
+        let adjust = match self.device_edits(adjust, &uid, &name) {
+            Ok(adjust) => adjust,
+            Err(refusal) => {
+                // It is not created, so nobody will tell that it is gone.
+                self.remove_container(pod, container)?;
+                return Err(refusal);
+            }
+        };
         Ok(CreateContainerResponse {
             adjust: Some(adjust),
             update: self.tell_now(others),
@@ -329,7 +337,7 @@ impl Plugin for Runtime {
             container: container.id.clone(),
             allowance,
         });
-        self.freed(started.map(|()| update.into_iter().collect()))
+        self.freed(started.map(|others| others.into_iter().chain(update).collect()))
     }
 
     fn update_container(
@@ -348,6 +356,17 @@ impl Plugin for Runtime {
             })
         });
         Ok(updates.into_iter().collect::<Vec<_>>().into())
+    }
+
+    fn stop_container(
+        &mut self,
+        _: &PodSandbox,
+        container: &Container,
+    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+        // What it held alone is free at once: it may be an init container whose CPUs the next one needs.
+        let freed = lock(&self.node).container_goes(&container.id, (self.clock)());
+        self.freed(freed)?;
+        Ok(Vec::new())
     }
 
     fn remove_container(&mut self, _: &PodSandbox, container: &Container) -> Result<(), Refusal> {

@@ -9,8 +9,10 @@ use std::time::Instant;
 use nri::Handle;
 use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
 
+use super::partitions::Partitions;
 use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
 use crate::config::{Cgroups, Direct};
@@ -28,8 +30,14 @@ pub(super) struct Enforcer {
     pub(super) config: Mutex<Cgroups>,
     /// Whether containers are told at all.
     pub(super) pins: bool,
+    pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
+    /// Whoever writes: nobody is repaired while others are told.
+    pub(super) writing: Mutex<()>,
 }
+
+/// What every container should have had at the last look.
+pub(super) type Before = BTreeMap<ContainerId, Allowance>;
 
 impl Enforcer {
     /// Control groups as configured.
@@ -70,6 +78,15 @@ impl Enforcer {
                 allowance,
             });
             self.tell(&updates.collect::<Vec<_>>());
+            self.part();
+        }
+    }
+
+    /// Makes partitions of CPUs that are somebody's own, if that is wanted.
+    fn part(&self) {
+        let wanted = self.partitions.wanted(&lock(&self.node));
+        if let Some(hierarchy) = &self.hierarchy {
+            self.partitions.enforce(hierarchy, &wanted, &self.told);
         }
     }
 
@@ -78,6 +95,7 @@ impl Enforcer {
         if !self.pins {
             return;
         }
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (outside, inside): (Vec<&Update>, Vec<&Update>) =
             updates.iter().partition(|update| update.is_outside());
         let failed = self.tell_runtime(&inside);
@@ -144,11 +162,19 @@ impl Enforcer {
         }
     }
 
-    /// Looks at every container, and repairs what drifted.
-    pub(super) fn round(&self, watch: &mut Watch, kubelet: Option<CpuManagerState>) {
+    /// Looks at every container, and repairs what drifted. Whoever should have had something else when it was last
+    /// looked at has time until the next look: runtimes carry out what they are told after they were told.
+    pub(super) fn round(
+        &self,
+        watch: &mut Watch,
+        before: &mut Before,
+        kubelet: Option<CpuManagerState>,
+    ) {
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.part();
         let (containers, online) = {
             let node = lock(&self.node);
             let containers: Vec<Watched> = node.guests().filter_map(watched).collect();
@@ -156,11 +182,21 @@ impl Enforcer {
             (containers, online)
         };
         let evidence = Evidence { online, kubelet };
-        let before = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
-        let round = watch.round(hierarchy, &containers, &evidence, Instant::now());
+        let counted = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
+        let is_settled = |watched: &Watched| {
+            let expected = Some(&watched.expected);
+            let node = lock(&self.node);
+            let mut guests = node.guests();
+            let guest = guests.find(|guest| *guest.id == *watched.who.id.as_str());
+            before.get(&watched.who.id) == expected && guest.and_then(Guest::told) == expected
+        };
+        let now = Instant::now();
+        let round = watch.round_of(hierarchy, &containers, &evidence, now, &is_settled);
+        let now_expected = containers.into_iter().map(|one| (one.who.id, one.expected));
+        *before = now_expected.collect();
         let metrics = &self.told.metrics;
-        for (culprit, before) in Culprit::ALL.into_iter().zip(before) {
-            let more = watch.tally(culprit).drifted.saturating_sub(before);
+        for (culprit, counted) in Culprit::ALL.into_iter().zip(counted) {
+            let more = watch.tally(culprit).drifted.saturating_sub(counted);
             metrics.add(&catalogue::DRIFT, &[culprit.word()], more);
         }
         let lasting = round.drifts.iter();
@@ -192,7 +228,7 @@ impl Enforcer {
     }
 }
 
-fn group_of(guest: &Guest) -> Option<GroupPath> {
+pub(super) fn group_of(guest: &Guest) -> Option<GroupPath> {
     GroupPath::of_container(&guest.cgroup).ok()
 }
 

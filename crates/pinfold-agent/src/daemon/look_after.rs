@@ -18,6 +18,7 @@ use crate::control::{Control, Wish};
 use crate::drift::Evidence;
 use crate::node::{KubeletPins, Strangers};
 use crate::runtime::lock;
+use crate::takeover;
 
 /// Everything that is looked after.
 pub(super) struct LookAfter<'a> {
@@ -42,6 +43,7 @@ impl LookAfter<'_> {
     pub(super) fn run(&self, control: &Control) {
         let mut config = self.config.clone();
         let mut watch = enforce::watch(&config.cgroups);
+        let mut expected = enforce::Before::new();
         let mut before = Before {
             online: place::online(),
             connected: None,
@@ -50,7 +52,9 @@ impl LookAfter<'_> {
         loop {
             self.look(&config, &mut before);
             watch.migrate_memory(config.cgroups.migrate_memory);
-            self.enforcer.round(&mut watch, kubelet(&config));
+            self.service.settle();
+            self.enforcer
+                .round(&mut watch, &mut expected, kubelet(&config));
             match control.next(config.cgroups.check_every) {
                 Some(Wish::Stop) => return,
                 Some(Wish::Reload) => {
@@ -100,16 +104,15 @@ impl LookAfter<'_> {
             .kubelet_policy
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = policy;
-        let (overlap, pinned) = {
+        let (twice, pinned) = {
             let mut node = lock(&service.node);
             node.learn_pins(pins(config, kubelet.as_ref()));
-            let overlap = kubelet
-                .map(|state| node.overlap(&state))
-                .unwrap_or_default();
-            (overlap, node.kubelet_pinned())
+            let ledger = node.keeper().ledger();
+            let twice = kubelet.and_then(|state| takeover::twice(ledger, &state.containers));
+            (twice, node.kubelet_pinned())
         };
-        let problem = overlap.first().map(ToString::to_string);
-        service.told.problem("overlap", problem);
+        let problem = twice.map(|twice| twice.to_string());
+        service.told.problem("takeover", problem);
         if pinned != before.pinned {
             let what = match pinned {
                 0 => "the last pod that the kubelet pinned has ended: all CPUs are ours".to_owned(),

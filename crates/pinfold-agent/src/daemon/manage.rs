@@ -18,6 +18,7 @@ use super::DaemonError;
 use super::cluster;
 use super::enforce::Enforcer;
 use super::look_after::{self, LookAfter};
+use super::partitions::Partitions;
 use super::place::{self, Place};
 use super::scan::Scanner;
 use super::service::{Service, now, writes_groups};
@@ -94,7 +95,9 @@ pub(super) fn run(
         hierarchy,
         config: Mutex::new(config.cgroups.clone()),
         pins: config.takeover.cpu_set_allocator,
+        partitions: Partitions::new(config.cgroups.partitions),
         told: told.clone(),
+        writing: Mutex::default(),
     });
     let mut threads = Vec::new();
     let teller = enforcer.clone();
@@ -215,6 +218,10 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     let strangers = look_after::strangers(config);
     let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
     let node = Node::new(keeper, rulebook, strangers, pins);
+    let node = match config.takeover.cpu_set_allocator {
+        true => node,
+        false => node.hands_off(),
+    };
     Ok(Arc::new(Mutex::new(node)))
 }
 

@@ -70,6 +70,20 @@ impl Service {
         }
     }
 
+    /// Writes down who left while that was not possible.
+    pub(super) fn settle(&self) {
+        let settled = {
+            let mut node = lock(&self.node);
+            node.keeper_mut().try_again();
+            node.settle(now())
+        };
+        match settled {
+            Ok(None) => {}
+            Ok(Some(updates)) => self.spread(updates),
+            Err(error) => self.told.failed(&error),
+        }
+    }
+
     /// The node as it is now, for reports.
     pub(super) fn picture(&self) -> Picture {
         let mut node = lock(&self.node);
@@ -221,7 +235,7 @@ impl Service {
             None => Err(ApiError::new(
                 ErrorKind::Conflict,
                 format!("pod {pod} is left alone here"),
-                "the kubelet pinned it before; nobody touches it until it ends",
+                "the kubelet sets its CPUs: it pinned the pod before, or takeover.cpuSetAllocator is false",
             )),
         }
     }
@@ -323,6 +337,11 @@ fn failure(error: &KeeperError) -> ApiError {
 
 impl Agent for Service {
     fn status(&self) -> Status {
+        let Health {
+            broken: mut problems,
+            waiting,
+        } = self.health();
+        problems.extend(waiting);
         let node = lock(&self.node);
         let keeper = node.keeper();
         let rules = keeper.ledger().rules();
@@ -334,7 +353,8 @@ impl Agent for Service {
             scope: rules.scope().name().to_owned(),
             generation: keeper.generation(),
             runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
-            problems: self.told.problems(),
+            kubelet_pinned: node.kubelet_pinned(),
+            problems,
             takeover: self.takeover(&node),
             occupancy: keeper.ledger().occupancy(),
         }
@@ -444,12 +464,21 @@ impl Agent for Service {
 
     fn health(&self) -> Health {
         let connected = self.handle.as_ref().map(|all| all.state().is_connected());
-        let broken = self.told.broken();
+        let mut broken = self.told.broken();
         let mut waiting = self.told.problems();
         waiting.retain(|problem| !broken.contains(problem));
         if connected == Some(false) {
             let state = "the container runtime is not connected: containers start unpinned";
             waiting.push(state.to_owned());
+        }
+        let node = lock(&self.node);
+        if let Some(why) = node.keeper().unwritten() {
+            let which = if node.keeper().is_broken() {
+                &mut broken
+            } else {
+                &mut waiting
+            };
+            which.push(format!("nothing can be written down: {why}"));
         }
         Health { broken, waiting }
     }

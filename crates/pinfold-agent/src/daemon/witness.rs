@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use nri::RuntimeInfo;
 
-use crate::journal::JournalError;
 use crate::keeper::KeeperError;
 use crate::kubernetes::{Events, Warning};
 use crate::logs::Log;
@@ -49,9 +48,8 @@ impl Told {
 
     /// What only a new start can put right.
     pub(super) fn broken(&self) -> Vec<String> {
-        let matters = self.matters();
-        let broken = matters.iter().filter(|(matter, _)| is_broken(matter));
-        broken.map(|(_, problem)| problem.clone()).collect()
+        let broken = self.matters().get(BROKEN_THREAD).cloned();
+        broken.into_iter().collect()
     }
 
     /// Something is wrong with a matter, or not any more.
@@ -137,11 +135,7 @@ impl Witness for Told {
     }
 
     fn failed(&self, error: &KeeperError) {
-        let matter = match error {
-            KeeperError::Journal(JournalError::Broken { .. }) => BROKEN_JOURNAL,
-            _ => "journal",
-        };
-        self.problem(matter, Some(error.to_string()));
+        self.log.error("failed", &[("why", error)]);
     }
 
     fn troubled(&self, problem: &str) {
@@ -149,21 +143,13 @@ impl Witness for Told {
     }
 
     fn changed(&self) {
-        // It was written down.
-        self.problem("journal", None);
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }
 }
 
-/// Matters that only a new start can put right.
-pub(super) const BROKEN_JOURNAL: &str = "broken-journal";
-/// A thread that should run for ever has ended.
+/// A thread that should run for ever has ended: a matter that only a new start can put right.
 pub(super) const BROKEN_THREAD: &str = "broken-thread";
-
-fn is_broken(matter: &str) -> bool {
-    matches!(matter, BROKEN_JOURNAL | BROKEN_THREAD)
-}
 
 /// The word before the sentence, as the status of a pod shows it.
 pub(super) fn reason(why: &str) -> &'static str {
@@ -193,21 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_is_written_again_is_no_problem_any_more_and_a_broken_one_stays_one() {
+    fn a_thread_that_ended_is_what_only_a_new_start_mends() {
         let told = told();
-        let path = std::path::PathBuf::from("/state/journal");
-        let full = KeeperError::Journal(JournalError::File {
-            what: "write to",
-            path: path.clone(),
-            error: std::io::Error::other("no space left"),
-        });
-        told.failed(&full);
+        told.problem("overlap", Some("two pin".to_owned()));
         assert_eq!((told.problems().len(), told.broken().len()), (1, 0));
-        told.changed();
-        assert_eq!(told.problems().len(), 0);
-        told.failed(&KeeperError::Journal(JournalError::Broken { path }));
-        told.changed();
-        assert_eq!((told.problems().len(), told.broken().len()), (1, 1));
+        told.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
+        assert_eq!((told.problems().len(), told.broken().len()), (2, 1));
+        told.problem("overlap", None);
+        assert_eq!(told.problems(), told.broken());
     }
 
     #[test]

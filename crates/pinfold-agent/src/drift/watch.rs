@@ -100,6 +100,19 @@ impl Watch {
         evidence: &Evidence,
         now: Instant,
     ) -> Round {
+        self.round_of(hierarchy, containers, evidence, now, &|_| true)
+    }
+
+    /// The same where what containers should have changes meanwhile: whoever seems to have drifted is left alone unless
+    /// `is_settled` says that it still should have that, and had time to get it.
+    pub fn round_of(
+        &mut self,
+        hierarchy: &Hierarchy,
+        containers: &[Watched],
+        evidence: &Evidence,
+        now: Instant,
+        is_settled: &dyn Fn(&Watched) -> bool,
+    ) -> Round {
         let here: BTreeSet<&ContainerId> = containers.iter().map(|one| &one.who.id).collect();
         self.fights.keep(|container| here.contains(container));
         self.left.retain(|container, _| here.contains(container));
@@ -108,6 +121,7 @@ impl Watch {
             let who = &watched.who;
             match look(hierarchy, &watched.group) {
                 Ok(found) => match compare(watched, &found, evidence) {
+                    Some(_) if !is_settled(watched) => {}
                     Some(drift) => {
                         let outcome =
                             self.treat(hierarchy, watched, &drift, evidence, now, &mut round);

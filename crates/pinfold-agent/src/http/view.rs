@@ -34,6 +34,9 @@ pub struct Status {
     pub generation: u64,
     /// Whether the container runtime is connected; `None` if there is none.
     pub runtime: Option<bool>,
+    /// How many pods run on CPUs that the kubelet gave them before this agent came.
+    #[serde(default)]
+    pub kubelet_pinned: usize,
     /// What keeps the agent from doing its job, in sentences.
     pub problems: Vec<String>,
     /// How far the CPUs have been taken over from a kubelet that pins; `None` where there is nothing to take over.

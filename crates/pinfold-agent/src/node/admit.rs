@@ -31,6 +31,7 @@ impl Node {
         now: Timestamp,
     ) -> Result<(), Refused> {
         if self.lives_here(&sandbox.uid) {
+            self.owed.remove(&sandbox.uid);
             return Ok(());
         }
         match (specification, &self.rulebook) {
@@ -171,6 +172,7 @@ impl Node {
         if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
             let (pod, note) = alone(sandbox, &guest);
             guest.resident.clone_from(&pod.uid);
+            self.owed.remove(&pod.uid);
             if !self.lives_here(&pod.uid) {
                 self.decide(&pod, note, "", plugins, now)?;
             }

@@ -133,7 +133,12 @@ impl Node {
         self.guests.retain(|_, guest| guest.is_outside());
         // Whoever had to share once does so until it is started again: it is not asked about every time.
         let shared = std::mem::take(&mut self.sharing);
-        for (sandbox, specification) in pods {
+        self.owed.clear();
+        // Whoever has CPUs already comes before those who have yet to get some.
+        let (pinned, others): (Vec<_>, Vec<_>) = pods
+            .into_iter()
+            .partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
+        for (sandbox, specification) in pinned.into_iter().chain(others) {
             let specification = specification.as_deref();
             if shared.contains(&sandbox.id) && !self.lives_here(&sandbox.uid) {
                 self.sharing.insert(sandbox.id.clone());
