@@ -28,7 +28,7 @@ fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SEC
 	CARGO="$(CARGO)" fuzz/run
 
 e2e: ## every end-to-end suite, with real kernels and real processes
-	$(CARGO) run --quiet -p e2e -- host numa nri devices api agent
+	$(CARGO) run --quiet -p e2e -- host numa nri devices api agent agent-guest
 
 e2e-host: ## runs on this very machine: pinned, killed, cleaned up
 	$(CARGO) run --quiet -p e2e -- host
@@ -45,5 +45,5 @@ e2e-devices: ## the device manager with a real device plugin on another gRPC (ne
 e2e-api: ## the agent's link to a real API server (builds etcd and kube-apiserver with Go, many minutes, once)
 	$(CARGO) run --quiet -p e2e -- api
 
-e2e-agent: ## the node agent with a real container runtime (root; fetches runc, builds containerd with Go)
-	$(CARGO) run --quiet -p e2e -- agent
+e2e-agent: ## the node agent with a real container runtime, here and in an emulated machine (root; fetches runc and a kernel, builds containerd with Go)
+	$(CARGO) run --quiet -p e2e -- agent agent-guest

@@ -76,6 +76,8 @@ pub struct Node {
     sharing: BTreeSet<String>,
     /// Who left without that being written down yet.
     owed: BTreeSet<PodUid>,
+    /// How many things containers were told.
+    tellings: u64,
     refused: u64,
     tally: Tally,
     hands_off: bool,
@@ -144,6 +146,7 @@ impl Node {
             guests,
             sharing: BTreeSet::new(),
             owed: BTreeSet::new(),
+            tellings: 0,
             refused: 0,
             hands_off: false,
             tally: Tally::default(),
@@ -304,7 +307,9 @@ impl Node {
     ) -> Result<(Option<Allowance>, Vec<Update>), Refused> {
         let outcome = self.take_in_container(guest, plugins, now);
         self.refused += u64::from(outcome.is_err());
-        let guest = outcome?;
+        let mut guest = outcome?;
+        self.tellings = self.tellings.saturating_add(1);
+        guest.changes = self.tellings;
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
         Ok((allowance, self.updates()))

@@ -1,4 +1,4 @@
-//! A node that a kubelet has pinned pods on: they keep their CPUs until they end, and then all is ours.
+//! A node that a kubelet has pinned pods on: mirrored, or taken over as its pods end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,17 @@ use crate::containerd::eventually;
 use crate::programs::said_by;
 use crate::report::{Report, equal};
 
-/// Plays both phases.
+/// Plays mirror mode and both phases.
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
     let (machine, _) = oracle::machine()?;
     let online = machine.online().clone();
+    let mut node = Taken::new(stage, online.clone(), "kubelet");
+    let outcome = node.mirrored();
+    node.abandon();
+    report.check(
+        "agent: a node that its kubelet runs is mirrored, and nothing on it changed",
+        outcome,
+    );
     for (dialect, told) in [
         ("kubelet", "the kubelet's rules"),
         ("koordinator", "Koordinator's rules"),
@@ -119,14 +126,19 @@ impl<'a> Taken<'a> {
 
     /// Pods that the kubelet pinned, with the file in which it remembers them.
     fn pinned(&mut self, pods: &[(&str, CpuSet)]) -> Result<(), String> {
+        for (name, cpus) in pods {
+            self.pod(&guaranteed(name, cpus), Some(cpus))?;
+        }
+        self.remember(pods)
+    }
+
+    /// Writes down who is pinned, as the kubelet does.
+    fn remember(&self, pods: &[(&str, CpuSet)]) -> Result<(), String> {
         let mut containers = ContainerCpus::new();
         let mut shared = self.online.clone();
         for (name, cpus) in pods {
-            let milli = i64::try_from(cpus.len()).unwrap_or(0) * 1000;
-            let plan = PodPlan::guaranteed(name, milli, 16);
-            self.pod(&plan, Some(cpus))?;
             shared = &shared - cpus;
-            let uid = plan.uid().as_str().into();
+            let uid = guaranteed(name, cpus).uid().as_str().into();
             containers.insert(uid, [("main".into(), cpus.clone())].into());
         }
         let state = CpuManagerState {
@@ -147,6 +159,38 @@ impl<'a> Taken<'a> {
             self.seen(name)?.cpus,
             cpus.clone(),
         )
+    }
+
+    /// The kubelet decides, and the agent only looks.
+    fn mirrored(&mut self) -> Result<(), String> {
+        self.setup.mode = "mirror";
+        self.setup.more = "kubernetes: {every: 500ms}".to_owned();
+        let one: CpuSet = "1".parse().map_err(|_| "no CPU")?;
+        let old = [("old", one.clone())];
+        self.pinned(&old)?;
+        let mut agent = Agent::spawn(&self.stage.pinfold, &self.setup, &self.folder)?;
+        agent.wait_until_it_answers()?;
+        holds(&agent, &old)?;
+        let status = agent.status()?;
+        equal("mode", status["mode"].as_str(), Some("mirror"))?;
+        let manifest = PodPlan::guaranteed("new", 1000, 16).manifest();
+        let (code, said) = agent.ask("POST", "/v1/pods", &manifest)?;
+        let told = said["error"].as_str().unwrap_or_default();
+        equal(
+            &said.to_string(),
+            told.contains("the kubelet decides"),
+            true,
+        )?;
+        equal("it is refused", code >= 400, true)?;
+        // Its file is the truth, even where a container is elsewhere.
+        let all = self.online.clone();
+        self.remember(&[])?;
+        holds(&agent, &[])?;
+        self.is_on("old", &one)?;
+        let shares = ContainerPlan::between("main", (100, 200), (0, 0));
+        self.pod(&PodPlan::new("shares", vec![shares]), None)?;
+        self.is_on("shares", &all)?;
+        agent.stop().map(drop)
     }
 
     /// The agent decides about new pods, and the kubelet's old ones keep what they have. Here they have all but CPU 0.
@@ -231,6 +275,34 @@ impl<'a> Taken<'a> {
         self.end("chosen")?;
         agent.stop().map(drop)
     }
+}
+
+/// A pod with as many CPUs.
+fn guaranteed(name: &str, cpus: &CpuSet) -> PodPlan {
+    let milli = i64::try_from(cpus.len()).unwrap_or(0) * 1000;
+    PodPlan::guaranteed(name, milli, 16)
+}
+
+/// Soon the agent says that exactly these pods hold exactly these CPUs.
+fn holds(agent: &Agent, pods: &[(&str, CpuSet)]) -> Result<(), String> {
+    let expected: Vec<(String, String)> = pods
+        .iter()
+        .map(|(name, cpus)| (guaranteed(name, cpus).uid(), cpus.to_string()))
+        .collect();
+    let mut found = String::new();
+    let seen = eventually("the agent sees who holds what", || {
+        let said = agent.ask("GET", "/v1/pods", "");
+        found = format!("{said:?}");
+        let pods = said
+            .ok()
+            .and_then(|(_, said)| said["pods"].as_array().cloned());
+        let listed = pods.unwrap_or_default().into_iter().map(|pod| {
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            (text(&pod["uid"]), text(&pod["containers"][0]["cpus"]))
+        });
+        listed.collect::<Vec<_>>() == expected
+    });
+    seen.map_err(|problem| format!("{problem}: {found}"))
 }
 
 /// A pod that wants a CPU of its own.

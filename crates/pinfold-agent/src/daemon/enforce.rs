@@ -36,8 +36,8 @@ pub(super) struct Enforcer {
     pub(super) writing: Mutex<()>,
 }
 
-/// What every container should have had at the last look.
-pub(super) type Before = BTreeMap<ContainerId, Allowance>;
+/// The number of the last thing that every container had been told at the last look.
+pub(super) type Before = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Control groups as configured.
@@ -162,8 +162,8 @@ impl Enforcer {
         }
     }
 
-    /// Looks at every container, and repairs what drifted. Whoever should have had something else when it was last
-    /// looked at has time until the next look: runtimes carry out what they are told after they were told.
+    /// Looks at every container, and repairs what drifted. Whoever was told something else since the last
+    /// look has time until the next one: runtimes carry out what they are told after they were told.
     pub(super) fn round(
         &self,
         watch: &mut Watch,
@@ -175,25 +175,26 @@ impl Enforcer {
         };
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.part();
-        let (containers, online) = {
+        let (containers, changes, online) = {
             let node = lock(&self.node);
             let containers: Vec<Watched> = node.guests().filter_map(watched).collect();
+            let changes = node
+                .guests()
+                .map(|guest| (guest.id.as_str().into(), guest.changes()));
             let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
-            (containers, online)
+            (containers, changes.collect::<Before>(), online)
         };
         let evidence = Evidence { online, kubelet };
         let counted = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
         let is_settled = |watched: &Watched| {
-            let expected = Some(&watched.expected);
             let node = lock(&self.node);
             let mut guests = node.guests();
             let guest = guests.find(|guest| *guest.id == *watched.who.id.as_str());
-            before.get(&watched.who.id) == expected && guest.and_then(Guest::told) == expected
+            guest.map(Guest::changes) == before.get(&watched.who.id).copied()
         };
         let now = Instant::now();
         let round = watch.round_of(hierarchy, &containers, &evidence, now, &is_settled);
-        let now_expected = containers.into_iter().map(|one| (one.who.id, one.expected));
-        *before = now_expected.collect();
+        *before = changes;
         let metrics = &self.told.metrics;
         for (culprit, counted) in Culprit::ALL.into_iter().zip(counted) {
             let more = watch.tally(culprit).drifted.saturating_sub(counted);

@@ -603,13 +603,7 @@ fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus()
 #[test]
 fn whoever_keeps_hands_off_decides_and_tells_nobody() {
     let mut scene = Scene::kubelet();
-    scene.node = open(
-        scene.folder.path(),
-        false,
-        Strangers::Adopt,
-        &KubeletPins::default(),
-    )
-    .hands_off();
+    scene.node = scene.node.hands_off();
     assert_eq!(scene.run("a", &cpus(2)), None);
     assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
     let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());
