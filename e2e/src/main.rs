@@ -1,14 +1,17 @@
 //! End-to-end tests of Pinfold with real kernels and real programs: `cargo run -p e2e -- SUITE...`.
 
+mod agent;
 mod api;
+mod cluster;
+mod containerd;
 mod control_groups;
 mod control_plane;
 mod crashes;
 mod devices;
 mod emulated;
 mod guest;
+mod helm;
 mod host;
-mod initrd;
 mod nri;
 mod numa;
 mod placement;
@@ -22,9 +25,29 @@ use std::process::ExitCode;
 
 use report::Report;
 
+/// What can be run.
+const SUITES: [&str; 10] = [
+    "host",
+    "numa",
+    "nri",
+    "devices",
+    "api",
+    "agent",
+    "agent-guest",
+    "helm",
+    "cluster",
+    "cluster-bench",
+];
+
 fn main() -> ExitCode {
     let suites: Vec<String> = std::env::args().skip(1).collect();
     let mut report = Report::default();
+    if let [inside, programs, options @ ..] = suites.as_slice()
+        && inside == "agent-inside"
+    {
+        agent::inside(&mut report, programs.as_ref(), options);
+        return report.finish();
+    }
     for suite in &suites {
         match suite.as_str() {
             "host" => host::run(&mut report),
@@ -32,9 +55,14 @@ fn main() -> ExitCode {
             "nri" => nri::run(&mut report),
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
+            "agent" => agent::run(&mut report),
+            "agent-guest" => agent::guest::run(&mut report),
+            "helm" => helm::run(&mut report),
+            "cluster" => cluster::run(&mut report),
+            "cluster-bench" => cluster::bench(&mut report),
             other => report.check(
                 other,
-                Err("no such suite; there are host, numa, nri, devices and api".to_owned()),
+                Err(format!("no such suite; there are {}", SUITES.join(", "))),
             ),
         }
     }

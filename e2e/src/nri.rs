@@ -1,8 +1,5 @@
 //! The suite of the `nri` crate: plugins with real container runtimes, which run real containers.
 
-mod containerd;
-mod cri;
-mod packages;
 mod probe;
 
 use std::collections::BTreeSet;
@@ -11,12 +8,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use containerd::{Containerd, PATIENCE, eventually};
-use cri::{Cri, Pod};
-use packages::Release;
 use pinfold_core::cpu_set::CpuSet;
 use probe::{LARGE, Probe};
 
+use crate::containerd::cri::{Cri, Pod};
+use crate::containerd::packages::{self, Release};
+use crate::containerd::{Containerd, PATIENCE, eventually};
 use crate::programs;
 use crate::report::{Report, equal};
 

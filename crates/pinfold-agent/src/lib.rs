@@ -12,6 +12,7 @@
 //! what time it is and what runs.
 
 pub mod allowance;
+pub mod checkpoint;
 pub mod config;
 pub mod daemon;
 pub mod drift;
@@ -23,6 +24,7 @@ pub mod metrics;
 pub mod mirror;
 pub mod node;
 pub mod runtime;
+pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;

@@ -35,6 +35,8 @@ impl Node {
                 continue;
             }
             guest.told.clone_from(&allowance);
+            self.tellings = self.tellings.saturating_add(1);
+            guest.changes = self.tellings;
             if let Some(allowance) = allowance {
                 updates.push(Update {
                     container: guest.id.clone(),
@@ -56,6 +58,9 @@ impl Node {
     }
 
     fn allowance_from(&self, guest: &Guest, pools: Option<&Pools>) -> Option<Allowance> {
+        if self.hands_off {
+            return None;
+        }
         match (&self.rulebook, pools) {
             (Rulebook::Koordinator(book), Some(pools)) => {
                 let ledger = self.keeper.ledger();

@@ -81,6 +81,7 @@ impl Agent for Desk {
             generation: keeper.generation(),
             runtime: None,
             problems: self.waiting.lock().expect("unpoisoned").clone(),
+            takeover: None,
             occupancy: keeper.ledger().occupancy(),
         }
     }

@@ -185,7 +185,8 @@ impl Replica {
         shelf: &mut Shelf,
     ) -> Result<Self, Unreadable> {
         let zones = numa_zones(topology)?;
-        let machine = machine(&zones, cpus)?;
+        let caches = caches(topology);
+        let machine = machine(&zones, cpus, &caches)?;
         let settings = settings(topology, &zones, fidelity);
         let unavailable = unavailable_cpus(&zones, &machine, cpus);
         let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
@@ -193,7 +194,7 @@ impl Replica {
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
-            order: cpus.is_none() || rules.looks_at_caches(),
+            order: cpus.is_none() || (rules.looks_at_caches() && caches.is_empty()),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
@@ -272,12 +273,23 @@ fn counts(zone: &Zone, name: &str) -> Option<Counts> {
     })
 }
 
-fn machine(zones: &[NumaZone<'_>], known: Option<&KnownCpus>) -> Result<Machine, Unreadable> {
+/// The CPUs of every last-level cache, as far as the attribute says.
+fn caches(topology: &NodeTopology) -> Vec<CpuSet> {
+    let text = topology.attribute(attributes::CACHES).unwrap_or_default();
+    let caches = text.split(';').filter(|cache| !cache.is_empty());
+    caches.map_while(|cache| cache.parse().ok()).collect()
+}
+
+fn machine(
+    zones: &[NumaZone<'_>],
+    known: Option<&KnownCpus>,
+    caches: &[CpuSet],
+) -> Result<Machine, Unreadable> {
     let mut next = 0_u32;
     let mut nodes = Vec::with_capacity(zones.len());
     for &(id, zone) in zones {
         let cores = match known {
-            Some(known) => listed_cores(id, &known.rows),
+            Some(known) => listed_cores(id, &known.rows, caches),
             None => {
                 let capacity = counts(zone, "cpu").map_or(0, |counts| counts.capacity);
                 counted_cores(&mut next, capacity)?
@@ -302,7 +314,7 @@ fn machine(zones: &[NumaZone<'_>], known: Option<&KnownCpus>) -> Result<Machine,
     })?)
 }
 
-fn listed_cores(node: NodeId, rows: &[CpuRow]) -> Vec<Core> {
+fn listed_cores(node: NodeId, rows: &[CpuRow], caches: &[CpuSet]) -> Vec<Core> {
     let mut cores = BTreeMap::<(u32, u32), Vec<CpuId>>::new();
     for row in rows.iter().filter(|row| row.node == node) {
         cores
@@ -310,11 +322,16 @@ fn listed_cores(node: NodeId, rows: &[CpuRow]) -> Vec<Core> {
             .or_default()
             .push(row.cpu);
     }
-    let core = |((socket, id), threads)| Core {
+    let cache = |threads: &[CpuId]| {
+        let first = threads.first()?;
+        let at = caches.iter().position(|cache| cache.contains(*first))?;
+        u32::try_from(at).ok()
+    };
+    let core = |((socket, id), threads): (_, Vec<CpuId>)| Core {
         id,
         socket,
         die: None,
-        l3: None,
+        l3: cache(&threads),
         threads,
     };
     cores.into_iter().map(core).collect()

@@ -1,6 +1,5 @@
-//! As much of a CRI client as the suite needs: the kubelet's side of a container runtime.
+//! As much of a CRI client as the suites need: the kubelet's side of a container runtime.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,78 +8,25 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-/// Declares messages of CRI with the fields that are used here.
-macro_rules! messages {
-    ($($name:ident { $($(#[$attribute:meta])+ $field:ident: $kind:ty,)* })*) => {$(
-        #[derive(Clone, PartialEq, prost::Message)]
-        pub(crate) struct $name {
-            $($(#[$attribute])+ pub(crate) $field: $kind,)*
-        }
-    )*};
-}
+use super::messages::{
+    ContainerConfig, ContainerMetadata, ContainerStatusAnswer, CreateContainer, Exec, ExecOutput,
+    Id, Image, LinuxContainer, NamespaceOption, Nothing, PodSecurity, RunPod, StopContainer,
+    UpdateResources,
+};
 
-messages! {
-    PodMetadata {
-        #[prost(string, tag = "1")] name: String,
-        #[prost(string, tag = "2")] uid: String,
-        #[prost(string, tag = "3")] namespace: String,
-    }
-    NamespaceOption {
-        #[prost(int32, tag = "1")] network: i32,
-    }
-    PodSecurity {
-        #[prost(message, optional, tag = "1")] namespaces: Option<NamespaceOption>,
-    }
-    LinuxPod {
-        #[prost(string, tag = "1")] cgroup_parent: String,
-        #[prost(message, optional, tag = "2")] security: Option<PodSecurity>,
-    }
-    PodConfig {
-        #[prost(message, optional, tag = "1")] metadata: Option<PodMetadata>,
-        #[prost(btree_map = "string, string", tag = "7")] annotations: BTreeMap<String, String>,
-        #[prost(message, optional, tag = "8")] linux: Option<LinuxPod>,
-    }
-    RunPod {
-        #[prost(message, optional, tag = "1")] config: Option<PodConfig>,
-    }
-    Name {
-        #[prost(string, tag = "1")] name: String,
-    }
-    ContainerConfig {
-        #[prost(message, optional, tag = "1")] metadata: Option<Name>,
-        #[prost(message, optional, tag = "2")] image: Option<Name>,
-        #[prost(string, repeated, tag = "3")] command: Vec<String>,
-    }
-    CreateContainer {
-        #[prost(string, tag = "1")] pod: String,
-        #[prost(message, optional, tag = "2")] config: Option<ContainerConfig>,
-        #[prost(message, optional, tag = "3")] pod_config: Option<PodConfig>,
-    }
-    Resources {
-        #[prost(string, tag = "6")] cpuset_cpus: String,
-    }
-    UpdateResources {
-        #[prost(string, tag = "1")] container: String,
-        #[prost(message, optional, tag = "2")] linux: Option<Resources>,
-    }
-    Exec {
-        #[prost(string, tag = "1")] container: String,
-        #[prost(string, repeated, tag = "2")] command: Vec<String>,
-        #[prost(int64, tag = "3")] timeout: i64,
-    }
-    ExecOutput {
-        #[prost(bytes = "vec", tag = "1")] stdout: Vec<u8>,
-    }
-    Id {
-        #[prost(string, tag = "1")] id: String,
-    }
-    Nothing {}
-}
+pub(crate) use super::messages::{HugePages, LinuxPod, PodConfig, PodMetadata, Resources};
 
 /// The network namespace of the node: needs no network plugin.
 const NODE: i32 = 2;
 
+/// A container that runs, as CRI says it.
+const RUNNING: i32 = 1;
+
+/// What containers do that are there to be looked at.
+pub(crate) const FOREVER: [&str; 3] = ["/bin/busybox", "sleep", "1000000"];
+
 /// A pod that the client made.
+#[derive(Clone, Debug)]
 pub(crate) struct Pod {
     pub(crate) id: String,
     config: PodConfig,
@@ -139,27 +85,34 @@ impl Cri {
         self.call::<_, Nothing>("Status", Nothing {}).is_ok()
     }
 
-    /// Runs a pod on the node's network.
+    /// Runs a pod of no particular kind.
     pub(crate) fn run_pod(&mut self, annotations: &[(&str, &str)]) -> Result<Pod, String> {
         self.made += 1;
         let name = format!("pod-{}", self.made);
-        let config = PodConfig {
+        let texts = annotations
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.run(PodConfig {
             metadata: Some(PodMetadata {
                 uid: format!("{name}-uid"),
                 name,
                 namespace: "e2e".to_owned(),
+                attempt: 0,
             }),
-            annotations: annotations
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+            annotations: texts.collect(),
             linux: Some(LinuxPod {
                 cgroup_parent: self.cgroup.clone(),
-                security: Some(PodSecurity {
-                    namespaces: Some(NamespaceOption { network: NODE }),
-                }),
+                ..LinuxPod::default()
             }),
-        };
+            ..PodConfig::default()
+        })
+    }
+
+    /// Runs a pod, on the node's network.
+    pub(crate) fn run(&self, mut config: PodConfig) -> Result<Pod, String> {
+        config.linux.get_or_insert_default().security = Some(PodSecurity {
+            namespaces: Some(NamespaceOption { network: NODE }),
+        });
         let request = RunPod {
             config: Some(config.clone()),
         };
@@ -169,19 +122,30 @@ impl Cri {
 
     /// Creates a container that does nothing for a long time.
     pub(crate) fn create(&self, pod: &Pod) -> Result<String, String> {
-        let named = |name: &str| {
-            Some(Name {
-                name: name.to_owned(),
-            })
-        };
+        self.create_as(pod, "main", 0, Resources::default(), &FOREVER)
+    }
+
+    /// Creates the so-manieth container of a name, which may use this and does that.
+    pub(crate) fn create_as(
+        &self,
+        pod: &Pod,
+        name: &str,
+        attempt: u32,
+        resources: Resources,
+        command: &[&str],
+    ) -> Result<String, String> {
+        let name = name.to_owned();
         let request = CreateContainer {
             pod: pod.id.clone(),
             config: Some(ContainerConfig {
-                metadata: named("main"),
-                image: named(&self.image),
-                command: ["/bin/busybox", "sleep", "1000000"]
-                    .map(str::to_owned)
-                    .into(),
+                metadata: Some(ContainerMetadata { name, attempt }),
+                image: Some(Image {
+                    name: self.image.clone(),
+                }),
+                command: command.iter().map(|&word| word.to_owned()).collect(),
+                linux: Some(LinuxContainer {
+                    resources: Some(resources),
+                }),
             }),
             pod_config: Some(pod.config.clone()),
         };
@@ -192,18 +156,61 @@ impl Cri {
     /// Creates and starts one.
     pub(crate) fn start(&self, pod: &Pod) -> Result<String, String> {
         let id = self.create(pod)?;
-        let request = Id { id: id.clone() };
-        self.call::<_, Nothing>("StartContainer", request)?;
+        self.start_container(&id)?;
         Ok(id)
     }
 
-    /// What the kubelet does when a container's resources change.
+    /// Starts a container that was created.
+    pub(crate) fn start_container(&self, id: &str) -> Result<(), String> {
+        let request = Id { id: id.to_owned() };
+        self.call::<_, Nothing>("StartContainer", request)?;
+        Ok(())
+    }
+
+    /// Ends a container at once.
+    pub(crate) fn stop_container(&self, id: &str) -> Result<(), String> {
+        let request = StopContainer {
+            container: id.to_owned(),
+            timeout: 0,
+        };
+        self.call::<_, Nothing>("StopContainer", request)?;
+        Ok(())
+    }
+
+    /// Removes a container, which may still run.
+    pub(crate) fn remove_container(&self, id: &str) -> Result<(), String> {
+        let request = Id { id: id.to_owned() };
+        self.call::<_, Nothing>("RemoveContainer", request)?;
+        Ok(())
+    }
+
+    /// Whether a container runs.
+    pub(crate) fn is_running(&self, id: &str) -> Result<bool, String> {
+        let request = Id { id: id.to_owned() };
+        let answer: ContainerStatusAnswer = self.call("ContainerStatus", request)?;
+        Ok(answer.status.is_some_and(|status| status.state == RUNNING))
+    }
+
+    /// What the kubelet does when a container's CPUs change.
     pub(crate) fn update(&self, container: &str, cpus: &str) -> Result<(), String> {
+        self.update_resources(
+            container,
+            Resources {
+                cpuset_cpus: cpus.to_owned(),
+                ..Resources::default()
+            },
+        )
+    }
+
+    /// What the kubelet does when a container's resources change.
+    pub(crate) fn update_resources(
+        &self,
+        container: &str,
+        resources: Resources,
+    ) -> Result<(), String> {
         let request = UpdateResources {
             container: container.to_owned(),
-            linux: Some(Resources {
-                cpuset_cpus: cpus.to_owned(),
-            }),
+            linux: Some(resources),
         };
         self.call::<_, Nothing>("UpdateContainerResources", request)?;
         Ok(())
@@ -224,10 +231,16 @@ impl Cri {
 
     /// Removes a pod with its containers.
     pub(crate) fn remove(&self, pod: &Pod) -> Result<(), String> {
-        for method in ["StopPodSandbox", "RemovePodSandbox"] {
-            let request = Id { id: pod.id.clone() };
-            self.call::<_, Nothing>(method, request)?;
-        }
+        self.stop_pod(pod)?;
+        let request = Id { id: pod.id.clone() };
+        self.call::<_, Nothing>("RemovePodSandbox", request)?;
+        Ok(())
+    }
+
+    /// Ends all containers of a pod.
+    pub(crate) fn stop_pod(&self, pod: &Pod) -> Result<(), String> {
+        let request = Id { id: pod.id.clone() };
+        self.call::<_, Nothing>("StopPodSandbox", request)?;
         Ok(())
     }
 }

@@ -6,12 +6,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cri::Cri;
-use super::packages::{ConfigVersion, Programs, write};
 use crate::programs::succeed;
+use cri::Cri;
+use packages::{ConfigVersion, Programs, write};
+
+pub(crate) mod cri;
+mod messages;
+pub(crate) mod packages;
 
 const IMAGE: &str = "localhost/e2e:1";
-const IMAGE_SCRIPT: &str = include_str!("../../scripts/image.sh");
+const IMAGE_SCRIPT: &str = include_str!("../scripts/image.sh");
 
 /// How long anything may take that a busy machine delays.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,10 +45,15 @@ impl Containerd {
             child: None,
         };
         containerd.start_again()?;
-        let cri = Cri::connect(&folder.join("containerd.sock"), &containerd.cgroup, IMAGE)?;
+        let cri = containerd.connect()?;
         containerd.wait_for(&cri)?;
         containerd.import_image()?;
         Ok((containerd, cri))
+    }
+
+    /// A client of its own for whoever wants to ask at the same time as others.
+    pub(crate) fn connect(&self) -> Result<Cri, String> {
+        Cri::connect(&self.folder.join("containerd.sock"), &self.cgroup, IMAGE)
     }
 
     /// Starts the daemon; the pods of the one before are still there.
@@ -101,6 +110,11 @@ impl Containerd {
         self.folder.join("containerd.log")
     }
 
+    /// The control group that everything is below.
+    pub(crate) fn cgroup(&self) -> &str {
+        &self.cgroup
+    }
+
     /// The CPUs in the control group of a container.
     pub(crate) fn cgroup_cpus(&self, container: &str) -> Result<String, String> {
         let below = format!("{}/{container}/cpuset.cpus", &self.cgroup[1..]);
@@ -114,41 +128,56 @@ impl Containerd {
     }
 
     fn import_image(&self) -> Result<(), String> {
-        let folder = self.folder.join("image");
-        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        succeed(
-            Command::new("sh")
-                .args(["-c", IMAGE_SCRIPT, "image.sh"])
-                .arg(&folder)
-                .arg(IMAGE),
-        )?;
+        let image = match &self.programs.image {
+            Some(image) => image.clone(),
+            None => make_image(&self.folder.join("image"))?,
+        };
         succeed(
             Command::new(self.programs.containerd.join("ctr"))
                 .arg("--address")
                 .arg(self.folder.join("containerd.sock"))
                 .args(["--namespace", "k8s.io", "images", "import", "--no-unpack"])
-                .arg(folder.join("image.tar")),
+                .arg(image),
         )
     }
+}
+
+/// Makes the image that all pods are of, as a file in a folder.
+pub(crate) fn make_image(folder: &Path) -> Result<PathBuf, String> {
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    succeed(
+        Command::new("sh")
+            .args(["-c", IMAGE_SCRIPT, "image.sh"])
+            .arg(folder)
+            .arg(IMAGE),
+    )?;
+    Ok(folder.join("image.tar"))
 }
 
 impl Drop for Containerd {
     fn drop(&mut self) {
         self.stop();
         // Empty ones only, which is what removed pods leave behind.
-        for root in fs::read_dir("/sys/fs/cgroup")
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let _ = fs::remove_dir(root.path().join(&self.cgroup[1..]));
+        let mounts = fs::read_dir("/sys/fs/cgroup");
+        for root in mounts.into_iter().flatten().flatten() {
+            remove_groups(&root.path().join(&self.cgroup[1..]));
         }
-        let _ = fs::remove_dir(Path::new("/sys/fs/cgroup").join(&self.cgroup[1..]));
+        remove_groups(&Path::new("/sys/fs/cgroup").join(&self.cgroup[1..]));
     }
 }
 
+/// Removes control groups without processes, from the leaves to the root.
+fn remove_groups(group: &Path) {
+    for below in fs::read_dir(group).into_iter().flatten().flatten() {
+        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_groups(&below.path());
+        }
+    }
+    let _ = fs::remove_dir(group);
+}
+
 /// Waits until something is so.
-pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) -> Result<(), String> {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
     let begin = Instant::now();
     while !is_so() {
         if begin.elapsed() > PATIENCE {

@@ -1,0 +1,71 @@
+//! [`Stage`]: a container runtime, room for agents, and the machine's control groups.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::kernel::Groups;
+use super::process::{Agent, Setup};
+use super::programs;
+use crate::containerd::Containerd;
+use crate::containerd::cri::Cri;
+
+/// What all scenarios use.
+pub(crate) struct Stage {
+    pub(crate) containerd: Containerd,
+    pub(crate) cri: Cri,
+    pub(crate) groups: Groups,
+    pub(crate) pinfold: PathBuf,
+    pub(crate) programs: PathBuf,
+    folder: PathBuf,
+    made: u32,
+}
+
+impl Stage {
+    /// Starts the runtime.
+    pub(crate) fn set(folder_of_programs: &Path, folder: &Path) -> Result<Self, String> {
+        let (runtime, version) = programs::runtime(folder_of_programs)?;
+        let (containerd, cri) = Containerd::start(runtime, version, folder)?;
+        Ok(Self {
+            containerd,
+            cri,
+            groups: Groups::find(),
+            pinfold: folder_of_programs.join("pinfold"),
+            programs: folder_of_programs.to_owned(),
+            folder: folder.to_owned(),
+            made: 0,
+        })
+    }
+
+    /// A folder that nobody has used.
+    pub(crate) fn fresh(&mut self) -> PathBuf {
+        self.made += 1;
+        self.folder.join(format!("agent-{}", self.made))
+    }
+
+    /// How an agent is set up that begins with nothing in this folder.
+    pub(crate) fn setup(&self, folder: &Path, rules: &str) -> Setup {
+        Setup {
+            mode: "manage",
+            dialect: "kubelet",
+            rules: rules.to_owned(),
+            state: folder.join("state"),
+            nri: self.containerd.nri_socket(),
+            machine: None,
+            more: "cgroups: {checkEvery: 1s}".to_owned(),
+        }
+    }
+
+    /// Starts an agent and waits until it is connected.
+    pub(crate) fn agent(&self, setup: &Setup, folder: &Path) -> Result<Agent, String> {
+        let mut agent = Agent::spawn(&self.pinfold, setup, folder)?;
+        agent.wait_until_connected()?;
+        Ok(agent)
+    }
+}
+
+/// The last lines of a log, for people.
+pub(crate) fn end_of(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}
