@@ -133,7 +133,7 @@ impl Service {
             let edits: ContainerEdits = host
                 .allocate(&report.uid, &container.name, &devices)
                 .map_err(|error| {
-                    let hint = "the pod was let in but cannot start; release it";
+                    let hint = "nothing is held for the pod; ask again when its plugin works";
                     ApiError::new(ErrorKind::Unavailable, error.to_string(), hint)
                 })?;
             container.environment = edits.envs;
@@ -345,7 +345,11 @@ impl Agent for Service {
             let error = "the pod left before this could be told";
             return Err(ApiError::new(ErrorKind::Conflict, error, ""));
         };
-        self.edits(&mut report)?;
+        if let Err(error) = self.edits(&mut report) {
+            // It would hold its place for nobody.
+            let _ = self.release(&report.uid);
+            return Err(error);
+        }
         let told = decision.map(|decision| explain::admission(&object.pod.name, &decision));
         let told = told.unwrap_or_default();
         Ok(Admitted {
