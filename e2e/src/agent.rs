@@ -14,12 +14,15 @@ mod crashes;
 mod devices;
 mod drift;
 mod faults;
+pub(crate) mod guest;
+mod hotplug;
 mod kernel;
 mod koordinator;
 mod kubelet;
 mod load;
 mod options;
 mod oracle;
+mod partitions;
 mod pods;
 mod pretend;
 mod process;
@@ -28,6 +31,7 @@ mod reports;
 mod rules;
 mod scene;
 mod stage;
+mod takeover;
 mod vectors;
 
 use std::fs;
@@ -67,13 +71,16 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 9] = [
+    let themes: [(&str, Theme); 12] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
         ("reports", reports::run),
         ("devices", devices::run),
         ("drift", drift::run),
+        ("takeover", takeover::run),
+        ("hotplug", hotplug::run),
+        ("partitions", partitions::run),
         ("faults", faults::run),
         ("crashes", crashes::run),
         ("load", load::run),

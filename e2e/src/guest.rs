@@ -8,10 +8,17 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::emulated::Emulated;
-use crate::initrd::Initrd;
 use crate::programs;
 use crate::report::say;
 use crate::transcript::Transcript;
+
+mod initrd;
+mod load;
+mod modules;
+mod server;
+
+pub(crate) use load::Load;
+pub(crate) use server::Server;
 
 /// The longest a guest may run. Emulation is slow and the host may be busy.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -29,15 +36,14 @@ const BOOTS: u32 = 3;
 /// waits when control groups change.
 const QUICK: &str = "mitigations=off nokaslr nowatchdog rcupdate.rcu_expedited=1 tsc=reliable";
 
-/// The guest's first program.
-const INIT: &str = include_str!("../scripts/init.sh");
-
 /// One emulated machine.
 pub(crate) struct Guest {
     /// What it is called in reports.
     pub(crate) name: &'static str,
     /// The machine.
     pub(crate) hardware: Emulated,
+    /// Its kernel; the installed one if none.
+    pub(crate) kernel: Option<PathBuf>,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
 }
@@ -51,17 +57,15 @@ enum Trouble {
 }
 
 impl Guest {
-    /// Boots, runs `script` with `programs` in /bin, and waits for the end.
-    pub(crate) fn run(
-        &self,
-        programs: &[(&str, &Path)],
-        script: &str,
-    ) -> Result<Transcript, String> {
+    /// Boots, runs `script` with what is there, and waits for the end.
+    pub(crate) fn run(&self, load: &Load, script: &str) -> Result<Transcript, String> {
         let folder =
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
-        let packed = pack(programs, script)
+        let packed = self
+            .kernel()
+            .and_then(|kernel| load.pack(&kernel, script))
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
         let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
         let _ = fs::remove_dir_all(&folder);
@@ -85,17 +89,20 @@ impl Guest {
         Err(format!("the emulator stood still {BOOTS} times"))
     }
 
+    /// The kernel it runs.
+    fn kernel(&self) -> Result<PathBuf, String> {
+        self.kernel.clone().map_or_else(kernel, Ok)
+    }
+
     /// A file that tells how the last boot went.
     fn file(&self, kind: &str) -> PathBuf {
         programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
     }
 
-    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
-        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
-        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
-        let _ = fs::remove_file(self.file("pulse"));
-        let kernel = kernel().map_err(Trouble::Other)?;
-        let mut child = Command::new("qemu-system-x86_64")
+    /// The emulator with this machine, its console at our end of a pipe.
+    fn emulator(&self, initrd: &Path) -> Result<Command, String> {
+        let mut emulator = Command::new("qemu-system-x86_64");
+        emulator
             .args(["-nodefaults", "-no-reboot", "-display", "none"])
             .args(["-serial", "stdio", "-serial"])
             .arg(format!("file:{}", self.file("pulse").display()))
@@ -106,7 +113,7 @@ impl Guest {
             ])
             .args(self.hardware.arguments())
             .arg("-kernel")
-            .arg(kernel)
+            .arg(self.kernel()?)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")
@@ -116,7 +123,17 @@ impl Guest {
             ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        Ok(emulator)
+    }
+
+    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
+        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
+        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
+        let _ = fs::remove_file(self.file("pulse"));
+        let mut child = self
+            .emulator(initrd)
+            .map_err(Trouble::Other)?
             .spawn()
             .map_err(|error| Trouble::Other(format!("qemu-system-x86_64: {error}")))?;
         let output = child.stdout.take().expect("it was asked for");
@@ -166,24 +183,6 @@ fn end_of(path: &Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(25)..].join("\n  ");
     format!("  end of {}:\n  {last}", path.display())
-}
-
-fn pack(programs: &[(&str, &Path)], script: &str) -> Result<Vec<u8>, String> {
-    let mut initrd = Initrd::default();
-    for folder in ["bin", "proc", "sys", "dev", "tmp", "run", "etc"] {
-        initrd.folder(folder);
-    }
-    initrd
-        .program_from("bin/busybox", Path::new("/bin/busybox"))
-        .map_err(|error| error.to_string())?;
-    for (name, host) in programs {
-        initrd
-            .program_from(&format!("bin/{name}"), host)
-            .map_err(|error| error.to_string())?;
-    }
-    initrd.program("init", INIT.as_bytes());
-    initrd.program("script", script.as_bytes());
-    Ok(initrd.finish())
 }
 
 /// The newest installed kernel.

@@ -39,9 +39,35 @@ pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, String> {
     Ok(folder.join("debug/examples").join(name))
 }
 
+/// Builds `pinfold` as developers do.
+pub(crate) fn debug_pinfold() -> Result<PathBuf, String> {
+    pinfold(&[], "debug")
+}
+
+/// Builds `pinfold` as it is installed.
+pub(crate) fn release_pinfold() -> Result<PathBuf, String> {
+    pinfold(&["--release"], "release")
+}
+
+fn pinfold(profile: &[&str], folder: &str) -> Result<PathBuf, String> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(workspace())
+        .args(["build", "--quiet", "-p", "pinfold"])
+        .args(profile);
+    succeed(&mut build)?;
+    Ok(workspace().join("target").join(folder).join("pinfold"))
+}
+
 /// Builds a `pinfold` that needs no library of the system it runs on.
 pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
     static_program(&["-p", "pinfold"], "debug/pinfold", "pinfold")
+}
+
+/// Builds this very program so that it needs no library of the system it runs on.
+pub(crate) fn static_e2e() -> Result<PathBuf, String> {
+    static_program(&["-p", "e2e"], "debug/e2e", "e2e")
 }
 
 /// Builds an example of one of our crates that needs no library of the system it runs on.
@@ -62,7 +88,9 @@ fn static_program(what: &[&str], built: &str, name: &str) -> Result<PathBuf, Str
         .arg(&folder)
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         // Emulated processors are slow enough.
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        // Nobody debugs in there.
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
     succeed(&mut build)?;
     let built = folder.join(TARGET).join(built);
     let bytes = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
@@ -80,7 +108,7 @@ fn static_program(what: &[&str], built: &str, name: &str) -> Result<PathBuf, Str
 }
 
 /// Whether an ELF file of 64 bits names a program that loads its libraries.
-fn needs_loader(elf: &[u8]) -> bool {
+pub(crate) fn needs_loader(elf: &[u8]) -> bool {
     const INTERPRETER: u64 = 3;
     let number = |at: usize, len: usize| -> Option<u64> {
         let bytes = elf.get(at..at.checked_add(len)?)?;
@@ -123,12 +151,17 @@ pub(crate) fn install_emulator() -> Result<(), String> {
 
 /// Runs a command; its error output is the error.
 pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
+    said_by(command).map(drop)
+}
+
+/// What a command says; its error output is the error.
+pub(crate) fn said_by(command: &mut Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let output = command
         .output()
         .map_err(|error| format!("{shown}: {error}"))?;
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(format!(
             "{shown}: {}\n{}",
             output.status,

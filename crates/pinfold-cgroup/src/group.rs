@@ -182,11 +182,30 @@ impl<'a> Group<'a> {
     }
 
     /// Keeps every process outside off its CPUs, or lets them in again; checked by reading back. Its CPUs must be set.
+    /// Groups above that are no partitions claim the CPUs for it, which kernels can since Linux 6.7.
     ///
     /// # Errors
     /// With the kernel's reason if it holds the partition for invalid; the group is an ordinary one then.
     pub fn set_partition(&self, partition: Partition) -> Result<(), CgroupError> {
-        partition.give_to(&self.cpuset, self.version())
+        match partition {
+            Partition::Member => partition::dissolve(&self.cpuset, &self.claimants()),
+            _ if self.version() == Version::V1 => partition.give_to(&self.cpuset, Version::V1),
+            _ => partition::form(partition, &self.cpuset, &self.claimants()),
+        }
+    }
+
+    /// Has the groups above claim no CPUs any more that no group below them needs; this one may be gone.
+    ///
+    /// # Errors
+    /// If the kernel does not allow it.
+    pub fn settle_claims(&self) -> Result<(), CgroupError> {
+        partition::settle(&self.claimants())
+    }
+
+    /// The folders of the groups above that can claim CPUs, from the top.
+    fn claimants(&self) -> Vec<PathBuf> {
+        let above = self.folders_above().into_iter();
+        above.map(|(folder, _)| folder).collect()
     }
 
     /// In v2, has the groups above hand the controller on if they do not yet.

@@ -1,12 +1,31 @@
 //! Partitions of cgroup v2: CPUs that no process outside the group may use.
+//!
+//! A partition takes its CPUs from the group above. If that is a partition itself (as the root is), all is well. If not,
+//! all groups above must claim the CPUs for it first, up to the next partition:
+//!
+//! ```text
+//! /                    a partition
+//! └ kubepods           cpuset.cpus.exclusive 4-7    claims for both
+//!   ├ pod1             cpuset.cpus.exclusive 4-5
+//!   │ └ c              cpuset.cpus.exclusive 4-5    cpuset.cpus.partition isolated
+//!   └ pod2 ...
+//! ```
+//!
+//! A claim alone changes nothing, but no group beside may be confined to claimed CPUs. So claims go when the partition
+//! goes. Kernels before Linux 6.7 have no claims, and no such partitions.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pinfold_core::cpu_set::CpuSet;
 
 use crate::control;
 use crate::error::CgroupError;
 use crate::hierarchy::Version;
+use crate::state::given;
 
 const FILE: &str = "cpuset.cpus.partition";
+const CLAIM: &str = "cpuset.cpus.exclusive";
 
 /// What a group is to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +99,103 @@ impl PartitionState {
             }
         });
         Some(Self { partition, invalid })
+    }
+}
+
+/// Makes a group of v2 a partition of the CPUs it has been given. `above` are the groups above, from the top.
+pub(crate) fn form(
+    partition: Partition,
+    folder: &Path,
+    above: &[PathBuf],
+) -> Result<(), CgroupError> {
+    let now = read(folder, Version::V2)?;
+    let cpus: CpuSet = given(folder)?;
+    let claimed = claim_of(folder)?;
+    let parent = above.last().map(|parent| read(parent, Version::V2));
+    let below_partition = match parent {
+        // Only the root has no such file.
+        Some(Err(CgroupError::NoFile { .. })) | None => true,
+        Some(parent) => {
+            let parent = parent?;
+            parent.partition != Partition::Member && parent.invalid.is_none()
+        }
+    };
+    if below_partition || claimed.is_none() {
+        let given = partition.give_to(folder, Version::V2);
+        return given.map_err(|error| match error {
+            CgroupError::InvalidPartition {
+                group,
+                asked,
+                reason,
+            } if !below_partition => CgroupError::InvalidPartition {
+                group,
+                asked,
+                reason: format!("{reason}; below groups that are none, Linux 6.7 is needed"),
+            },
+            error => error,
+        });
+    }
+    let in_force = now.partition == partition && now.invalid.is_none();
+    if in_force && claimed.as_ref() == Some(&cpus) {
+        return Ok(());
+    }
+    // Claims of a partition that is in force cannot move.
+    Partition::Member.give_to(folder, Version::V2)?;
+    for group in above {
+        if let Some(claimed) = claim_of(group)?
+            && !cpus.is_subset(&claimed)
+        {
+            control::write(&group.join(CLAIM), &(&claimed | &cpus).to_string())?;
+        }
+    }
+    let formed = control::write(&folder.join(CLAIM), &cpus.to_string())
+        .and_then(|()| partition.give_to(folder, Version::V2));
+    if formed.is_err() {
+        dissolve(folder, above)?;
+    }
+    formed
+}
+
+/// Makes a group of v2 an ordinary one, and takes claims for it back.
+pub(crate) fn dissolve(folder: &Path, above: &[PathBuf]) -> Result<(), CgroupError> {
+    Partition::Member.give_to(folder, Version::V2)?;
+    if claim_of(folder)?.is_some_and(|claimed| !claimed.is_empty()) {
+        control::write(&folder.join(CLAIM), "")?;
+    }
+    settle(above)
+}
+
+/// Takes claims back that no group below needs, from the bottom up.
+pub(crate) fn settle(above: &[PathBuf]) -> Result<(), CgroupError> {
+    for group in above.iter().rev() {
+        let claimed = match claim_of(group) {
+            Err(error) if error.is_vanished() => continue,
+            claimed => claimed?.unwrap_or_default(),
+        };
+        // Those of a partition are its own.
+        if claimed.is_empty() || read(group, Version::V2)?.partition != Partition::Member {
+            continue;
+        }
+        let mut needed = CpuSet::new();
+        for below in fs::read_dir(group).into_iter().flatten().flatten() {
+            if let Ok(Some(claim)) = claim_of(&below.path()) {
+                needed |= &claim;
+            }
+        }
+        let kept = &claimed & &needed;
+        if kept != claimed {
+            control::write(&group.join(CLAIM), &kept.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// The CPUs that a group claims; `None` if it cannot: it is the root, or the kernel is too old.
+fn claim_of(folder: &Path) -> Result<Option<CpuSet>, CgroupError> {
+    match control::read_cpus(&folder.join(CLAIM)) {
+        Ok(claimed) => Ok(Some(claimed)),
+        Err(CgroupError::NoFile { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

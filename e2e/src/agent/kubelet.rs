@@ -20,7 +20,10 @@ const WAYS: [(Known, &str); 2] = [
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
     let room = Room::find()?;
     let mut chance = Chance::new(options.seed);
-    for policy in POLICIES {
+    let plays = |policy: &&str| {
+        options.policies.is_empty() || options.policies.iter().any(|one| one == policy)
+    };
+    for policy in POLICIES.into_iter().filter(plays) {
         for scope in SCOPES {
             let mut scene = Scene::open(stage, &rules(policy, scope))?;
             for (known, how) in WAYS {

@@ -18,6 +18,8 @@ use crate::containerd::{PATIENCE, eventually};
 /// How an agent is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// `manage` or `mirror`.
+    pub(crate) mode: &'static str,
     /// `kubelet` or `koordinator`.
     pub(crate) dialect: &'static str,
     /// A KubeletConfiguration.
@@ -237,6 +239,7 @@ fn exchange(
 
 fn configuration(setup: &Setup, folder: &Path, rules: &Path) -> String {
     let Setup {
+        mode,
         dialect,
         state,
         nri,
@@ -246,7 +249,7 @@ fn configuration(setup: &Setup, folder: &Path, rules: &Path) -> String {
     let (state, nri, rules) = (state.display(), nri.display(), rules.display());
     let folder = folder.display();
     format!(
-        "mode: manage\ndialect: {dialect}\nkubelet: {{config: {rules}, root: {folder}/kubelet}}\n\
+        "mode: {mode}\ndialect: {dialect}\nkubelet: {{config: {rules}, root: {folder}/kubelet}}\n\
          state: {state}\nruntime: {{nri: {nri}}}\napi: {{socket: {folder}/agent.sock}}\n\
          podResources: {{serve: {folder}/pod-resources.sock, kubelet: {folder}/kubelet/none.sock}}\n\
          metrics: {{listen: '127.0.0.1:0'}}\n{more}\n"

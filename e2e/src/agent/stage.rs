@@ -45,6 +45,7 @@ impl Stage {
     /// How an agent is set up that begins with nothing in this folder.
     pub(crate) fn setup(&self, folder: &Path, rules: &str) -> Setup {
         Setup {
+            mode: "manage",
             dialect: "kubelet",
             rules: rules.to_owned(),
             state: folder.join("state"),

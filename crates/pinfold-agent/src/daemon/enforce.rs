@@ -12,6 +12,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
 
+use super::partitions::Partitions;
 use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
 use crate::config::{Cgroups, Direct};
@@ -26,14 +27,15 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// `None` if control groups are not to be written, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Cgroups,
+    pub(super) config: Mutex<Cgroups>,
+    pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
     /// Whoever writes: nobody is repaired while others are told.
     pub(super) writing: Mutex<()>,
 }
 
 /// The number of the last thing that every container had been told at the last look.
-pub(super) type Before = BTreeMap<ContainerId, u64>;
+pub(super) type Tellings = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Control groups as configured.
@@ -50,6 +52,17 @@ impl Enforcer {
         }
     }
 
+    /// What is configured now.
+    pub(super) fn config(&self) -> Cgroups {
+        let config = self.config.lock();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this is configured.
+    pub(super) fn reconfigure(&self, new: Cgroups) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
     /// Tells whatever comes, until nobody can have anything to tell any more.
     pub(super) fn run(&self, updates: &Receiver<Vec<Update>>) {
         while let Ok(first) = updates.recv() {
@@ -63,18 +76,27 @@ impl Enforcer {
                 allowance,
             });
             self.tell(&updates.collect::<Vec<_>>());
+            self.part();
+        }
+    }
+
+    /// Makes partitions of CPUs that are somebody's own, if that is wanted.
+    fn part(&self) {
+        let wanted = self.partitions.wanted(&lock(&self.node));
+        if let Some(hierarchy) = &self.hierarchy {
+            self.partitions.enforce(hierarchy, &wanted, &self.told);
         }
     }
 
     /// Tells the runtime, and the control groups what the runtime cannot be told.
     fn tell(&self, updates: &[Update]) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (outside, inside): (Vec<&Update>, Vec<&Update>) = updates
-            .iter()
-            .partition(|update| update.container.starts_with('/'));
+        let (outside, inside): (Vec<&Update>, Vec<&Update>) =
+            updates.iter().partition(|update| update.is_outside());
         let failed = self.tell_runtime(&inside);
+        let direct = self.config().direct;
         let directly = |update: &&Update| {
-            self.config.direct == Direct::Always
+            direct == Direct::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Lifted
         };
@@ -127,7 +149,7 @@ impl Enforcer {
             .machine()
             .online()
             .clone();
-        let migrate = Some(self.config.migrate_memory);
+        let migrate = Some(self.config().migrate_memory);
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
@@ -140,13 +162,14 @@ impl Enforcer {
     pub(super) fn round(
         &self,
         watch: &mut Watch,
-        before: &mut Before,
+        before: &mut Tellings,
         kubelet: Option<CpuManagerState>,
     ) {
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.part();
         let (containers, changes, online) = {
             let node = lock(&self.node);
             let containers: Vec<Watched> = node.guests().filter_map(watched).collect();
@@ -154,7 +177,7 @@ impl Enforcer {
                 .guests()
                 .map(|guest| (guest.id.as_str().into(), guest.changes()));
             let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
-            (containers, changes.collect::<Before>(), online)
+            (containers, changes.collect::<Tellings>(), online)
         };
         let evidence = Evidence { online, kubelet };
         let counted = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
@@ -201,7 +224,7 @@ impl Enforcer {
     }
 }
 
-fn group_of(guest: &Guest) -> Option<GroupPath> {
+pub(super) fn group_of(guest: &Guest) -> Option<GroupPath> {
     GroupPath::of_container(&guest.cgroup).ok()
 }
 

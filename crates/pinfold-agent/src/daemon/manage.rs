@@ -1,40 +1,44 @@
 //! Manage mode: we decide, and pin what runs.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nri::{Handle, Identity, Runner};
+use nri::{Identity, Runner};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResources, Reader};
 use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
+use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
+use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
 
 use super::DaemonError;
 use super::cluster;
-use super::enforce::{self, Before, Enforcer};
+use super::enforce::Enforcer;
+use super::look_after::{self, LookAfter};
+use super::partitions::Partitions;
 use super::place::{self, Place};
+use super::scan::Scanner;
 use super::service::{Service, now, writes_groups};
-use super::surfaces::Surfaces;
+use super::surfaces::{self, Surfaces};
 use super::witness::Told;
-use crate::config::{AgentConfig, Dialect, Unknown};
-use crate::control::{Control, Wish};
-use crate::drift::Evidence;
+use crate::config::{AgentConfig, Dialect};
 use crate::journal::Limits;
-use crate::keeper::Keeper;
+use crate::keeper::{Difference, Keeper};
 use crate::kubernetes::PodSpecs;
-use crate::logs::Log;
-use crate::metrics::Metrics;
-use crate::node::{Koordinator, KubeletPins, Node, Rulebook, Strangers};
-use crate::runtime::{Devices, NoSpecifications, Runtime, Specifications, Witness, lock};
+use crate::node::{Koordinator, Node, Rulebook};
+use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
+use pinfold_daemon::control::Control;
+use pinfold_daemon::logs::Log;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
 /// How long pod resources of a kubelet may take: the runtime waits meanwhile.
 const KUBELETS_ANSWER: Duration = Duration::from_millis(400);
+/// How long a device plugin may take to be ready for a container, of the two seconds that a runtime waits.
+const PLUGINS_READY: Duration = Duration::from_millis(1500);
 /// Changes that come close together are reported together.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -53,8 +57,8 @@ pub(super) fn run(
     let place = Place::look()?;
     let name = place::name(config);
     let node = open(config, &place, log)?;
-    let metrics = Arc::new(Metrics::new());
-    let kubernetes = cluster::link(config, &name, log)?;
+    let metrics = surfaces::metrics();
+    let kubernetes = cluster::link(config, &name, log, &metrics)?;
     let (changed, changes) = sync_channel(1);
     let told = Arc::new(Told::new(
         log.clone(),
@@ -70,6 +74,7 @@ pub(super) fn run(
         true => Enforcer::hierarchy(&config.cgroups, &told),
         false => None,
     };
+    let pod_resources = devices.is_none().then(PodResources::default);
     let service = Arc::new(Service {
         node: node.clone(),
         name: name.clone(),
@@ -80,12 +85,16 @@ pub(super) fn run(
         devices: devices.clone(),
         hierarchy: hierarchy.clone(),
         others: others.clone(),
+        pod_resources: pod_resources.clone(),
+        kubelet_policy: Mutex::default(),
+        seen: Mutex::default(),
     });
     let enforcer = Arc::new(Enforcer {
         node: node.clone(),
         handle: handle.clone(),
         hierarchy,
-        config: config.cgroups.clone(),
+        config: Mutex::new(config.cgroups.clone()),
+        partitions: Partitions::new(config.cgroups.partitions),
         told: told.clone(),
         writing: Mutex::default(),
     });
@@ -94,9 +103,8 @@ pub(super) fn run(
     threads.push(spawn("teller", move || teller.run(&updates))?);
     if let Some(offers) = offers {
         let service = service.clone();
-        spawn("offers", move || take_offers(&service, &offers))?;
+        threads.push(spawn("offers", move || take_offers(&service, &offers))?);
     }
-    let pod_resources = devices.is_none().then(PodResources::default);
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
     let reporter = Reporter {
         service: service.clone(),
@@ -104,7 +112,7 @@ pub(super) fn run(
         pod_resources: pod_resources.clone(),
         publisher,
     };
-    spawn("reporter", move || reporter.run(&changes))?;
+    threads.push(spawn("reporter", move || reporter.run(&changes))?);
     if let Some(runner) = runner {
         let specifications: Box<dyn Specifications> = match &kubernetes {
             Some(link) => Box::new(link.pods().clone()),
@@ -114,13 +122,14 @@ pub(super) fn run(
             node,
             specifications,
             devices: match &devices {
-                Some(host) => Devices::Ours(host.clone()),
-                None if config.pod_resources.kubelet.exists() => Devices::Kubelets(Reader::new(
+                Some(host) => Devices::Ours(Ours::new(host.clone())),
+                // The kubelet may come later than we do, or never.
+                None => Devices::Kubelets(Reader::new(
                     config.pod_resources.kubelet.clone(),
                     KUBELETS_ANSWER,
                 )),
-                None => Devices::Nobodys,
             },
+            pins: config.takeover.cpu_set_allocator,
             witness: told.clone(),
             others,
             clock: now,
@@ -129,6 +138,17 @@ pub(super) fn run(
             let _ = runner.run(&mut runtime);
         })?);
     } else {
+        if let (Some(link), Some(hierarchy)) = (&kubernetes, &service.hierarchy) {
+            let scanner = Scanner {
+                node,
+                pods: link.pods().clone(),
+                hierarchy: hierarchy.clone(),
+                reader: Reader::new(config.pod_resources.kubelet.clone(), KUBELETS_ANSWER),
+                told: told.clone(),
+                others: others.clone(),
+            };
+            threads.push(spawn("scanner", move || scanner.run())?);
+        }
         drop(others);
     }
     let agent: Arc<dyn crate::http::Agent> = service.clone();
@@ -140,7 +160,14 @@ pub(super) fn run(
     ];
     log.info("started", &about);
     told.changed();
-    watch(config, reread, control, &service, &enforcer);
+    let look_after = LookAfter {
+        config,
+        reread,
+        service: &service,
+        enforcer: &enforcer,
+        threads: &threads,
+    };
+    look_after.run(control);
     log.info("stopping", &[]);
     drop(surfaces);
     if let Some(handle) = &handle {
@@ -162,6 +189,12 @@ fn spawn(
 fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
     let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
+    if keeper.torn() > 0 {
+        let what = Difference::TailLost {
+            bytes: keeper.torn(),
+        };
+        log.warn("differs", &[("what", &what)]);
+    }
     let then = keeper.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
         let applied = keeper
@@ -177,29 +210,36 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
-            Rulebook::Koordinator(Box::new(Koordinator::new(&rules, Args::default())))
+            let args = scheduler_args(config, log)?;
+            Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
     };
-    let strangers = match config.unknown_containers {
-        Unknown::Adopt => Strangers::Adopt,
-        Unknown::Refuse => Strangers::Share,
-    };
-    let pins = match config.takeover.disable_query_kubelet_config {
-        true => KubeletPins::default(),
-        false => pins(config),
-    };
+    let strangers = look_after::strangers(config);
+    let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
     let node = Node::new(keeper, rulebook, strangers, pins);
+    let node = match config.takeover.cpu_set_allocator {
+        true => node,
+        false => node.hands_off(),
+    };
     Ok(Arc::new(Mutex::new(node)))
 }
 
-/// What the kubelet has pinned, by its own file.
-fn pins(config: &AgentConfig) -> KubeletPins {
-    let state = config.kubelet.root.join("cpu_manager_state");
-    let evidence = Evidence::gather(Path::new("/"), &state);
-    let state = evidence.ok().and_then(|evidence| evidence.kubelet);
-    KubeletPins {
-        pods: state.map(|state| state.containers).unwrap_or_default(),
+/// What Koordinator's scheduler is configured with, for what this node decides alone.
+fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, DaemonError> {
+    let Some(path) = &config.koordinator.scheduler else {
+        return Ok(Args::default());
+    };
+    let bytes = place::read_file(path)?;
+    let file = path.to_string_lossy();
+    let documents = manifest::read(&file, &bytes).map_err(DaemonError::Rules)?;
+    let Some(document) = documents.first() else {
+        return Ok(Args::default());
+    };
+    let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
+    for warning in &read.warnings {
+        log.warn("scheduler", &[("what", warning)]);
     }
+    Ok(read.value)
 }
 
 type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
@@ -214,6 +254,10 @@ fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonErro
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
             manager.sockets.entry(socket).or_default().insert(node.id);
         }
+    }
+    if config.runtime.nri.is_some() {
+        // The runtime waits for it.
+        manager.limits.pre_start_timeout = PLUGINS_READY;
     }
     let (host, offers) = Host::start(HostConfig {
         manager,
@@ -275,116 +319,5 @@ impl Reporter {
                 publisher.publish(picture.report(&service.name, &service.config));
             }
         }
-    }
-}
-
-/// Looks after everything until it is time to stop.
-fn watch(
-    config: &AgentConfig,
-    reread: &dyn Fn() -> Result<AgentConfig, String>,
-    control: &Control,
-    service: &Service,
-    enforcer: &Enforcer,
-) {
-    let mut watch = enforce::watch(&config.cgroups);
-    let mut before = Before::new();
-    let mut online = place::online();
-    let mut was_connected = None;
-    loop {
-        match control.next(config.cgroups.check_every) {
-            Some(Wish::Stop) => return,
-            Some(Wish::Reload) => reload(config, reread, service),
-            None => {}
-        }
-        let seen = place::online();
-        if seen != online {
-            online = seen;
-            look_again(service);
-        }
-        let connected = service.handle.as_ref().map(Handle::state);
-        let connected = connected.map(|state| state.is_connected());
-        if connected == Some(false) && was_connected == Some(true) {
-            service.told.log.error("runtime-lost", &[(
-                "what",
-                &"the container runtime is not connected: containers start unpinned until it is",
-            )]);
-        }
-        was_connected = connected;
-        service.settle();
-        let state = config.kubelet.root.join("cpu_manager_state");
-        let kubelet = Evidence::gather(Path::new("/"), &state);
-        let kubelet = kubelet.ok().and_then(|evidence| evidence.kubelet);
-        enforcer.round(&mut watch, &mut before, kubelet);
-    }
-}
-
-/// CPUs came or went: everybody is placed on what there is now.
-fn look_again(service: &Service) {
-    let log = &service.told.log;
-    let place = match Place::look() {
-        Ok(place) => place,
-        Err(error) => return log.error("machine", &[("why", &error)]),
-    };
-    let settings = lock(&service.node)
-        .keeper()
-        .ledger()
-        .rules()
-        .settings()
-        .clone();
-    let rules = place.rules_of(settings, service.config.dialect);
-    *service.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
-    adopt_rules(service, rules);
-}
-
-/// The settings are read again.
-fn reload(
-    config: &AgentConfig,
-    reread: &dyn Fn() -> Result<AgentConfig, String>,
-    service: &Service,
-) {
-    let log = &service.told.log;
-    let new = match reread() {
-        Ok(new) => new,
-        Err(error) => return log.error("not-reloaded", &[("why", &error)]),
-    };
-    for field in config.needs_restart(&new) {
-        log.warn("needs-restart", &[("field", &field)]);
-    }
-    let rules = {
-        let place = service.place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.rules(&AgentConfig {
-            dialect: config.dialect,
-            ..new
-        })
-    };
-    adopt_rules(service, rules);
-}
-
-fn adopt_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>, DaemonError>) {
-    let log = &service.told.log;
-    let rules = match rules {
-        Ok(rules) => rules,
-        Err(error) => return log.error("not-reloaded", &[("why", &error)]),
-    };
-    let plan = {
-        let node = lock(&service.node);
-        let now = node.keeper().ledger().rules();
-        if now.machine() == rules.machine() && now.settings() == rules.settings() {
-            return log.info("reloaded", &[("what", &"nothing changed")]);
-        }
-        node.keeper().plan(&rules)
-    };
-    let done = plan
-        .map_err(crate::keeper::KeeperError::from)
-        .and_then(|plan| service.amend(plan));
-    match done {
-        Ok(()) => log.info(
-            "reloaded",
-            &[("what", &"everybody was placed by the new rules")],
-        ),
-        Err(error) => service.told.problem(
-            "rules",
-            Some(format!("the old rules stay in force: {error}")),
-        ),
     }
 }

@@ -58,6 +58,9 @@ impl Node {
     }
 
     fn allowance_from(&self, guest: &Guest, pools: Option<&Pools>) -> Option<Allowance> {
+        if self.hands_off {
+            return None;
+        }
         match (&self.rulebook, pools) {
             (Rulebook::Koordinator(book), Some(pools)) => {
                 let ledger = self.keeper.ledger();

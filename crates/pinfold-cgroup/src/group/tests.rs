@@ -6,6 +6,7 @@ use super::*;
 
 const POD: &str = "/kubepods/burstable/pod12-ab";
 const CONTAINER: &str = "/kubepods/burstable/pod12-ab/4f0c";
+const SECOND: &str = "/kubepods/burstable/pod12-ab/5a1d";
 
 fn cpus(text: &str) -> CpuSet {
     text.parse().expect("a list of CPUs")
@@ -302,4 +303,43 @@ fn groups_below_are_narrowed_before_the_group_in_v1() {
         let file = machine.cpuset(&format!("{CONTAINER}{below}"), "cpuset.cpus");
         assert_eq!(machine.get(&file), "0", "{below}");
     }
+}
+
+#[test]
+fn groups_above_a_partition_claim_its_cpus_as_long_as_it_is_one() {
+    let machine = Machine::new(Version::V2);
+    machine.pods();
+    machine.group(SECOND, "2");
+    let above = ["/kubepods", "/kubepods/burstable", POD];
+    for group in above.iter().chain(&[CONTAINER, SECOND]) {
+        machine.put(&machine.cpuset(group, "cpuset.cpus.exclusive"), "\n");
+        machine.put(&machine.cpuset(group, "cpuset.cpus.partition"), "member\n");
+    }
+    let hierarchy = machine.hierarchy();
+    let first = hierarchy.group(&path(CONTAINER)).expect("a group");
+    let second = hierarchy.group(&path(SECOND)).expect("a group");
+    let claims = |group: &str| machine.get(&machine.cpuset(group, "cpuset.cpus.exclusive"));
+    let is = |group: &str| machine.get(&machine.cpuset(group, "cpuset.cpus.partition"));
+
+    first.set_partition(Partition::Isolated).expect("formed");
+    second.set_partition(Partition::Root).expect("formed");
+    assert_eq!([is(CONTAINER), is(SECOND)], ["isolated", "root"]);
+    assert_eq!([claims(CONTAINER), claims(SECOND)], ["0-1", "2"]);
+    assert_eq!(above.map(claims), ["0-2"; 3]);
+    assert_eq!(above.map(is), ["member"; 3]);
+
+    machine.put(&machine.cpuset(CONTAINER, "cpuset.cpus"), "3\n");
+    first.set_partition(Partition::Isolated).expect("moved");
+    assert_eq!([is(CONTAINER), claims(CONTAINER)], ["isolated", "3"]);
+    first.settle_claims().expect("settled");
+    assert_eq!(above.map(claims), ["2-3"; 3]);
+
+    second.set_partition(Partition::Member).expect("dissolved");
+    assert_eq!([is(SECOND), claims(SECOND)], ["member", ""]);
+    assert_eq!(above.map(claims), ["3"; 3]);
+
+    let gone = machine.cpuset(CONTAINER, "");
+    fs::remove_dir_all(machine.root.path().join(gone)).expect("removed");
+    first.settle_claims().expect("settled");
+    assert_eq!(above.map(claims), [""; 3]);
 }
