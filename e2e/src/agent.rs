@@ -19,6 +19,7 @@ mod kernel;
 mod koordinator;
 mod kubelet;
 mod load;
+mod nodes;
 mod options;
 mod oracle;
 mod partitions;
@@ -67,11 +68,12 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 10] = [
+    let themes: [(&str, Theme); 11] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
         ("drift", drift::run),
+        ("nodes", nodes::run),
         ("takeover", takeover::run),
         ("hotplug", hotplug::run),
         ("partitions", partitions::run),
