@@ -1,53 +1,33 @@
-//! A Kubernetes control plane of real programs on this machine: etcd and the API server, with certificates and roles.
+//! A Kubernetes control plane of real programs on this machine: etcd and the API server, with certificates and roles,
+//! and those that a story asks for: kube-scheduler, kube-controller-manager.
 //!
-//! Every program is a [`Process`] with a log of its own; another one is a call of [`run`] with its flags and
-//! a [`ControlPlane::kubeconfig`].
+//! Every program is a [`Process`] with a log of its own and a [`ControlPlane::kubeconfig`].
 
 mod admin;
 mod certificates;
-mod sources;
+mod controllers;
+mod process;
+mod scheduler;
+pub(crate) mod sources;
 
 pub(crate) use admin::Admin;
+pub(crate) use process::Process;
+pub(crate) use scheduler::{Extender, Scheduler};
 
-use std::fs::{self, File};
-use std::net::TcpListener;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-
-use crate::report::say;
 
 /// How long anything may take on a machine that has other things to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The audit log says who asked for what; the bodies are not of interest.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
-
-/// A program that runs. It is killed with this.
-pub(crate) struct Process {
-    child: Child,
-}
-
-impl Process {
-    /// Ends it without a warning, as a crash does.
-    pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
 
 /// How somebody proves who they are.
 pub(crate) enum Credentials<'t> {
@@ -124,6 +104,27 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// Where everything of this run is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the API server listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A certificate of a client with this subject, such as `/O=system:nodes/CN=system:node:worker-1`.
+    pub(crate) fn client_certificate(&self, name: &str, subject: &str) -> Result<(), String> {
+        certificates::signed(&self.folder, name, subject, certificates::CLIENT)
+    }
+
+    /// A certificate of a server on this machine.
+    pub(crate) fn server_certificate(&self, name: &str) -> Result<(), String> {
+        let subject = format!("/CN={name}");
+        certificates::signed(&self.folder, name, &subject, certificates::SERVER)
+    }
+
     /// Ends the API server as a crash does.
     pub(crate) fn kill_api_server(&mut self) {
         self.api_server.kill();
@@ -133,6 +134,38 @@ impl ControlPlane {
     pub(crate) fn start_api_server(&mut self) -> Result<(), String> {
         self.api_server = api_server(&self.programs, &self.folder, self.port, self.etcd_port)?;
         self.wait()
+    }
+
+    /// Makes etcd forget everything but the present.
+    pub(crate) fn compact(&self) -> Result<(), String> {
+        let status = self.etcd("/v3/maintenance/status", &json!({}))?;
+        let revision = &status["header"]["revision"];
+        self.etcd(
+            "/v3/kv/compaction",
+            &json!({ "revision": revision, "physical": true }),
+        )
+        .map(drop)
+    }
+
+    /// Asks etcd.
+    fn etcd(&self, path: &str, body: &Value) -> Result<Value, String> {
+        let words = |error: std::io::Error| format!("etcd: {error}");
+        let mut stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).map_err(words)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
+        let body = body.to_string();
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).map_err(words)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(words)?;
+        match answer.split_once("\r\n\r\n") {
+            Some((head, body)) if head.contains(" 200 ") => {
+                serde_json::from_str(body).map_err(|error| format!("etcd: {error}: {body}"))
+            }
+            _ => Err(format!("etcd: {path}: {answer}")),
+        }
     }
 
     /// Waits until the API server can do everything.
@@ -147,24 +180,17 @@ impl ControlPlane {
             if !self.api_server.is_running() {
                 return Err(format!(
                     "the API server ended:\n{}",
-                    self.log("kube-apiserver")
+                    self.api_server.last_words()
                 ));
             }
             if Instant::now() > deadline {
                 return Err(format!(
                     "the API server is not ready: {answer:?}\n{}",
-                    self.log("kube-apiserver")
+                    self.api_server.last_words()
                 ));
             }
             thread::sleep(Duration::from_millis(200));
         }
-    }
-
-    /// The end of a program's log.
-    fn log(&self, name: &str) -> String {
-        let text = fs::read_to_string(self.folder.join("logs").join(name)).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(20).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
     /// What a user asked for so far, as verb and resource.
@@ -236,34 +262,22 @@ fn api_server(
     )
 }
 
-/// Starts a program with its log in a file.
+/// Starts a program with these flags.
 fn run(
     programs: &Path,
     folder: &Path,
     name: &str,
     flags: &[(&str, &str)],
 ) -> Result<Process, String> {
-    say(format_args!("starting {name}"));
-    let path = folder.join("logs").join(name);
-    let log = File::options().create(true).append(true).open(&path);
-    let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
-    let errors = log.try_clone().map_err(|error| error.to_string())?;
-    let child = Command::new(programs.join(name))
-        .args(
-            flags
-                .iter()
-                .map(|(flag, value)| format!("--{flag}={value}")),
-        )
-        .stdin(Stdio::null())
-        .stdout(log)
-        .stderr(errors)
-        .spawn()
-        .map_err(|error| format!("{name}: {error}"))?;
-    Ok(Process { child })
+    let flags = flags.iter();
+    let arguments: Vec<String> = flags
+        .map(|(flag, value)| format!("--{flag}={value}"))
+        .collect();
+    Process::start(&programs.join(name), folder, name, &arguments)
 }
 
 /// Ports that nobody listens on at the moment.
-fn free_ports<const N: usize>() -> Result<[u16; N], String> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     let mut ports = [0; N];
     // All at once, so that they differ.
     let mut held = Vec::new();

@@ -14,8 +14,11 @@ use crate::transcript::Transcript;
 
 mod initrd;
 mod load;
+mod modules;
+mod server;
 
 pub(crate) use load::Load;
+pub(crate) use server::Server;
 
 /// The longest a guest may run. Emulation is slow and the host may be busy.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -60,8 +63,9 @@ impl Guest {
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
-        let packed = load
-            .pack(script)
+        let packed = self
+            .kernel()
+            .and_then(|kernel| load.pack(&kernel, script))
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
         let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
         let _ = fs::remove_dir_all(&folder);
@@ -85,18 +89,20 @@ impl Guest {
         Err(format!("the emulator stood still {BOOTS} times"))
     }
 
+    /// The kernel it runs.
+    fn kernel(&self) -> Result<PathBuf, String> {
+        self.kernel.clone().map_or_else(kernel, Ok)
+    }
+
     /// A file that tells how the last boot went.
     fn file(&self, kind: &str) -> PathBuf {
         programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
     }
 
-    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
-        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
-        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
-        let _ = fs::remove_file(self.file("pulse"));
-        let kernel = self.kernel.clone().map_or_else(kernel, Ok);
-        let kernel = kernel.map_err(Trouble::Other)?;
-        let mut child = Command::new("qemu-system-x86_64")
+    /// The emulator with this machine, its console at our end of a pipe.
+    fn emulator(&self, initrd: &Path) -> Result<Command, String> {
+        let mut emulator = Command::new("qemu-system-x86_64");
+        emulator
             .args(["-nodefaults", "-no-reboot", "-display", "none"])
             .args(["-serial", "stdio", "-serial"])
             .arg(format!("file:{}", self.file("pulse").display()))
@@ -107,7 +113,7 @@ impl Guest {
             ])
             .args(self.hardware.arguments())
             .arg("-kernel")
-            .arg(kernel)
+            .arg(self.kernel()?)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")
@@ -117,7 +123,17 @@ impl Guest {
             ))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::inherit());
+        Ok(emulator)
+    }
+
+    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
+        let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
+        let log = File::create(self.file("log")).map_err(|error| other(&error))?;
+        let _ = fs::remove_file(self.file("pulse"));
+        let mut child = self
+            .emulator(initrd)
+            .map_err(Trouble::Other)?
             .spawn()
             .map_err(|error| Trouble::Other(format!("qemu-system-x86_64: {error}")))?;
         let output = child.stdout.take().expect("it was asked for");

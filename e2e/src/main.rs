@@ -2,6 +2,7 @@
 
 mod agent;
 mod api;
+mod cluster;
 mod containerd;
 mod control_groups;
 mod control_plane;
@@ -9,6 +10,7 @@ mod crashes;
 mod devices;
 mod emulated;
 mod guest;
+mod helm;
 mod host;
 mod nri;
 mod numa;
@@ -22,6 +24,20 @@ mod transcript;
 use std::process::ExitCode;
 
 use report::Report;
+
+/// What can be run.
+const SUITES: [&str; 10] = [
+    "host",
+    "numa",
+    "nri",
+    "devices",
+    "api",
+    "agent",
+    "agent-guest",
+    "helm",
+    "cluster",
+    "cluster-bench",
+];
 
 fn main() -> ExitCode {
     let suites: Vec<String> = std::env::args().skip(1).collect();
@@ -41,12 +57,12 @@ fn main() -> ExitCode {
             "api" => api::run(&mut report),
             "agent" => agent::run(&mut report),
             "agent-guest" => agent::guest::run(&mut report),
+            "helm" => helm::run(&mut report),
+            "cluster" => cluster::run(&mut report),
+            "cluster-bench" => cluster::bench(&mut report),
             other => report.check(
                 other,
-                Err(
-                    "no such suite; there are host, numa, nri, devices, api, agent and agent-guest"
-                        .to_owned(),
-                ),
+                Err(format!("no such suite; there are {}", SUITES.join(", "))),
             ),
         }
     }

@@ -39,6 +39,27 @@ pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, String> {
     Ok(folder.join("debug/examples").join(name))
 }
 
+/// Builds `pinfold` as developers do.
+pub(crate) fn debug_pinfold() -> Result<PathBuf, String> {
+    pinfold(&[], "debug")
+}
+
+/// Builds `pinfold` as it is installed.
+pub(crate) fn release_pinfold() -> Result<PathBuf, String> {
+    pinfold(&["--release"], "release")
+}
+
+fn pinfold(profile: &[&str], folder: &str) -> Result<PathBuf, String> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(workspace())
+        .args(["build", "--quiet", "-p", "pinfold"])
+        .args(profile);
+    succeed(&mut build)?;
+    Ok(workspace().join("target").join(folder).join("pinfold"))
+}
+
 /// Builds a `pinfold` that needs no library of the system it runs on.
 pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
     static_program(&["-p", "pinfold"], "debug/pinfold", "pinfold")

@@ -5,9 +5,10 @@
 //! itself.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use pinfold_daemon::config::write;
 use pinfold_kube::finding::{Findings, Read};
 use pinfold_kube::manifest;
 use serde::Serialize;
@@ -15,7 +16,8 @@ use serde::Serialize;
 mod fields;
 mod read;
 
-pub use fields::{FIELDS, Field};
+pub use fields::FIELDS;
+pub use pinfold_daemon::config::{Access, Field};
 
 /// How the agent of a node is set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,6 +32,8 @@ pub struct AgentConfig {
     pub dialect: Dialect,
     /// The rules, and the kubelet's files.
     pub kubelet: KubeletFiles,
+    /// Koordinator's configuration.
+    pub koordinator: KoordinatorFiles,
     /// The folder of the journal.
     pub state: PathBuf,
     /// The container runtime.
@@ -79,10 +83,26 @@ pub enum Dialect {
 #[serde(rename_all = "camelCase")]
 pub struct KubeletFiles {
     /// A KubeletConfiguration with the rules; `None` for the built-in ones.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub config: Option<PathBuf>,
     /// The kubelet's folder, where its state files are.
     pub root: PathBuf,
+    /// Where the kubelet tells the configuration it runs with; `None` if it is not asked.
+    #[serde(serialize_with = "write::shown_or_none")]
+    pub endpoint: Option<String>,
+    /// The certificate that it is known by.
+    pub authority: PathBuf,
+    /// The token that it is asked with.
+    pub token: PathBuf,
+}
+
+/// What Koordinator's scheduler is configured with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KoordinatorFiles {
+    /// A KubeSchedulerConfiguration; `None` for the defaults.
+    #[serde(serialize_with = "write::path_or_none")]
+    pub scheduler: Option<PathBuf>,
 }
 
 /// The container runtime.
@@ -90,7 +110,7 @@ pub struct KubeletFiles {
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
     /// The runtime's NRI socket; `None` if there is no runtime, and control groups are all there is.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub nri: Option<PathBuf>,
     /// When the plugin is called among others: two digits.
     pub index: String,
@@ -107,7 +127,7 @@ pub struct Cgroups {
     /// Whether CPUs of a container's own are a partition, which keeps every other process off them.
     pub partitions: Partitions,
     /// How often control groups are compared with the journal.
-    #[serde(serialize_with = "fields::duration")]
+    #[serde(serialize_with = "write::duration")]
     pub check_every: Duration,
 }
 
@@ -152,7 +172,7 @@ pub struct Devices {
 #[serde(rename_all = "camelCase")]
 pub struct PodResources {
     /// Where the agent serves it; `None` if it does not.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub serve: Option<PathBuf>,
     /// Where the kubelet serves it.
     pub kubelet: PathBuf,
@@ -163,7 +183,7 @@ pub struct PodResources {
 #[serde(rename_all = "camelCase")]
 pub struct Api {
     /// Its socket; `None` if it is not served.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub socket: Option<PathBuf>,
 }
 
@@ -172,7 +192,7 @@ pub struct Api {
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// The address; `None` if nobody is listened to.
-    #[serde(serialize_with = "fields::shown_or_none")]
+    #[serde(serialize_with = "write::shown_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
@@ -181,25 +201,13 @@ pub struct Listener {
 #[serde(rename_all = "camelCase")]
 pub struct Kubernetes {
     /// How the API server is reached.
-    #[serde(serialize_with = "fields::shown")]
+    #[serde(serialize_with = "write::shown")]
     pub kubeconfig: Access,
     /// The objects in which the node reports itself.
     pub publish: Vec<Publication>,
     /// At most so often.
-    #[serde(serialize_with = "fields::duration")]
+    #[serde(serialize_with = "write::duration")]
     pub every: Duration,
-}
-
-/// How the API server is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Not at all: the node is by itself.
-    #[default]
-    None,
-    /// As a pod's service account.
-    InCluster,
-    /// With a kubeconfig file.
-    File(PathBuf),
 }
 
 /// An object in which the node reports itself.
@@ -244,7 +252,11 @@ impl Default for AgentConfig {
             kubelet: KubeletFiles {
                 config: None,
                 root: "/var/lib/kubelet".into(),
+                endpoint: None,
+                authority: "/var/lib/kubelet/pki/kubelet.crt".into(),
+                token: "/var/run/secrets/kubernetes.io/serviceaccount/token".into(),
             },
+            koordinator: KoordinatorFiles::default(),
             state: "/var/lib/pinfold".into(),
             runtime: Runtime {
                 nri: Some("/var/run/nri/nri.sock".into()),
@@ -320,7 +332,16 @@ impl AgentConfig {
             differs(self.mode != new.mode, "mode"),
             differs(self.node != new.node, "node"),
             differs(self.dialect != new.dialect, "dialect"),
-            differs(self.kubelet.root != new.kubelet.root, "kubelet.root"),
+            differs(
+                KubeletFiles {
+                    config: None,
+                    ..self.kubelet.clone()
+                } != KubeletFiles {
+                    config: None,
+                    ..new.kubelet.clone()
+                },
+                "kubelet (all but config)",
+            ),
             differs(self.state != new.state, "state"),
             differs(self.runtime != new.runtime, "runtime"),
             differs(self.devices != new.devices, "devices"),
@@ -329,19 +350,18 @@ impl AgentConfig {
             differs(self.metrics != new.metrics, "metrics"),
             differs(self.kubernetes != new.kubernetes, "kubernetes"),
             differs(self.takeover != new.takeover, "takeover"),
+            differs(
+                (self.cgroups.direct == Direct::Never) != (new.cgroups.direct == Direct::Never),
+                "cgroups.direct",
+            ),
+            differs(
+                self.cgroups.partitions != new.cgroups.partitions,
+                "cgroups.partitions",
+            ),
+            differs(self.koordinator != new.koordinator, "koordinator"),
         ];
         fields.into_iter().flatten().collect()
     }
-}
-
-/// Whether a word stands for "nothing".
-fn is_none(word: &str) -> bool {
-    word == "none"
-}
-
-/// A path that must be absolute: the agent has no folder of its own to start from.
-fn is_absolute(path: &str) -> bool {
-    Path::new(path).is_absolute()
 }
 
 #[cfg(test)]

@@ -15,19 +15,22 @@ use pinfold_devices::HostError;
 use pinfold_kube::finding::Findings;
 
 use crate::config::{AgentConfig, Mode};
-use crate::control::Control;
 use crate::http::socket::SocketError;
 use crate::keeper::KeeperError;
 use crate::kubernetes::ConnectionError;
-use crate::logs::Log;
+use pinfold_daemon::control::Control;
+use pinfold_daemon::logs::Log;
 
 mod cluster;
 mod enforce;
+mod look_after;
 mod manage;
+mod measure;
 mod mirror;
 mod partitions;
 mod place;
 mod report;
+mod scan;
 mod service;
 mod surfaces;
 mod witness;
@@ -94,6 +97,6 @@ pub fn run(
 ) -> Result<(), DaemonError> {
     match config.mode {
         Mode::Manage => manage::run(config, reread, control, log),
-        Mode::Mirror => mirror::run(config, control, log),
+        Mode::Mirror => mirror::run(config, reread, control, log),
     }
 }

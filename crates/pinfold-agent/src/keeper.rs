@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::{Decision, Verdict};
 use pinfold_core::device::{DeviceOffer, PreferredAllocation};
-use pinfold_core::ledger::{Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules};
+use pinfold_core::ledger::{
+    Admission, Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules,
+};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_render::{explain, outcome};
@@ -109,6 +112,13 @@ impl Keeper {
         self.unshortened.as_ref()
     }
 
+    /// Bytes at the end of the journal that were no whole change when it was opened, and were put aside. Nobody was
+    /// told that what they said was done.
+    #[must_use]
+    pub fn torn(&self) -> u64 {
+        self.torn
+    }
+
     /// Why the last change could not be written down; `None` if it could.
     #[must_use]
     pub fn unwritten(&self) -> Option<&str> {
@@ -139,7 +149,52 @@ impl Keeper {
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, KeeperError> {
+        self.admit_after(pod, note, "", plugins, now)
+    }
+
+    /// The same after something else was tried; `before` says what came of that.
+    ///
+    /// # Errors
+    /// If the pod makes no sense here, or the decision could not be written down.
+    pub fn admit_after(
+        &mut self,
+        pod: &Arc<Pod>,
+        note: Note,
+        before: &str,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
         let admission = self.ledger.admit(pod, plugins)?;
+        self.decided(pod, admission, note, before, now)
+    }
+
+    /// Lets `pod` in by the rules, with exactly the CPUs that a scheduler chose for it.
+    ///
+    /// # Errors
+    /// If it cannot have these CPUs, which is not written down: it is to be decided without them. Or if it could not be
+    /// written down.
+    pub fn admit_with(
+        &mut self,
+        pod: &Arc<Pod>,
+        cpus: &CpuSet,
+        note: Note,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
+        let admission = self.ledger.admit_with(pod, cpus, plugins)?;
+        let told = format!("CPUs {cpus}, as its scheduler chose");
+        self.decided(pod, admission, note, &told, now)
+    }
+
+    /// Writes down what the ledger decided.
+    fn decided(
+        &mut self,
+        pod: &Arc<Pod>,
+        admission: Admission,
+        note: Note,
+        before: &str,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
         let decision = admission.decision;
         let (what, told) = match &decision.verdict {
             Verdict::Admitted(assignment) => (
@@ -147,6 +202,10 @@ impl Keeper {
                 outcome::placement(assignment),
             ),
             Verdict::Refused(_) => (What::Refused(pod.uid.clone()), explain::one_line(&decision)),
+        };
+        let told = match before {
+            "" => told,
+            before => format!("{before}; {told}"),
         };
         let facts = serde_json::to_value(&decision);
         let mut entry = self.entry(now, what, told, admission.change);
@@ -198,6 +257,39 @@ impl Keeper {
         entry.name.clone_from(&pod.name);
         entry.pod = Some(pod.clone());
         self.write(entry)
+    }
+
+    /// A control group that no runtime knows is held to what a container of `pod` has from now on.
+    ///
+    /// # Errors
+    /// If there is no such pod or container, or it could not be written down.
+    pub fn hold(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        group: &str,
+        now: Timestamp,
+    ) -> Result<(), KeeperError> {
+        let Some(resident) = self.ledger.state().residents().get(pod) else {
+            return Err(LedgerError::NotHere(pod.clone()).into());
+        };
+        if resident.pod.container(container).is_none() {
+            let (pod, container) = (pod.clone(), container.clone());
+            return Err(LedgerError::NoSuchContainer { pod, container }.into());
+        }
+        let mut note = self.notes.get(pod).cloned().unwrap_or_default();
+        if note.groups.get(group) == Some(container) {
+            return Ok(());
+        }
+        note.groups.insert(group.to_owned(), container.clone());
+        let what = What::Held(pod.clone(), container.clone());
+        let told = format!("control group {group} is held to what container {container} has");
+        let mut entry = self.entry(now, what, told, None);
+        entry.name = self.name(pod);
+        entry.note = Some(note.clone());
+        self.write(entry)?;
+        self.notes.insert(pod.clone(), note);
+        Ok(())
     }
 
     /// A container of `pod` started. Whether that freed anything.

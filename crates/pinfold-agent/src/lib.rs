@@ -12,15 +12,14 @@
 //! what time it is and what runs.
 
 pub mod allowance;
+pub mod checkpoint;
 pub mod config;
-pub mod control;
 pub mod daemon;
 pub mod drift;
 pub mod http;
 pub mod journal;
 pub mod keeper;
 pub mod kubernetes;
-pub mod logs;
 pub mod metrics;
 pub mod mirror;
 pub mod node;
@@ -31,5 +30,4 @@ pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
 pub use keeper::{Difference, Keeper, KeeperError, Note, Origin, Plan, Repair, Running};
-pub use logs::Log;
 pub use metrics::Metrics;

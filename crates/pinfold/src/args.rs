@@ -9,9 +9,12 @@ use pinfold_core::settings::TopologyScope;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
 use crate::commands::agent::AgentArgs;
+use crate::commands::checkpoint::CheckpointArgs;
+use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
+use crate::commands::scheduler::SchedulerArgs;
 use crate::commands::status::{SettingsArgs, StatusArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
@@ -49,6 +52,8 @@ pub(crate) enum Command {
     Ps(PsArgs),
     /// Be the agent of this node: keep its ledger, place and pin its pods
     Agent(AgentArgs),
+    /// Be the scheduler extender of a cluster: no pod is bound to a node that will refuse it
+    Scheduler(SchedulerArgs),
     /// Ask this node's agent for a place for a pod, and put a process or control group there
     Admit(AdmitArgs),
     /// Tell this node's agent that a pod has left
@@ -59,6 +64,10 @@ pub(crate) enum Command {
     Settings(SettingsArgs),
     /// Show every decision of a node's agent with its reason, oldest first
     Journal(JournalArgs),
+    /// Write the CPUs that a scheduler chose into the state of a kubelet that is stopped
+    Checkpoint(CheckpointArgs),
+    /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
+    Cluster(ClusterCommandArgs),
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),

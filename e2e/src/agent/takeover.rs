@@ -8,6 +8,7 @@ use pinfold_core::cpu::ContainerCpus;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_kube::state::CpuManagerState;
 use pinfold_kube::state::cpu::CpuStateFormat;
+use serde_json::{Map, Value};
 
 use super::kernel::{Seen, write};
 use super::options::Options;
@@ -141,8 +142,18 @@ impl<'a> Taken<'a> {
             let uid = guaranteed(name, cpus).uid().as_str().into();
             containers.insert(uid, [("main".into(), cpus.clone())].into());
         }
+        self.kubelet_state("static", shared, containers)
+    }
+
+    /// What the kubelet's CPU manager remembers.
+    fn kubelet_state(
+        &self,
+        policy: &str,
+        shared: CpuSet,
+        containers: ContainerCpus,
+    ) -> Result<(), String> {
         let state = CpuManagerState {
-            policy: "static".to_owned(),
+            policy: policy.to_owned(),
             default_cpus: shared,
             containers,
             ..CpuManagerState::default()
@@ -206,7 +217,7 @@ impl<'a> Taken<'a> {
         for left in (1..=old.len()).rev() {
             soon_pinned(&agent, left)?;
             let told = said(&self.stage.pinfold, &agent)?;
-            equal(&told, told.contains("takeover: "), true)?;
+            equal(&told, told.contains("takeover under-way"), true)?;
             for (name, cpus) in &old[old.len() - left..] {
                 self.is_on(name, cpus)?;
             }
@@ -216,8 +227,11 @@ impl<'a> Taken<'a> {
             self.end(old[old.len() - left].0)?;
         }
         soon_pinned(&agent, 0)?;
+        // Its policy is the last thing that an operator changes.
         let told = said(&self.stage.pinfold, &agent)?;
-        equal(&told, told.contains("takeover: "), false)?;
+        equal(&told, told.contains("takeover under-way"), true)?;
+        self.kubelet_state("none", self.online.clone(), ContainerCpus::new())?;
+        soon_in_phase(&agent, "done")?;
         let plan = newcomer("fits", self.setup.dialect);
         self.pod(&plan, None)?;
         let own = self.seen("fits")?.cpus;
@@ -266,11 +280,8 @@ impl<'a> Taken<'a> {
         self.is_on("old", &one)?;
         let all = self.online.clone();
         self.is_on("chosen", &all)?;
-        equal(
-            "pinned by the kubelet",
-            agent.status()?["kubeletPinned"].as_u64(),
-            Some(0),
-        )?;
+        soon_in_phase(&agent, "kubelet")?;
+        soon_pinned(&agent, 0)?;
         self.end("old")?;
         self.end("chosen")?;
         agent.stop().map(drop)
@@ -314,14 +325,28 @@ fn newcomer(name: &str, dialect: &str) -> PodPlan {
     }
 }
 
+/// How many pods the agent says are pinned by the kubelet.
 fn soon_pinned(agent: &Agent, count: usize) -> Result<(), String> {
+    let pinned = |status: &Value| status["takeover"]["pinned"].as_object().map(Map::len);
+    soon(agent, &format!("{count} pods are pinned"), |status| {
+        pinned(status) == Some(count)
+    })
+}
+
+fn soon_in_phase(agent: &Agent, phase: &str) -> Result<(), String> {
+    soon(agent, &format!("the takeover is {phase}"), |status| {
+        status["takeover"]["phase"] == phase
+    })
+}
+
+fn soon(agent: &Agent, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<(), String> {
     let mut found = String::new();
-    let pinned = eventually("the agent knows who is pinned", || {
+    let outcome = eventually(what, || {
         let status = agent.status().unwrap_or_default();
-        found = status["kubeletPinned"].to_string();
-        found == count.to_string()
+        found = status["takeover"].to_string();
+        is_so(&status)
     });
-    pinned.map_err(|problem| format!("{problem}: expected {count}, found {found}"))
+    outcome.map_err(|problem| format!("{problem}, found {found}"))
 }
 
 /// What people see.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A user of the API server.
 pub(crate) struct Admin {
@@ -41,6 +41,24 @@ impl Admin {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), String> {
+        let (code, bytes) = self.send(method, path, body)?;
+        Ok((code, serde_json::from_slice(&bytes).unwrap_or_default()))
+    }
+
+    /// A page of text.
+    pub(crate) fn text(&self, path: &str) -> Result<String, String> {
+        match self.send("GET", path, None)? {
+            (200, bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            (code, _) => Err(format!("GET {path}: {code}")),
+        }
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Vec<u8>), String> {
         let kind = match method {
             "PATCH" => "application/merge-patch+json",
             _ => "application/json",
@@ -62,7 +80,7 @@ impl Admin {
             let code = response.status().as_u16();
             let bytes = response.into_body().collect_bytes().await;
             let bytes = bytes.map_err(|error| error.to_string())?;
-            Ok((code, serde_json::from_slice(&bytes).unwrap_or_default()))
+            Ok((code, bytes.to_vec()))
         };
         let limited = async { timeout(LIMIT, asked).await };
         self.runtime

@@ -12,17 +12,25 @@ pub(super) fn make(folder: &Path) -> Result<(), String> {
         "req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=e2e -keyout ca.key -out ca.crt",
     )?;
     openssl(folder, "genrsa -out accounts.key 2048")?;
-    let server = "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\n";
+    // 10.0.2.2 is this machine to its guests.
+    let server =
+        "subjectAltName=IP:127.0.0.1,IP:10.0.2.2,DNS:localhost\nextendedKeyUsage=serverAuth\n";
     signed(folder, "server", "/CN=kube-apiserver", server)?;
-    signed(
-        folder,
-        "admin",
-        "/O=system:masters/CN=admin",
-        "extendedKeyUsage=clientAuth\n",
-    )
+    signed(folder, "admin", "/O=system:masters/CN=admin", CLIENT)
 }
 
-fn signed(folder: &Path, name: &str, subject: &str, extensions: &str) -> Result<(), String> {
+/// What a certificate for clients is for.
+pub(super) const CLIENT: &str = "extendedKeyUsage=clientAuth\n";
+/// What a certificate for servers on this machine is for.
+pub(super) const SERVER: &str = "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n";
+
+/// A key and a certificate of our authority: `NAME.key` and `NAME.crt`.
+pub(super) fn signed(
+    folder: &Path,
+    name: &str,
+    subject: &str,
+    extensions: &str,
+) -> Result<(), String> {
     super::write(&folder.join(format!("{name}.ext")), extensions)?;
     openssl(
         folder,

@@ -11,13 +11,19 @@ use crate::report::say;
 const MODULES: &str = include_str!("../../control-plane/go.mod");
 
 /// Where each program is in its sources.
-const PACKAGES: [(&str, &str); 2] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("etcd", "go.etcd.io/etcd/server/v3"),
     ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    (
+        "kube-controller-manager",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+    ),
+    ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
 ];
 
 /// Builds those that are not there yet; the folder they are in. Takes many minutes of CPU time, once.
-pub(super) fn build(names: &[&str]) -> Result<PathBuf, String> {
+pub(crate) fn build(names: &[&str]) -> Result<PathBuf, String> {
     let mut versions = DefaultHasher::new();
     MODULES.hash(&mut versions);
     let folder = programs::tools().join(format!("control-plane-{:016x}", versions.finish()));
@@ -33,7 +39,8 @@ pub(super) fn build(names: &[&str]) -> Result<PathBuf, String> {
         let mut build = Command::new("go");
         build
             .current_dir(modules)
-            .args(["build", "-o"])
+            // Without symbols links are quicker, and guests that load a program from memory have less to load.
+            .args(["build", "-ldflags=-s -w", "-o"])
             .arg(&target)
             .arg(package)
             .env("CGO_ENABLED", "0");

@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::initrd::Initrd;
+use super::modules;
 use crate::programs::{needs_loader, said_by};
 
 /// The guest's first programs.
 const INIT: &str = include_str!("../../scripts/init.sh");
 const START: &str = include_str!("../../scripts/start.sh");
 
-/// Programs and files. Busybox is always there.
+/// Programs, files and kernel modules. Busybox is always there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Load {
     files: BTreeMap<String, PathBuf>,
+    modules: Vec<&'static str>,
 }
 
 impl Load {
@@ -46,12 +48,24 @@ impl Load {
         self.files.insert(path.to_owned(), host.to_owned());
     }
 
+    /// A module of the kernel, loaded at the start with those it needs.
+    pub(crate) fn module(&mut self, name: &'static str) {
+        self.modules.push(name);
+    }
+
     /// The archive that the guest boots from, with a script that it runs.
-    pub(super) fn pack(&self, script: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn pack(&self, kernel: &Path, script: &str) -> Result<Vec<u8>, String> {
         let mut files = self.files.clone();
+        let modules = modules::with_needed(kernel, &self.modules)?;
+        let mut names = String::new();
+        for module in modules {
+            let name = module.file_name().unwrap_or_default().to_string_lossy();
+            names.push_str(&format!("/lib/modules/{name}\n"));
+            files.insert(format!("lib/modules/{name}"), module);
+        }
         files.insert("bin/busybox".to_owned(), PathBuf::from("/bin/busybox"));
         let mut initrd = Initrd::default();
-        let always = ["proc", "sys", "dev", "tmp", "run", "etc"];
+        let always = ["proc", "sys", "dev", "tmp", "run", "etc", "lib/modules"];
         for folder in folders(files.keys().map(String::as_str), &always) {
             initrd.folder(&folder);
         }
@@ -61,6 +75,7 @@ impl Load {
         }
         initrd.program("init", INIT.as_bytes());
         initrd.program("start", START.as_bytes());
+        initrd.program("modules", names.as_bytes());
         initrd.program("script", script.as_bytes());
         Ok(initrd.finish())
     }

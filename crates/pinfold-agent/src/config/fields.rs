@@ -1,44 +1,26 @@
-//! The fields of the configuration as a table: names, defaults, and what each is for; and how values are written.
+//! The fields of the configuration as a table: names, defaults, and what each is for.
 
-use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use serde::Serializer;
-
-use super::Access;
-
-/// One field of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name, with the section before a dot.
-    pub name: &'static str,
-    /// What it is if the file does not say, as YAML.
-    pub default: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-}
-
-macro_rules! fields {
-    ($($name:literal = $default:literal: $about:literal,)*) => {
-        &[$(Field { name: $name, default: $default, about: $about }),*]
-    };
-}
+use pinfold_daemon::config::Field;
+use pinfold_daemon::fields;
 
 /// Every field.
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = fields! {
     "mode" = "manage": "who pins: `manage` (Pinfold) or `mirror` (the kubelet; Pinfold reads and publishes)",
-    "node" = "null": "the node's name in the cluster; without one the name of the host",
+    "node" = "null": "the node's name in the cluster; without one what the variable `NODE_NAME` says, or the name of the host",
     "dialect" = "kubelet": "whose rules decide: `kubelet` or `koordinator`",
     "kubelet.config" = "none": "a KubeletConfiguration with the rules. `none`: in mode `manage` the built-in rules, in mode `mirror` the kubelet's own `config.yaml` below `kubelet.root`",
     "kubelet.root" = "/var/lib/kubelet": "the kubelet's folder, where its state files are",
+    "kubelet.endpoint" = "none": "in mode `mirror`: where the kubelet tells the configuration it runs with (`/configz`), such as `https://127.0.0.1:10250`. `none`: only its file is read",
+    "kubelet.authority" = "/var/lib/kubelet/pki/kubelet.crt": "the certificate that `kubelet.endpoint` is known by",
+    "kubelet.token" = "/var/run/secrets/kubernetes.io/serviceaccount/token": "the token to ask `kubelet.endpoint` with",
+    "koordinator.scheduler" = "none": "a KubeSchedulerConfiguration with the defaults of `NodeNUMAResource`, for what this node decides alone in dialect `koordinator`",
     "state" = "/var/lib/pinfold": "the folder of the journal",
     "runtime.nri" = "/var/run/nri/nri.sock": "the container runtime's NRI socket; `none` if there is no runtime and control groups are all there is",
     "runtime.index" = "\"10\"": "when the plugin is called among others: two digits, the lowest first",
     "cgroups.direct" = "auto": "whether control groups are written directly: `auto` (where the runtime has not done it), `always` or `never`",
     "cgroups.migrateMemory" = "true": "whether memory moves along when a container gets other NUMA nodes",
-    "cgroups.partitions" = "none": "whether CPUs of a container's own become a cpuset partition: `none`, `root` or `isolated`",
+    "cgroups.partitions" = "none": "whether CPUs of a container's own become a cpuset partition, which keeps every other process off them: `none`, `root` or `isolated`. Takes cgroup v2, Linux 6.7 and CAP_SYS_ADMIN",
     "cgroups.checkEvery" = "10s": "how often control groups are compared with the journal",
     "devices.manage" = "false": "whether device plugins register with the agent instead of the kubelet",
     "devices.directory" = "/var/lib/kubelet/device-plugins": "where device plugins and the registration socket are",
@@ -49,66 +31,7 @@ pub const FIELDS: &[Field] = fields! {
     "kubernetes.kubeconfig" = "none": "how the API server is reached: a kubeconfig file, `inCluster`, or `none`",
     "kubernetes.publish" = "[v1alpha2, v1alpha1, numatopology]": "the objects in which the node reports itself: NodeResourceTopology of two versions, Volcano's Numatopology",
     "kubernetes.every" = "3s": "how often objects are written at most",
-    "unknownContainers" = "adopt": "what becomes of running containers that nobody knows: `adopt` them with the CPUs they run on, or `refuse` them and leave them the shared CPUs",
-    "takeover.disableQueryKubeletConfig" = "false": "koordlet's flag `disable-query-kubelet-config`: report without asking the kubelet for its configuration",
-    "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: set the CPUs that Koordinator's scheduler chose",
+    "unknownContainers" = "adopt": "what becomes of running containers that nobody knows: `adopt` them as if they came now (who would be refused shares CPUs), or `refuse` them all and leave them the shared CPUs",
+    "takeover.disableQueryKubeletConfig" = "false": "koordlet's flag `disable-query-kubelet-config`: report neither the kubelet's policy nor the pods it pinned",
+    "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: tell containers what they may use. `false`: somebody else pins; nobody is refused or touched",
 };
-
-/// The names of the members of a section; of the file itself for an empty name.
-pub(super) fn members(section: &str) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for field in FIELDS {
-        let name = match section {
-            "" => field.name.split('.').next(),
-            _ => field
-                .name
-                .strip_prefix(section)
-                .and_then(|rest| rest.strip_prefix('.')),
-        };
-        if let Some(name) = name.filter(|name| !names.contains(name)) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Access::None => f.write_str("none"),
-            Access::InCluster => f.write_str("inCluster"),
-            Access::File(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
-pub(super) fn path_or_none<S: Serializer>(
-    path: &Option<PathBuf>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    match path {
-        Some(path) => to.collect_str(&path.display()),
-        None => to.serialize_str("none"),
-    }
-}
-
-pub(super) fn shown_or_none<S: Serializer, T: fmt::Display>(
-    value: &Option<T>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => to.collect_str(value),
-        None => to.serialize_str("none"),
-    }
-}
-
-pub(super) fn shown<S: Serializer, T: fmt::Display>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(value)
-}
-
-pub(super) fn duration<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    match value.subsec_nanos() {
-        0 => to.collect_str(&format_args!("{}s", value.as_secs())),
-        _ => to.collect_str(&format_args!("{}ns", value.as_nanos())),
-    }
-}

@@ -27,7 +27,7 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// `None` if control groups are not to be written, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Cgroups,
+    pub(super) config: Mutex<Cgroups>,
     pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
     /// Whoever writes: nobody is repaired while others are told.
@@ -35,7 +35,7 @@ pub(super) struct Enforcer {
 }
 
 /// The number of the last thing that every container had been told at the last look.
-pub(super) type Before = BTreeMap<ContainerId, u64>;
+pub(super) type Tellings = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Control groups as configured.
@@ -50,6 +50,17 @@ impl Enforcer {
                 None
             }
         }
+    }
+
+    /// What is configured now.
+    pub(super) fn config(&self) -> Cgroups {
+        let config = self.config.lock();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this is configured.
+    pub(super) fn reconfigure(&self, new: Cgroups) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
     /// Tells whatever comes, until nobody can have anything to tell any more.
@@ -80,12 +91,12 @@ impl Enforcer {
     /// Tells the runtime, and the control groups what the runtime cannot be told.
     fn tell(&self, updates: &[Update]) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (outside, inside): (Vec<&Update>, Vec<&Update>) = updates
-            .iter()
-            .partition(|update| update.container.starts_with('/'));
+        let (outside, inside): (Vec<&Update>, Vec<&Update>) =
+            updates.iter().partition(|update| update.is_outside());
         let failed = self.tell_runtime(&inside);
+        let direct = self.config().direct;
         let directly = |update: &&Update| {
-            self.config.direct == Direct::Always
+            direct == Direct::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Lifted
         };
@@ -138,7 +149,7 @@ impl Enforcer {
             .machine()
             .online()
             .clone();
-        let migrate = Some(self.config.migrate_memory);
+        let migrate = Some(self.config().migrate_memory);
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
@@ -151,7 +162,7 @@ impl Enforcer {
     pub(super) fn round(
         &self,
         watch: &mut Watch,
-        before: &mut Before,
+        before: &mut Tellings,
         kubelet: Option<CpuManagerState>,
     ) {
         let Some(hierarchy) = &self.hierarchy else {
@@ -166,7 +177,7 @@ impl Enforcer {
                 .guests()
                 .map(|guest| (guest.id.as_str().into(), guest.changes()));
             let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
-            (containers, changes.collect::<Before>(), online)
+            (containers, changes.collect::<Tellings>(), online)
         };
         let evidence = Evidence { online, kubelet };
         let counted = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);

@@ -74,6 +74,11 @@ impl Watch {
         }
     }
 
+    /// From now on memory moves along, or does not.
+    pub fn migrate_memory(&mut self, migrate: bool) {
+        self.migrate_memory = Some(migrate);
+    }
+
     /// What was counted for one culprit.
     #[must_use]
     pub fn tally(&self, culprit: Culprit) -> Tally {

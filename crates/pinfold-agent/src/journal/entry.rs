@@ -10,8 +10,8 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use super::time::Timestamp;
 use crate::keeper::Note;
+use pinfold_daemon::Timestamp;
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub enum What {
     Refused(PodUid),
     /// A container started.
     Started(PodUid, ContainerName),
+    /// A control group that no runtime knows is held to what a container has.
+    Held(PodUid, ContainerName),
     /// A pod left.
     Released(PodUid),
     /// A device plugin came, went, or reported other devices or other health.

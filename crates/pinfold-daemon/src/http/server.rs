@@ -1,0 +1,227 @@
+//! The server: accepts connections, within limits, and hands requests on.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+
+/// What one client can cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time. Further ones are closed at once.
+    pub connections: usize,
+    /// The bytes of a request's first line and headers.
+    pub head: usize,
+    /// The bytes of a request's body.
+    pub body: usize,
+    /// How long a request may take to arrive.
+    pub arrival: Duration,
+    /// How long a connection may live; then it ends with the request it is at.
+    pub life: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            head: 16 << 10,
+            body: 1 << 20,
+            arrival: Duration::from_secs(10),
+            life: Duration::from_secs(120),
+        }
+    }
+}
+
+/// A request that has arrived as a whole.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is to be done.
+    pub method: hyper::Method,
+    /// With what, without the query.
+    pub path: String,
+    /// What comes after the question mark.
+    pub query: String,
+    /// What was sent along.
+    pub body: Bytes,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its number.
+    pub status: StatusCode,
+    /// What the body is, as HTTP calls it.
+    pub content: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Who answers. Runs on a thread that may block.
+pub trait Answers: Send + Sync + 'static {
+    /// The answer to a request.
+    fn answer(&self, asked: &Asked) -> Answer;
+
+    /// The answer to a request that did not arrive as it should.
+    fn refuse(&self, status: StatusCode, error: &str) -> Answer;
+}
+
+/// What connections come from.
+pub trait Listener: Send + Sync + 'static {
+    /// What arrives.
+    type Raw: Send + 'static;
+    /// What can be spoken over.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next one who wants to speak.
+    fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
+
+    /// Agrees with a client on how to speak, on a task of its own, in the time that a request may take to arrive.
+    fn open(&self, raw: Self::Raw) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for UnixListener {
+    type Raw = tokio::net::UnixStream;
+    type Stream = tokio::net::UnixStream;
+
+    async fn next(&self) -> io::Result<Self::Raw> {
+        Ok(self.accept().await?.0)
+    }
+
+    async fn open(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
+        Ok(raw)
+    }
+}
+
+impl Listener for TcpListener {
+    type Raw = tokio::net::TcpStream;
+    type Stream = tokio::net::TcpStream;
+
+    async fn next(&self) -> io::Result<Self::Raw> {
+        let stream = self.accept().await?.0;
+        // Answers are written as a whole; waiting for more of them only costs time.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    async fn open(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
+        Ok(raw)
+    }
+}
+
+/// Serves until the future is dropped or the socket fails.
+///
+/// # Errors
+/// If connections can no longer be accepted.
+pub async fn serve<A: Answers + ?Sized>(
+    listener: impl Listener,
+    answers: Arc<A>,
+    limits: Limits,
+) -> io::Result<()> {
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let listener = Arc::new(listener);
+    loop {
+        let raw = match listener.next().await {
+            Ok(raw) => raw,
+            // The client went away, or there are no descriptors left for now.
+            Err(error) if is_passing(&error) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
+            continue;
+        };
+        let (answers, listener) = (answers.clone(), listener.clone());
+        tokio::spawn(async move {
+            let _permit = permit;
+            // Whatever goes wrong with a connection is its client's affair.
+            let opened = tokio::time::timeout(limits.arrival, listener.open(raw)).await;
+            if let Ok(Ok(stream)) = opened {
+                connection(stream, answers, limits).await;
+            }
+        });
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    let no_descriptors = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+    no_descriptors || error.kind() == io::ErrorKind::ConnectionAborted
+}
+
+/// Speaks with one client. When its time is over it may finish the request it is at, and no other.
+async fn connection<S, A>(stream: S, answers: Arc<A>, limits: Limits)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: Answers + ?Sized,
+{
+    let service = service_fn(move |request| {
+        let answers = answers.clone();
+        async move { Ok::<_, Infallible>(response(respond(answers, request, limits).await)) }
+    });
+    let spoken = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.arrival)
+        .max_buf_size(limits.head.max(8192))
+        .max_headers(64)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut spoken = std::pin::pin!(spoken);
+    if tokio::time::timeout(limits.life, spoken.as_mut())
+        .await
+        .is_err()
+    {
+        spoken.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(limits.life, spoken).await;
+    }
+}
+
+async fn respond<A: Answers + ?Sized>(
+    answers: Arc<A>,
+    request: Request<Incoming>,
+    limits: Limits,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, limits.body).collect();
+    let body = match tokio::time::timeout(limits.arrival, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let error = format!("the body is larger than {} bytes", limits.body);
+            return answers.refuse(StatusCode::PAYLOAD_TOO_LARGE, &error);
+        }
+        Ok(Err(_)) => return answers.refuse(StatusCode::BAD_REQUEST, "the body is not whole"),
+        Err(_) => return answers.refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"),
+    };
+    let asked = Asked {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        body,
+    };
+    let refuses = answers.clone();
+    let answered = tokio::task::spawn_blocking(move || answers.answer(&asked)).await;
+    answered.unwrap_or_else(|_| {
+        refuses.refuse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the daemon made a mistake",
+        )
+    })
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() = answer.status;
+    let content = HeaderValue::from_static(answer.content);
+    response.headers_mut().insert(CONTENT_TYPE, content);
+    response
+}

@@ -1,0 +1,151 @@
+//! The suite of the cluster: the scheduler extender between a real kube-scheduler and kubelets.
+//!
+//! ```text
+//! etcd ◄─ kube-apiserver ◄─┬─ kube-controller-manager
+//!                          ├─ kube-scheduler "stock"
+//!                          ├─ kube-scheduler "pinfold" ──► pinfold scheduler ─┐
+//!                          ◄──────────────────────────────────────────────────┘
+//!                          ├─ played kubelets: ledgers of the core in exact mode
+//!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold agent
+//! ```
+
+mod extender;
+mod faults;
+mod kubelets;
+mod machines;
+mod node;
+mod played;
+mod pods;
+mod random;
+mod real;
+mod replicas;
+mod scale;
+mod stage;
+mod watch;
+
+use std::fs;
+use std::path::Path;
+
+use extender::Extender;
+use replicas::Scene;
+use stage::Stage;
+
+use crate::control_plane::Scheduler;
+use crate::programs;
+use crate::report::{Report, say};
+
+/// The name of the scheduler that is alone.
+const STOCK: &str = "stock";
+/// The name of the scheduler that asks the extender.
+const OURS: &str = "pinfold";
+
+/// Names stories to play, separated by commas, instead of all.
+const ONLY: &str = "PINFOLD_E2E_STORIES";
+
+/// The size in which the suite shows that many nodes and pods work; `make bench-cluster` measures the full one.
+const SMALL: scale::Size = scale::Size {
+    nodes: 500,
+    pods: 500,
+};
+/// What a cluster of Kubernetes may have at most.
+const FULL: scale::Size = scale::Size {
+    nodes: 5000,
+    pods: 10_000,
+};
+
+/// Runs the stories.
+pub(crate) fn run(report: &mut Report) {
+    on_stage(report, stories);
+}
+
+/// Measures the full size, and writes the page about it.
+pub(crate) fn bench(report: &mut Report) {
+    on_stage(report, |report, stage| {
+        let program = programs::release_pinfold()?;
+        let measured = scale::measure(stage, &program, FULL)?;
+        let text = measured.markdown();
+        say(&text);
+        report.check("cluster: the full size", scale::check(&measured));
+        scale::page::write(&text)
+    });
+}
+
+fn on_stage(report: &mut Report, play: impl Fn(&mut Report, &mut Stage) -> Result<(), String>) {
+    let folder = std::env::temp_dir().join(format!("pinfold-e2e-cluster-{}", std::process::id()));
+    let outcome = Stage::build(&folder).and_then(|mut stage| play(report, &mut stage));
+    if let Err(problem) = outcome {
+        report.check("cluster", Err(problem));
+    }
+    keep_logs(&folder);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// Logs stay where other logs are, for whoever has to find out why it went wrong.
+fn keep_logs(folder: &Path) {
+    let kept = programs::folder().join("cluster-logs");
+    let _ = fs::remove_dir_all(&kept);
+    let _ = fs::create_dir_all(&kept);
+    for log in fs::read_dir(folder.join("logs"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let _ = fs::copy(log.path(), kept.join(log.file_name()));
+    }
+}
+
+fn wanted(story: &str) -> bool {
+    match std::env::var(ONLY) {
+        Ok(names) => names.split(',').any(|name| name == story),
+        Err(_) => true,
+    }
+}
+
+fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
+    let _stock = stage.plane.scheduler(&Scheduler {
+        name: STOCK,
+        extender: None,
+    })?;
+    let program = programs::debug_pinfold()?;
+    let mut extender = Extender::start(&stage.plane, &program, "extender")?;
+    let _ours = stage.plane.scheduler(&Scheduler {
+        name: OURS,
+        extender: Some(extender.entry(&stage.plane)),
+    })?;
+    if wanted("replicas") {
+        played_replicas(report, stage)?;
+    }
+    if wanted("random") {
+        random::run(report, stage, OURS);
+    }
+    if wanted("faults") {
+        faults::run(report, stage, &mut extender, OURS);
+    }
+    if wanted("real") {
+        real::run(report, stage, [STOCK, OURS]);
+    }
+    if wanted("scale") {
+        drop(extender);
+        let measured = scale::measure(stage, &program, SMALL)?;
+        say(measured.markdown());
+        let outcome = scale::check(&measured);
+        report.check("cluster: 500 nodes and 500 pods", outcome);
+    }
+    Ok(())
+}
+
+/// Runaway replicas on a played kubelet, which shows what the real one is shown for.
+fn played_replicas(report: &mut Report, stage: &Stage) -> Result<(), String> {
+    let machine = "2 sockets, 4 cores, mem=16Gi";
+    let node = machines::node("played", machine, "single-numa-node", "container")?;
+    stage.kubelets.join(&stage.admin, vec![node])?;
+    let scene = Scene {
+        title: "cluster: played kubelet",
+        node: "played",
+        neighbours: 2,
+        replica: 3,
+    };
+    replicas::run(report, stage, &scene, [STOCK, OURS]);
+    stage.kubelets.forget_refused();
+    stage.kubelets.leave(&stage.admin, &["played"])
+}

@@ -1,0 +1,192 @@
+//! `pinfold scheduler` as a process, and what it says about itself.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::stage::eventually;
+use crate::control_plane::{self, ControlPlane, Credentials, Process, free_ports};
+
+/// The metric of how long calls take.
+const CALLS: &str = "pinfold_extender_request_seconds";
+
+/// How long an answer about itself may take.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// The extender, and where it listens. It is killed with this.
+pub(crate) struct Extender {
+    pub(crate) process: Process,
+    program: PathBuf,
+    config: PathBuf,
+    folder: PathBuf,
+    name: String,
+    pub(crate) port: u16,
+    metrics: u16,
+}
+
+impl Extender {
+    /// Writes a configuration, starts it and waits until it answers. Clients have to show a certificate.
+    pub(crate) fn start(plane: &ControlPlane, program: &Path, name: &str) -> Result<Self, String> {
+        let mut extender = Self::spawned(plane, program, name)?;
+        extender.wait()?;
+        Ok(extender)
+    }
+
+    fn spawned(plane: &ControlPlane, program: &Path, name: &str) -> Result<Self, String> {
+        let folder = plane.folder();
+        plane.server_certificate(name)?;
+        let kubeconfig = plane.kubeconfig(name, &Credentials::Certificate("admin"))?;
+        let [port, metrics] = free_ports()?;
+        let file = |name: String| folder.join(name);
+        let config = json!({
+            "listen": format!("127.0.0.1:{port}"),
+            "tls": {
+                "certificate": file(format!("{name}.crt")),
+                "key": file(format!("{name}.key")),
+                "clientAuthority": file("ca.crt".to_owned()),
+            },
+            "metrics": { "listen": format!("127.0.0.1:{metrics}") },
+            "kubernetes": { "kubeconfig": kubeconfig },
+            "leader": { "namespace": "default", "identity": name },
+        });
+        let path = file(format!("{name}.yaml"));
+        let written = std::fs::write(&path, config.to_string());
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
+        let process = launch(program, folder, name, &path)?;
+        Ok(Self {
+            process,
+            program: program.to_owned(),
+            config: path,
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            port,
+            metrics,
+        })
+    }
+
+    /// Starts it again where it was.
+    pub(crate) fn restart(&mut self) -> Result<(), String> {
+        self.process.kill();
+        self.process = launch(&self.program, &self.folder, &self.name, &self.config)?;
+        self.wait()
+    }
+
+    /// Waits until it can answer.
+    pub(crate) fn wait(&mut self) -> Result<(), String> {
+        eventually("the extender is ready", || match self.ask("/readyz") {
+            Ok((200, _)) => Ok(()),
+            other if self.process.is_running() => Err(format!("{other:?}")),
+            _ => Err(self.process.last_words()),
+        })
+    }
+
+    /// How kube-scheduler reaches it.
+    pub(crate) fn entry(&self, plane: &ControlPlane) -> control_plane::Extender {
+        let file = |name: &str| plane.folder().join(name);
+        control_plane::Extender {
+            port: self.port,
+            tls: Some([file("admin.crt"), file("admin.key"), file("ca.crt")]),
+        }
+    }
+
+    /// Asks for one of its pages about itself.
+    pub(crate) fn ask(&self, path: &str) -> Result<(u16, String), String> {
+        let words = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).map_err(words)?;
+        stream.set_read_timeout(Some(ANSWER)).map_err(words)?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).map_err(words)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(words)?;
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        Ok((code.ok_or("no answer")?, body.to_owned()))
+    }
+
+    /// Its metrics: every line without its comment, by name and labels.
+    pub(crate) fn metrics(&self) -> Result<BTreeMap<String, f64>, String> {
+        let (_, text) = self.ask("/metrics")?;
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let lines = lines.filter_map(|line| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        });
+        Ok(lines.collect())
+    }
+}
+
+impl Extender {
+    /// Starts another one that waits for the place of the first.
+    pub(crate) fn standby(plane: &ControlPlane, first: &Self, name: &str) -> Result<Self, String> {
+        Self::spawned(plane, &first.program, name)
+    }
+
+    /// How long calls took, as counts below bounds in seconds.
+    pub(crate) fn buckets(&self, verb: &str) -> Result<Buckets, String> {
+        let prefix = format!("{CALLS}_bucket{{");
+        let verb = format!("verb=\"{verb}\"");
+        let metrics = self.metrics()?;
+        let own = metrics
+            .iter()
+            .filter(|(name, _)| name.starts_with(&prefix) && name.contains(&verb));
+        let buckets = own.filter_map(|(name, count)| {
+            let bound = name.split("le=\"").nth(1)?.split('"').next()?;
+            let bound = match bound {
+                "+Inf" => f64::INFINITY,
+                bound => bound.parse().ok()?,
+            };
+            Some((bound, *count))
+        });
+        let mut buckets: Buckets = buckets.collect();
+        buckets.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        Ok(buckets)
+    }
+
+    /// Median and one in a hundred of the time that calls took, by verb.
+    pub(crate) fn durations(&self) -> Result<BTreeMap<String, (f64, f64)>, String> {
+        let mut durations = BTreeMap::new();
+        for verb in ["filter", "prioritize", "bind"] {
+            durations.insert(verb.to_owned(), quantiles(&self.buckets(verb)?));
+        }
+        Ok(durations)
+    }
+}
+
+/// Counts of calls that took no longer than a bound, ascending.
+pub(crate) type Buckets = Vec<(f64, f64)>;
+
+/// What came in between.
+pub(crate) fn difference(after: &Buckets, before: &Buckets) -> Buckets {
+    let earlier = |bound: f64| {
+        let same = before.iter().find(|(own, _)| own.total_cmp(&bound).is_eq());
+        same.map_or(0.0, |(_, count)| *count)
+    };
+    let after = after.iter();
+    after
+        .map(|&(bound, count)| (bound, count - earlier(bound)))
+        .collect()
+}
+
+/// The bounds that half of all calls, and 99 of 100, stayed below.
+pub(crate) fn quantiles(buckets: &Buckets) -> (f64, f64) {
+    let all = buckets.last().map_or(0.0, |(_, count)| *count);
+    let below = |part: f64| {
+        let bucket = buckets.iter().find(|(_, count)| *count >= all * part);
+        bucket.map_or(f64::NAN, |(bound, _)| *bound)
+    };
+    (below(0.5), below(0.99))
+}
+
+fn launch(program: &Path, folder: &Path, name: &str, config: &Path) -> Result<Process, String> {
+    let arguments = [
+        "scheduler".to_owned(),
+        "--config".to_owned(),
+        config.display().to_string(),
+    ];
+    Process::start(program, folder, name, &arguments)
+}

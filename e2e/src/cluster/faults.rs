@@ -1,0 +1,231 @@
+//! What may go wrong in a cluster, and that no pod is refused by a kubelet for it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::extender::Extender;
+use super::machines;
+use super::pods::{cpus, pod};
+use super::stage::{Stage, eventually};
+use crate::control_plane::{Admin, Scheduler};
+use crate::report::{Report, equal};
+
+mod objects;
+mod requests;
+
+/// Nodes of this machine hold five pods of three CPUs, none of which crosses NUMA nodes.
+const MACHINE: &str = "2 sockets, 8 cores, mem=16Gi";
+const CPUS: u32 = 3;
+const PODS_OF_A_NODE: usize = 4;
+
+/// Plays everything that may go wrong.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extender, ours: &str) {
+    let mut check = |name: &str, outcome| report.check(format_args!("cluster: {name}"), outcome);
+    check(
+        "an extender killed between decisions loses nothing",
+        killed(stage, extender, ours),
+    );
+    check(
+        "a restarted API server loses nothing",
+        restarted(stage, ours),
+    );
+    check(
+        "a gap in the watches is closed by a new list",
+        gap(stage, extender, ours),
+    );
+    check(
+        "of two extenders one decides, and the other takes over",
+        two(stage, extender, ours),
+    );
+    check(
+        "a node that is deleted takes its reservations along",
+        deleted(stage, ours),
+    );
+    for (name, outcome) in objects::run(stage, ours) {
+        check(name, outcome);
+    }
+    for (name, outcome) in requests::run(stage, extender) {
+        check(name, outcome);
+    }
+}
+
+/// Fresh nodes for a story.
+pub(super) fn nodes(stage: &Stage, prefix: &str, count: usize) -> Result<Vec<String>, String> {
+    let mut nodes = Vec::new();
+    for number in 0..count {
+        let name = format!("{prefix}-{number}");
+        nodes.push(machines::node(
+            &name,
+            MACHINE,
+            "single-numa-node",
+            "container",
+        )?);
+    }
+    let names = nodes.iter().map(|node| node.name.clone()).collect();
+    stage.kubelets.join(&stage.admin, nodes)?;
+    Ok(names)
+}
+
+/// The end of a story: its pods and nodes go, and no pod was refused.
+pub(super) fn close(stage: &Stage, nodes: &[String]) -> Result<(), String> {
+    stage.clear()?;
+    let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    stage.kubelets.leave(&stage.admin, &names)?;
+    none_refused(stage)
+}
+
+pub(super) fn none_refused(stage: &Stage) -> Result<(), String> {
+    let refused = stage.kubelets.refused();
+    match refused.first() {
+        None => Ok(()),
+        Some(first) => Err(format!(
+            "{} pods were refused, first {first:?}",
+            refused.len()
+        )),
+    }
+}
+
+/// Creates so many pods at once.
+fn create(stage: &Stage, scheduler: &str, prefix: &str, count: usize) -> Result<(), String> {
+    for number in 0..count {
+        let name = format!("{prefix}-{number}");
+        stage.create(&pod(&name, scheduler, &[cpus(CPUS)]))?;
+    }
+    Ok(())
+}
+
+fn running(pods: &BTreeMap<String, Value>) -> usize {
+    let running = pods
+        .values()
+        .filter(|pod| pod["status"]["phase"] == "Running");
+    running.count()
+}
+
+/// Waits until so many pods run.
+fn run_all(stage: &Stage, count: usize) -> Result<(), String> {
+    eventually("all pods run", || {
+        equal("running", running(&stage.pods()?), count)
+    })
+}
+
+fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+    let nodes = nodes(stage, "killed", 6)?;
+    let count = nodes.len() * PODS_OF_A_NODE;
+    create(stage, ours, "killed", count)?;
+    for share in [1, count / 3, 2 * count / 3] {
+        eventually("some pods are bound", || {
+            let pods = stage.pods()?;
+            let bound = pods
+                .values()
+                .filter(|pod| pod["spec"]["nodeName"].is_string());
+            equal("bound", bound.count() >= share, true)
+        })?;
+        // As a crash ends it, whatever it is doing.
+        extender.restart()?;
+    }
+    run_all(stage, count)?;
+    close(stage, &nodes)
+}
+
+fn restarted(stage: &mut Stage, ours: &str) -> Result<(), String> {
+    let nodes = nodes(stage, "restarted", 4)?;
+    let count = nodes.len() * PODS_OF_A_NODE;
+    create(stage, ours, "before", count / 2)?;
+    stage.plane.kill_api_server();
+    stage.plane.start_api_server()?;
+    create(stage, ours, "after", count - count / 2)?;
+    run_all(stage, count)?;
+    close(stage, &nodes)
+}
+
+/// The extender sleeps while the server is new, its history is gone, and pods come and go.
+fn gap(stage: &mut Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+    let nodes = nodes(stage, "gap", 2)?;
+    let count = nodes.len() * PODS_OF_A_NODE;
+    create(stage, ours, "old", count)?;
+    run_all(stage, count)?;
+    extender.process.signal("STOP")?;
+    stage.plane.kill_api_server();
+    stage.plane.start_api_server()?;
+    for number in 0..count {
+        stage.delete(&format!("old-{number}"))?;
+    }
+    stage.plane.compact()?;
+    extender.process.signal("CONT")?;
+    create(stage, ours, "new", count)?;
+    run_all(stage, count)?;
+    close(stage, &nodes)
+}
+
+fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+    let nodes = nodes(stage, "two", 2)?;
+    let second = Extender::standby(&stage.plane, extender, "second")?;
+    let _scheduler = stage.plane.scheduler(&Scheduler {
+        name: "by-the-second",
+        extender: Some(second.entry(&stage.plane)),
+    })?;
+    let half = nodes.len() * PODS_OF_A_NODE / 2;
+    create(stage, "by-the-second", "second", half)?;
+    create(stage, ours, "first", half)?;
+    eventually("the first decides", || {
+        let pods = stage.pods()?;
+        let first = pods
+            .iter()
+            .filter(|(name, pod)| name.starts_with("first") && pod["status"]["phase"] == "Running");
+        equal("running", first.count(), half)
+    })?;
+    let pods = stage.pods()?;
+    let bound = |name: &str| pods[name]["spec"]["nodeName"].is_string();
+    equal("pods of the second are bound", bound("second-0"), false)?;
+    extender.process.kill();
+    run_all(stage, 2 * half)?;
+    drop(second);
+    extender.restart()?;
+    close(stage, &nodes)
+}
+
+fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
+    let nodes = nodes(stage, "deleted", 3)?;
+    let (gone, stay) = nodes.split_at(1);
+    let count = stay.len() * PODS_OF_A_NODE;
+    create(stage, ours, "deleted", count)?;
+    stage.kubelets.leave(&stage.admin, &[&gone[0]])?;
+    // Pods that were bound to it never run; the controllers of a cluster delete them, as is done here.
+    eventually("what is left runs", || {
+        for (name, pod) in stage.pods()? {
+            if pod["spec"]["nodeName"] == gone[0].as_str() {
+                stage.delete(&name)?;
+                stage.create(&self::pod(&format!("{name}-again"), ours, &[cpus(CPUS)]))?;
+            }
+        }
+        equal("running", running(&stage.pods()?), count)
+    })?;
+    close(stage, stay)
+}
+
+/// Somebody who asks an extender as kube-scheduler does.
+pub(crate) fn client(stage: &Stage, extender: &Extender, user: &Value) -> Result<Admin, String> {
+    let folder = stage.plane.folder();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+        "clusters": [{ "name": "e2e", "cluster": {
+            "server": format!("https://127.0.0.1:{}", extender.port),
+            "certificate-authority": folder.join("ca.crt"),
+        } }],
+        "users": [{ "name": "e2e", "user": user }],
+        "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "e2e" } }],
+    });
+    let path = folder.join("extender-client.kubeconfig");
+    let written = std::fs::write(&path, config.to_string());
+    written.map_err(|error| format!("{}: {error}", path.display()))?;
+    Admin::new(&path)
+}
+
+/// The credentials of kube-scheduler.
+pub(crate) fn as_scheduler(stage: &Stage) -> Value {
+    let folder = stage.plane.folder();
+    json!({
+        "client-certificate": folder.join("admin.crt"), "client-key": folder.join("admin.key"),
+    })
+}

@@ -1,0 +1,69 @@
+//! Requests to the extender that are none of kube-scheduler's.
+
+use serde_json::{Value, json};
+
+use super::super::extender::Extender;
+use super::super::stage::Stage;
+use super::{as_scheduler, client};
+use crate::control_plane::Admin;
+use crate::report::equal;
+
+/// More than any list of names of a cluster is.
+const OVERSIZED: usize = 64 << 20;
+
+/// Every check with its name.
+pub(super) fn run(stage: &Stage, extender: &Extender) -> Vec<(&'static str, Result<(), String>)> {
+    vec![
+        (
+            "a client without a certificate is not heard",
+            without_certificate(stage, extender),
+        ),
+        (
+            "oversized and malformed requests are refused with a reason",
+            malformed(stage, extender),
+        ),
+    ]
+}
+
+fn asked() -> Value {
+    json!({ "Pod": { "metadata": { "name": "a", "uid": "a" }, "spec": { "containers": [] } }, "NodeNames": [] })
+}
+
+fn without_certificate(stage: &Stage, extender: &Extender) -> Result<(), String> {
+    let nobody = client(stage, extender, &json!({}))?;
+    match nobody.ask("POST", "/filter", Some(&asked())) {
+        Ok((code, answer)) => Err(format!("was answered: {code} {answer}")),
+        Err(_) => alive(stage, extender),
+    }
+}
+
+fn known(stage: &Stage, extender: &Extender) -> Result<Admin, String> {
+    client(stage, extender, &as_scheduler(stage))
+}
+
+fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String> {
+    let client = known(stage, extender)?;
+    let long = json!({ "NodeNames": ["x".repeat(OVERSIZED)] });
+    // The connection may be closed before everything is sent, which is an answer, too.
+    if let Ok((code, _)) = client.ask("POST", "/filter", Some(&long)) {
+        equal("oversized", code, 413)?;
+    }
+    for nonsense in [json!("text"), json!([]), json!({}), json!({ "Pod": 7 })] {
+        let (code, answer) = client.ask("POST", "/filter", Some(&nonsense))?;
+        let refused = (400..500).contains(&code) || answer["Error"].is_string();
+        equal(
+            &format!("{nonsense} is refused: {code} {answer}"),
+            refused,
+            true,
+        )?;
+    }
+    let (code, _) = client.ask("POST", "/elsewhere", Some(&asked()))?;
+    equal("another path", code, 404)?;
+    alive(stage, extender)
+}
+
+/// It still answers whoever asks as kube-scheduler does.
+fn alive(stage: &Stage, extender: &Extender) -> Result<(), String> {
+    let (code, _) = known(stage, extender)?.ask("POST", "/filter", Some(&asked()))?;
+    equal("answer", code, 200)
+}

@@ -1,0 +1,308 @@
+//! Many nodes and many pods: what the extender costs a real kube-scheduler.
+//!
+//! The pods are there before the scheduler starts, so that nothing but scheduling is measured. The same pods are
+//! scheduled twice, alone and with the extender. Kubelets are not played: a bound pod stays where it is.
+
+pub(crate) mod page;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::extender::Extender;
+use super::faults::{as_scheduler, client};
+use super::kubelets::TOPOLOGIES;
+use super::machines;
+use super::pods::{PODS, guaranteed, pod};
+use super::stage::{Stage, eventually};
+use super::watch::{News, Watch};
+use crate::control_plane::{Admin, Credentials, Process, Scheduler};
+use crate::report::{equal, say};
+
+/// A common machine: 64 CPUs on two NUMA nodes.
+const MACHINE: &str = "2 sockets, 16 cores, smt2, mem=128Gi";
+/// How many ask the API server at a time while objects are made.
+const HANDS: usize = 4;
+/// How often the extender is asked about all nodes.
+const QUESTIONS: usize = 500;
+
+/// How much there is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) nodes: usize,
+    pub(crate) pods: usize,
+}
+
+/// One run of a scheduler over all pods.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    /// From the first binding to the last.
+    pub(crate) time: Duration,
+    /// CPU time of kube-scheduler.
+    pub(crate) scheduler: Duration,
+    /// CPU time of the extender.
+    pub(crate) extender: Duration,
+    /// Bytes of all watch events that the API server sent.
+    pub(crate) watched: f64,
+}
+
+/// Everything that was measured.
+pub(crate) struct Measured {
+    pub(crate) size: Size,
+    pub(crate) alone: Run,
+    pub(crate) extended: Run,
+    /// Upper bounds of the time that a call took, in seconds: by verb, the median and one in a hundred.
+    pub(crate) calls: BTreeMap<String, (f64, f64)>,
+    /// The same for `filter` with the names of all nodes.
+    pub(crate) all_names: (f64, f64),
+    /// The most memory that the extender ever had.
+    pub(crate) memory: u64,
+}
+
+/// Measures on a stage without nodes.
+pub(crate) fn measure(stage: &Stage, program: &Path, size: Size) -> Result<Measured, String> {
+    say(format_args!(
+        "        {} nodes, {} pods",
+        size.nodes, size.pods
+    ));
+    nodes(stage, size.nodes)?;
+    let mut extender = Extender::start(&stage.plane, program, "scale")?;
+    create(stage, size.pods, "alone")?;
+    let alone = run(stage, size.pods, "alone", None)?;
+    stage.clear()?;
+    create(stage, size.pods, "extended")?;
+    extender.wait()?;
+    let extended = run(stage, size.pods, "extended", Some(&extender))?;
+    let calls = extender.durations()?;
+    let all_names = ask_all(stage, &extender, size.nodes)?;
+    let memory = extender.process.most_memory()?;
+    Ok(Measured {
+        size,
+        alone,
+        extended,
+        calls,
+        all_names,
+        memory,
+    })
+}
+
+/// Does something for many numbers, some at a time.
+fn by_hands(
+    stage: &Stage,
+    count: usize,
+    act: impl Fn(&Admin, usize) -> Result<(), String> + Sync,
+) -> Result<(), String> {
+    let kubeconfig = stage
+        .plane
+        .kubeconfig("hands", &Credentials::Certificate("admin"))?;
+    let failed = Mutex::new(None);
+    thread::scope(|scope| {
+        for hand in 0..HANDS {
+            let (act, failed, kubeconfig) = (&act, &failed, &kubeconfig);
+            scope.spawn(move || {
+                let all = Admin::new(kubeconfig).and_then(|admin| {
+                    (hand..count)
+                        .step_by(HANDS)
+                        .try_for_each(|number| act(&admin, number))
+                });
+                if let Err(problem) = all {
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.map_or(Ok(()), Err)
+}
+
+fn node_name(number: usize) -> String {
+    format!("scale-{number:05}")
+}
+
+/// Nodes of all policies, each with its report.
+fn nodes(stage: &Stage, count: usize) -> Result<(), String> {
+    let policies = ["none", "best-effort", "restricted", "single-numa-node"];
+    let mut kinds = Vec::new();
+    for policy in policies {
+        let node = machines::node("kind", MACHINE, policy, "container")?;
+        kinds.push((node.node(), node.topology()));
+    }
+    by_hands(stage, count, |admin, number| {
+        let (mut node, mut topology) = kinds[number % kinds.len()].clone();
+        let name = node_name(number);
+        node["metadata"]["name"] = json!(name);
+        node["metadata"]["labels"] = json!({ "kubernetes.io/hostname": name });
+        topology["metadata"]["name"] = json!(name);
+        admin.expect("POST", "/api/v1/nodes", Some(&node))?;
+        admin.expect("POST", TOPOLOGIES, Some(&topology)).map(drop)
+    })?;
+    // The controllers take the taint of new nodes away.
+    eventually("all nodes are ready", || {
+        let nodes = stage.admin.expect("GET", "/api/v1/nodes", None)?;
+        let nodes = nodes["items"].as_array().ok_or("no nodes")?;
+        let tainted = nodes
+            .iter()
+            .filter(|node| node["spec"]["taints"].is_array());
+        equal("tainted nodes", tainted.count(), 0)
+    })
+}
+
+/// Pods of a few shapes, most of which kubelets align.
+fn create(stage: &Stage, count: usize, scheduler: &str) -> Result<(), String> {
+    by_hands(stage, count, |admin, number| {
+        let cpus = ["4", "8", "2", "500m"][number % 4];
+        let main = guaranteed("main", &[("cpu", cpus), ("memory", "4Gi")]);
+        let mut pod = pod(&format!("scale-{number:05}"), scheduler, &[main]);
+        // Nobody shares ports here, and host ports are none of this.
+        pod["spec"]["hostNetwork"] = false.into();
+        admin.expect("POST", PODS, Some(&pod)).map(drop)
+    })
+}
+
+/// Starts a scheduler and waits until it has bound all pods.
+fn run(
+    stage: &Stage,
+    count: usize,
+    name: &'static str,
+    extender: Option<&Extender>,
+) -> Result<Run, String> {
+    let bound = Arc::new(AtomicUsize::new(0));
+    let times: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();
+    let (counting, clock) = (Arc::clone(&bound), Arc::clone(&times));
+    let kubeconfig = stage
+        .plane
+        .kubeconfig("watcher", &Credentials::Certificate("admin"))?;
+    let _watch = Watch::start(&kubeconfig, move |news| {
+        let News::Is(pod) = news else { return };
+        if pod["spec"]["nodeName"].is_string() {
+            counting.fetch_add(1, Ordering::Relaxed);
+            let mut times = clock.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let first = times.map_or(now, |(first, _)| first);
+            *times = Some((first, now));
+        }
+    })?;
+    let watched = watched(stage)?;
+    let before = cpu_time(extender.map(|extender| &extender.process))?;
+    let scheduler = stage.plane.scheduler(&Scheduler {
+        name,
+        extender: extender.map(|extender| extender.entry(&stage.plane)),
+    })?;
+    let deadline = Instant::now() + Duration::from_secs(3600);
+    // A pod's status changes after it is bound, too, but never before.
+    while bound.load(Ordering::Relaxed) < count {
+        if Instant::now() > deadline {
+            return Err(format!(
+                "{} of {count} pods were bound",
+                bound.load(Ordering::Relaxed)
+            ));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    let times = times.lock().unwrap_or_else(PoisonError::into_inner);
+    let time = times.map_or(Duration::ZERO, |(first, last)| last - first);
+    Ok(Run {
+        time,
+        scheduler: scheduler.cpu_time()?,
+        extender: cpu_time(extender.map(|extender| &extender.process))? - before,
+        watched: self::watched(stage)? - watched,
+    })
+}
+
+fn cpu_time(process: Option<&Process>) -> Result<Duration, String> {
+    process.map_or(Ok(Duration::ZERO), Process::cpu_time)
+}
+
+/// Bytes of watch events so far.
+fn watched(stage: &Stage) -> Result<f64, String> {
+    let text = stage.admin.text("/metrics")?;
+    let lines = text.lines();
+    let lines = lines.filter(|line| line.starts_with("apiserver_watch_events_sizes_sum"));
+    let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+    Ok(values.sum())
+}
+
+/// Asks about a pod with the names of all nodes, as kube-scheduler does where all are feasible.
+fn ask_all(stage: &Stage, extender: &Extender, count: usize) -> Result<(f64, f64), String> {
+    let before = extender.buckets("filter")?;
+    let asking = client(stage, extender, &as_scheduler(stage))?;
+    let names: Vec<String> = (0..count).map(node_name).collect();
+    for number in 0..QUESTIONS {
+        let cpus = (1 + number % 16).to_string();
+        let main = guaranteed("main", &[("cpu", &cpus), ("memory", "1Gi")]);
+        let mut pod = pod(&format!("question-{number}"), "none", &[main]);
+        pod["metadata"]["uid"] = json!(format!("question-{number}"));
+        let answer = asking.expect(
+            "POST",
+            "/filter",
+            Some(&json!({ "Pod": pod, "NodeNames": names })),
+        )?;
+        equal("error", answer["Error"].as_str().unwrap_or_default(), "")?;
+    }
+    let after = extender.buckets("filter")?;
+    Ok(super::extender::quantiles(&super::extender::difference(
+        &after, &before,
+    )))
+}
+
+impl Measured {
+    /// For people, as a part of a page.
+    pub(crate) fn markdown(&self) -> String {
+        let rate = |run: &Run| {
+            let pods = u32::try_from(self.size.pods).unwrap_or(u32::MAX);
+            f64::from(pods) / run.time.as_secs_f64().max(0.001)
+        };
+        let pods = self.size.pods.max(1);
+        let each = |time: Duration| {
+            time.as_secs_f64() * 1000.0 / f64::from(u32::try_from(pods).unwrap_or(1))
+        };
+        let mebibytes = |bytes: f64| bytes / 1024.0 / 1024.0;
+        let mut text = format!(
+            "{} nodes and their reports, {} pods, all there before the scheduler starts.\n\n\
+             | | kube-scheduler alone | with the extender |\n|---|--:|--:|\n\
+             | pods bound per second | {:.0} | {:.0} |\n\
+             | CPU time of kube-scheduler per pod | {:.2} ms | {:.2} ms |\n\
+             | CPU time of the extender per pod | | {:.2} ms |\n\
+             | watch events sent by the API server to everybody | {:.1} MiB | {:.1} MiB |\n\n\
+             | call | median below | 99 of 100 below |\n|---|--:|--:|\n",
+            self.size.nodes,
+            self.size.pods,
+            rate(&self.alone),
+            rate(&self.extended),
+            each(self.alone.scheduler),
+            each(self.extended.scheduler),
+            each(self.extended.extender),
+            mebibytes(self.alone.watched),
+            mebibytes(self.extended.watched),
+        );
+        let row = |name: &str, (median, most): (f64, f64)| {
+            format!(
+                "| {name} | {:.2} ms | {:.2} ms |\n",
+                median * 1000.0,
+                most * 1000.0
+            )
+        };
+        for (verb, times) in &self.calls {
+            text.push_str(&row(verb, *times));
+        }
+        let title = format!("filter with {} names", self.size.nodes);
+        text.push_str(&row(&title, self.all_names));
+        #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+        let memory = mebibytes(self.memory as f64);
+        text.push_str(&format!(
+            "\nThe extender's memory at its peak: {memory:.0} MiB.\n"
+        ));
+        text
+    }
+}
+
+/// What must hold however slow the machine is: everything was bound, and the extender stayed small.
+pub(crate) fn check(measured: &Measured) -> Result<(), String> {
+    let small = measured.memory < 300 << 20;
+    equal("the extender stays below 300 MiB", small, true)
+}

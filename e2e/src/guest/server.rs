@@ -1,0 +1,79 @@
+//! [`Server`]: a guest that stays, and whose network leads to this machine.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::{Guest, Load};
+
+/// A guest that runs until it is dropped. This machine's loopback interface is 10.0.2.2 to it, and it is 10.0.2.15.
+pub(crate) struct Server {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    folder: PathBuf,
+}
+
+impl Guest {
+    /// Boots and runs `script`, which does not have to come to an end.
+    pub(crate) fn serve(&self, load: &Load, script: &str) -> Result<Server, String> {
+        let folder = std::env::temp_dir().join(format!(
+            "pinfold-e2e-{}-{}",
+            self.name.replace(' ', "-"),
+            std::process::id()
+        ));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir_all(crate::programs::folder()).map_err(|error| error.to_string())?;
+        let initrd = folder.join("initrd");
+        let packed = load.pack(&self.kernel()?, script)?;
+        fs::write(&initrd, packed).map_err(|error| format!("{}: {error}", initrd.display()))?;
+        let mut child = self
+            .emulator(&initrd)?
+            .args(["-netdev", "user,id=net", "-device", "e1000,netdev=net"])
+            .spawn()
+            .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+        let output = child.stdout.take().expect("it was asked for");
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hears = Arc::clone(&said);
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let mut lines = hears.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.push(line.trim_end_matches('\r').to_owned());
+            }
+        });
+        Ok(Server {
+            child,
+            said,
+            folder,
+        })
+    }
+}
+
+impl Server {
+    /// Everything it said so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.clone()
+    }
+
+    /// The last things it said, for people.
+    pub(crate) fn last_words(&self) -> String {
+        let said = self.said();
+        said[said.len().saturating_sub(30)..].join("\n  ")
+    }
+
+    /// Whether it has not ended by itself.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
