@@ -11,6 +11,7 @@
 mod chance;
 mod classes;
 mod crashes;
+mod devices;
 mod drift;
 mod faults;
 pub(crate) mod guest;
@@ -27,6 +28,7 @@ mod pods;
 mod pretend;
 mod process;
 pub(crate) mod programs;
+mod reports;
 mod rules;
 mod scene;
 mod stage;
@@ -44,7 +46,7 @@ use crate::report::Report;
 /// Runs every scenario on this machine.
 pub(crate) fn run(report: &mut Report) {
     match programs::folder() {
-        Ok(folder) => inside(report, &folder, &[]),
+        Ok(folder) => inside(report, &folder, &["devices=1".to_owned()]),
         Err(problem) => report.check("agent: programs", Err(problem)),
     }
 }
@@ -56,8 +58,10 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
         Err(problem) => return report.check("agent: options", Err(problem)),
     };
     let folder = std::env::temp_dir().join(format!("pinfold-e2e-agent-{}", std::process::id()));
-    let outcome = Stage::set(programs, &folder).map(|mut stage| {
+    let outcome = Stage::set(programs, &folder).and_then(|mut stage| {
         play(report, &mut stage, &options);
+        // Nothing stays behind, whatever went wrong.
+        stage.cri.remove_everything()
     });
     if let Err(problem) = outcome {
         let log = stage::end_of(&folder.join("containerd.log"));
@@ -68,10 +72,12 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 11] = [
+    let themes: [(&str, Theme); 13] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
+        ("reports", reports::run),
+        ("devices", devices::run),
         ("drift", drift::run),
         ("nodes", nodes::run),
         ("takeover", takeover::run),
