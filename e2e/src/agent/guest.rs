@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::programs;
 use crate::containerd::packages;
-use crate::guest::{Guest, Load};
+use crate::guest::{Guest, Load, PATIENCE};
 use crate::programs as own;
 use crate::report::{Report, say};
 
@@ -55,6 +55,8 @@ fn boot(report: &mut Report) -> Result<(), String> {
         hardware: crate::numa::four_node_machine(1024),
         kernel: Some(packages::kernel()?),
         kernel_options: "",
+        // A check is several containers, each of which takes seconds of a fast machine that has nothing else to do.
+        patience: 4 * PATIENCE,
     };
     say("booting a guest for the agent");
     let script = format!("{SCRIPT}e2e agent-inside /{PROGRAMS} {THEMES}\n");
