@@ -20,6 +20,7 @@ mod kernel;
 mod koordinator;
 mod kubelet;
 mod load;
+mod nodes;
 mod options;
 mod oracle;
 mod partitions;
@@ -85,13 +86,14 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 12] = [
+    let themes: [(&str, Theme); 13] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
         ("reports", reports::run),
         ("devices", devices::run),
         ("drift", drift::run),
+        ("nodes", nodes::run),
         ("takeover", takeover::run),
         ("hotplug", hotplug::run),
         ("partitions", partitions::run),
