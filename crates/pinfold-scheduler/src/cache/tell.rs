@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
+use pinfold_apiserver::Warning;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::predicate::NumaInfo;
 
