@@ -354,6 +354,10 @@ impl AgentConfig {
                 (self.cgroups.direct == Direct::Never) != (new.cgroups.direct == Direct::Never),
                 "cgroups.direct",
             ),
+            differs(
+                self.cgroups.partitions != new.cgroups.partitions,
+                "cgroups.partitions",
+            ),
             differs(self.koordinator != new.koordinator, "koordinator"),
         ];
         fields.into_iter().flatten().collect()

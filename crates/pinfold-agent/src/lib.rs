@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod mirror;
 pub mod node;
 pub mod runtime;
+pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;

@@ -41,7 +41,7 @@ mod tests;
 pub use guest::{Asked, Guest, Sandbox};
 pub use koordinator::Koordinator;
 pub use synchronize::Remark;
-pub use takeover::{KubeletPins, Overlap};
+pub use takeover::KubeletPins;
 pub use tally::{Kind, Tally};
 
 /// Whose rules decide.

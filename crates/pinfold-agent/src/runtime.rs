@@ -316,8 +316,7 @@ impl Plugin for Runtime {
 
     fn start_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
         if let Devices::Ours(ours) = &self.devices {
-            let uid = sandbox(pod).uid;
-            ours.host.pre_start(&uid, &container.name.as_str().into())?;
+            ours.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
         Ok(())
     }

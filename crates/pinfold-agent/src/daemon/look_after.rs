@@ -17,6 +17,7 @@ use crate::config::{AgentConfig, Unknown};
 use crate::drift::Evidence;
 use crate::node::{KubeletPins, Strangers};
 use crate::runtime::lock;
+use crate::takeover;
 use pinfold_daemon::control::{Control, Wish};
 
 /// Everything that is looked after.
@@ -103,16 +104,15 @@ impl LookAfter<'_> {
             .kubelet_policy
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = policy;
-        let (overlap, pinned) = {
+        let (twice, pinned) = {
             let mut node = lock(&service.node);
             node.learn_pins(pins(config, kubelet.as_ref()));
-            let overlap = kubelet
-                .map(|state| node.overlap(&state))
-                .unwrap_or_default();
-            (overlap, node.kubelet_pinned())
+            let ledger = node.keeper().ledger();
+            let twice = kubelet.and_then(|state| takeover::twice(ledger, &state.containers));
+            (twice, node.kubelet_pinned())
         };
-        let problem = overlap.first().map(ToString::to_string);
-        service.told.problem("overlap", problem);
+        let problem = twice.map(|twice| twice.to_string());
+        service.told.problem("takeover", problem);
         if pinned != before.pinned {
             let what = match pinned {
                 0 => "the last pod that the kubelet pinned has ended: all CPUs are ours".to_owned(),

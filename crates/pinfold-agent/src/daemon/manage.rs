@@ -37,8 +37,6 @@ use pinfold_daemon::logs::Log;
 const WAITING: usize = 1024;
 /// How long pod resources of a kubelet may take: the runtime waits meanwhile.
 const KUBELETS_ANSWER: Duration = Duration::from_millis(400);
-/// How long a device plugin may take to be ready for a container, of the two seconds that a runtime waits.
-const PLUGINS_READY: Duration = Duration::from_millis(1500);
 /// Changes that come close together are reported together.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -87,6 +85,7 @@ pub(super) fn run(
         others: others.clone(),
         pod_resources: pod_resources.clone(),
         kubelet_policy: Mutex::default(),
+        reading: Mutex::default(),
         seen: Mutex::default(),
     });
     let enforcer = Arc::new(Enforcer {
@@ -255,10 +254,6 @@ fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonErro
             manager.sockets.entry(socket).or_default().insert(node.id);
         }
     }
-    if config.runtime.nri.is_some() {
-        // The runtime waits for it.
-        manager.limits.pre_start_timeout = PLUGINS_READY;
-    }
     let (host, offers) = Host::start(HostConfig {
         manager,
         checkpoint: config.state.join("devices"),
@@ -319,5 +314,38 @@ impl Reporter {
                 publisher.publish(picture.report(&service.name, &service.config));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use pinfold_core::koordinator::values::BindPolicy;
+
+    use super::*;
+    use pinfold_daemon::logs::{Level, LogFormat};
+
+    #[test]
+    fn a_schedulers_defaults_are_read_for_what_the_node_decides_alone() {
+        let sink = Box::new(std::io::sink());
+        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("scheduler.yaml");
+        let mut config = AgentConfig::default();
+        let default = scheduler_args(&config, &log).expect("defaults");
+        assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
+        config.koordinator.scheduler = Some(file.clone());
+        assert!(scheduler_args(&config, &log).is_err(), "it is not there");
+        let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+            - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";
+        std::fs::write(&file, text).expect("written");
+        let args = scheduler_args(&config, &log).expect("a configuration");
+        assert_eq!(args.default_bind, Some(BindPolicy::SpreadByPcpus));
+        std::fs::write(&file, "kind: Pod").expect("written");
+        assert!(
+            scheduler_args(&config, &log).is_err(),
+            "it is no configuration"
+        );
     }
 }

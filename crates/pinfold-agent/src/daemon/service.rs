@@ -50,6 +50,8 @@ pub(super) struct Service {
     pub(super) pod_resources: Option<PodResources>,
     /// The kubelet's CPU policy, as its state file says.
     pub(super) kubelet_policy: Mutex<Option<String>>,
+    /// Whoever reads the journal: it is large, and one at a time is enough.
+    pub(super) reading: Mutex<()>,
     pub(super) seen: Mutex<Seen>,
 }
 
@@ -448,6 +450,7 @@ impl Agent for Service {
     }
 
     fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError> {
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.config.state.join(FILE);
         let unreadable =
             |error: JournalError| ApiError::new(ErrorKind::Unavailable, error.to_string(), "");

@@ -48,8 +48,8 @@ impl Told {
 
     /// What only a new start can put right.
     pub(super) fn broken(&self) -> Vec<String> {
-        let matters = self.matters();
-        matters.get(BROKEN_THREAD).cloned().into_iter().collect()
+        let broken = self.matters().get(BROKEN_THREAD).cloned();
+        broken.into_iter().collect()
     }
 
     /// Something is wrong with a matter, or not any more.
@@ -148,7 +148,7 @@ impl Witness for Told {
     }
 }
 
-/// A thread that should run for ever has ended: only a new start can put that right.
+/// A thread that should run for ever has ended: a matter that only a new start can put right.
 pub(super) const BROKEN_THREAD: &str = "broken-thread";
 
 /// The word before the sentence, as the status of a pod shows it.
@@ -179,12 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_right_is_no_problem_any_more_and_only_an_ended_thread_needs_a_new_start() {
+    fn a_thread_that_ended_is_what_only_a_new_start_mends() {
         let told = told();
-        told.problem("rules", Some("the old rules stay in force".to_owned()));
-        told.problem(BROKEN_THREAD, Some("thread teller has ended".to_owned()));
+        told.problem("overlap", Some("two pin".to_owned()));
+        assert_eq!((told.problems().len(), told.broken().len()), (1, 0));
+        told.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
         assert_eq!((told.problems().len(), told.broken().len()), (2, 1));
-        told.problem("rules", None);
+        told.problem("overlap", None);
         assert_eq!(told.problems(), told.broken());
     }
 

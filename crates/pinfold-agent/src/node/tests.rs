@@ -8,7 +8,6 @@ use pinfold_core::ledger::Rules;
 use pinfold_core::qos::QosClass;
 use pinfold_core::settings::Settings;
 use pinfold_kube::pod;
-use pinfold_kube::state::CpuManagerState;
 use tempfile::TempDir;
 
 use super::*;
@@ -528,26 +527,6 @@ fn a_control_group_is_held_after_a_restart_too_and_no_runtime_is_told_of_it() {
 }
 
 #[test]
-fn cpus_that_two_pin_are_told() {
-    let mut scene = Scene::kubelet();
-    let own = scene.run("ours", &cpus(2)).expect("its own").cpus;
-    let state = |pod: &str, cpus: &CpuSet| CpuManagerState {
-        policy: "static".to_owned(),
-        containers: [(pod.into(), [("main".into(), cpus.clone())].into())].into(),
-        ..CpuManagerState::default()
-    };
-    assert_eq!(scene.node.overlap(&state("ours", &own)), []);
-    assert_eq!(scene.node.overlap(&state("theirs", &set("7"))), []);
-    let overlap = scene.node.overlap(&state("theirs", &own));
-    assert_eq!(overlap.len(), 1);
-    let told = overlap[0].to_string();
-    assert!(
-        told.contains("pinned for pod theirs by the kubelet and held by pod ours"),
-        "{told}"
-    );
-}
-
-#[test]
 fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
     use pinfold_core::device::{Device, DeviceOffer};
     use pinfold_devices::align;
@@ -624,13 +603,7 @@ fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus()
 #[test]
 fn whoever_keeps_hands_off_decides_and_tells_nobody() {
     let mut scene = Scene::kubelet();
-    scene.node = open(
-        scene.folder.path(),
-        false,
-        Strangers::Adopt,
-        &KubeletPins::default(),
-    )
-    .hands_off();
+    scene.node = scene.node.hands_off();
     assert_eq!(scene.run("a", &cpus(2)), None);
     assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
     let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());

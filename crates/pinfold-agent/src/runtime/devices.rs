@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nri::Refusal;
 use nri::api::ContainerAdjustment;
+use pinfold_core::device::DevicesByResource;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_devices::align;
 use pinfold_devices::pod_resources::Reader;
@@ -16,24 +17,44 @@ use super::errands::Errands;
 use super::{Runtime, Witness, edits, lock};
 use crate::node::{Node, Sandbox};
 
-/// What a container needs for its devices, by pod and container.
-type Answers = Errands<(PodUid, ContainerName), ContainerEdits>;
+/// What a container needs for its devices, by pod, container and devices.
+type Answers = Errands<(PodUid, ContainerName, DevicesByResource), ContainerEdits>;
 
 /// How long device plugins are waited for, of the two seconds that a runtime gives us.
-const PLUGINS_ANSWER: Duration = Duration::from_millis(1200);
+const PLUGINS_ANSWER: Duration = Duration::from_millis(900);
+/// What is said when they take longer.
+const NOT_YET: &str =
+    "its device plugins have not answered yet; they are still being asked, try again";
 
 /// Device plugins of our own.
 pub struct Ours {
     pub(super) host: Arc<Host>,
     answers: Answers,
+    /// Containers whose plugins are told that they start.
+    starts: Errands<(PodUid, ContainerName), ()>,
 }
 
 impl Ours {
     /// These plugins.
     #[must_use]
     pub fn new(host: Arc<Host>) -> Self {
-        let answers = Errands::default();
-        Self { host, answers }
+        Self {
+            host,
+            answers: Errands::default(),
+            starts: Errands::default(),
+        }
+    }
+
+    /// A container is about to start: its plugins are told.
+    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), Refusal> {
+        let (host, key) = (self.host.clone(), (pod, name));
+        let (pod, name) = key.clone();
+        let start = move || {
+            let ready = host.pre_start(&pod, &name);
+            ready.map_err(|error| error.to_string())
+        };
+        let ready = self.starts.run(&key, PLUGINS_ANSWER, start);
+        ready.map_err(Refusal::new)?.ok_or(Refusal::new(NOT_YET))
     }
 }
 
@@ -80,9 +101,10 @@ impl Runtime {
         if devices.is_empty() {
             return Ok(adjustment);
         }
-        let (host, key) = (ours.host.clone(), (pod.clone(), name.clone()));
+        let host = ours.host.clone();
+        let key = (pod.clone(), name.clone(), devices);
         let allocate = {
-            let (pod, name) = key.clone();
+            let (pod, name, devices) = key.clone();
             move || {
                 let wanted = host.allocate(&pod, &name, &devices);
                 wanted.map_err(|error| error.to_string())
@@ -90,9 +112,7 @@ impl Runtime {
         };
         let wanted = ours.answers.run(&key, PLUGINS_ANSWER, allocate);
         let Some(wanted) = wanted.map_err(Refusal::new)? else {
-            let words =
-                "its device plugins have not answered yet; they are still being asked, try again";
-            return Err(Refusal::new(words));
+            return Err(Refusal::new(NOT_YET));
         };
         for conflict in &wanted.conflicts {
             self.witness.troubled(&conflict.to_string());

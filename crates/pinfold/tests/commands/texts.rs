@@ -201,6 +201,20 @@ fn mistakes() {
 }
 
 #[test]
+fn checkpoint() {
+    let machine = "--machine '2 sockets, 4 cores, smt2' --kubelet-root kubelet --dry-run";
+    check(
+        "checkpoint",
+        &[
+            &format!("checkpoint {machine} chosen.yaml"),
+            &format!("checkpoint {machine} chosen.yaml --output yaml"),
+            &format!("checkpoint {machine} reserved.yaml"),
+            &format!("checkpoint {machine} two.yaml"),
+        ],
+    );
+}
+
+#[test]
 fn help() {
     check(
         "help",
@@ -211,6 +225,7 @@ fn help() {
             "explain --help",
             "defragment --help",
             "check --help",
+            "checkpoint --help",
             "run --help",
             "ps --help",
             "cluster --help",
