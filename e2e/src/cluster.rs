@@ -21,6 +21,7 @@ mod real;
 mod replicas;
 mod scale;
 mod stage;
+mod stories;
 mod watch;
 
 use std::fs;
@@ -117,6 +118,9 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     }
     if wanted("random") {
         random::run(report, stage, OURS);
+    }
+    if wanted("stories") {
+        stories::run(report, stage, OURS);
     }
     if wanted("faults") {
         faults::run(report, stage, &mut extender, OURS);

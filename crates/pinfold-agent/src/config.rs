@@ -5,9 +5,10 @@
 //! itself.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use pinfold_daemon::config::write;
 use pinfold_kube::finding::{Findings, Read};
 use pinfold_kube::manifest;
 use serde::Serialize;
@@ -15,7 +16,8 @@ use serde::Serialize;
 mod fields;
 mod read;
 
-pub use fields::{FIELDS, Field};
+pub use fields::FIELDS;
+pub use pinfold_daemon::config::{Access, Field};
 
 /// How the agent of a node is set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,7 +81,7 @@ pub enum Dialect {
 #[serde(rename_all = "camelCase")]
 pub struct KubeletFiles {
     /// A KubeletConfiguration with the rules; `None` for the built-in ones.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub config: Option<PathBuf>,
     /// The kubelet's folder, where its state files are.
     pub root: PathBuf,
@@ -90,7 +92,7 @@ pub struct KubeletFiles {
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
     /// The runtime's NRI socket; `None` if there is no runtime, and control groups are all there is.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub nri: Option<PathBuf>,
     /// When the plugin is called among others: two digits.
     pub index: String,
@@ -107,7 +109,7 @@ pub struct Cgroups {
     /// Whether CPUs of a container's own are a partition, which keeps every other process off them.
     pub partitions: Partitions,
     /// How often control groups are compared with the journal.
-    #[serde(serialize_with = "fields::duration")]
+    #[serde(serialize_with = "write::duration")]
     pub check_every: Duration,
 }
 
@@ -152,7 +154,7 @@ pub struct Devices {
 #[serde(rename_all = "camelCase")]
 pub struct PodResources {
     /// Where the agent serves it; `None` if it does not.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub serve: Option<PathBuf>,
     /// Where the kubelet serves it.
     pub kubelet: PathBuf,
@@ -163,7 +165,7 @@ pub struct PodResources {
 #[serde(rename_all = "camelCase")]
 pub struct Api {
     /// Its socket; `None` if it is not served.
-    #[serde(serialize_with = "fields::path_or_none")]
+    #[serde(serialize_with = "write::path_or_none")]
     pub socket: Option<PathBuf>,
 }
 
@@ -172,7 +174,7 @@ pub struct Api {
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// The address; `None` if nobody is listened to.
-    #[serde(serialize_with = "fields::shown_or_none")]
+    #[serde(serialize_with = "write::shown_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
@@ -181,25 +183,13 @@ pub struct Listener {
 #[serde(rename_all = "camelCase")]
 pub struct Kubernetes {
     /// How the API server is reached.
-    #[serde(serialize_with = "fields::shown")]
+    #[serde(serialize_with = "write::shown")]
     pub kubeconfig: Access,
     /// The objects in which the node reports itself.
     pub publish: Vec<Publication>,
     /// At most so often.
-    #[serde(serialize_with = "fields::duration")]
+    #[serde(serialize_with = "write::duration")]
     pub every: Duration,
-}
-
-/// How the API server is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Not at all: the node is by itself.
-    #[default]
-    None,
-    /// As a pod's service account.
-    InCluster,
-    /// With a kubeconfig file.
-    File(PathBuf),
 }
 
 /// An object in which the node reports itself.
@@ -332,16 +322,6 @@ impl AgentConfig {
         ];
         fields.into_iter().flatten().collect()
     }
-}
-
-/// Whether a word stands for "nothing".
-fn is_none(word: &str) -> bool {
-    word == "none"
-}
-
-/// A path that must be absolute: the agent has no folder of its own to start from.
-fn is_absolute(path: &str) -> bool {
-    Path::new(path).is_absolute()
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use pinfold_devices::HostError;
 use pinfold_kube::finding::Findings;
 
 use crate::config::{AgentConfig, Mode};
-use crate::control::Control;
 use crate::http::socket::SocketError;
 use crate::keeper::KeeperError;
 use crate::kubernetes::ConnectionError;
-use crate::logs::Log;
+use pinfold_daemon::control::Control;
+use pinfold_daemon::logs::Log;
 
 mod cluster;
 mod enforce;

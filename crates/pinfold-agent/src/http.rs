@@ -5,29 +5,23 @@
 //! TCP port    ──► server (bounded) ──► probes (GET only)  ──┘
 //! ```
 //!
-//! Both speak HTTP/1.1 through hyper. Sizes, times and the number of connections are limited ([`Limits`]). The API is
-//! described in `docs/agent-api.md`.
+//! Sizes, times and the number of connections are limited ([`Limits`]). The API is described in `docs/agent-api.md`.
 
 mod api;
-mod probes;
-mod server;
 pub mod socket;
 mod view;
 
 pub use api::Api;
-pub use probes::Probes;
-pub use server::{Limits, serve_tcp, serve_unix};
+pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
 pub use view::{
-    Admitted, ApiError, ContainerReport, DeviceReport, Enforced, ErrorKind, FateReport, Health,
+    Admitted, ApiError, ContainerReport, DeviceReport, Enforced, ErrorKind, FateReport,
     JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Target,
 };
 
 use pinfold_core::name::PodUid;
 
-use crate::metrics::Metrics;
-
 /// What a node can be asked through its API. Calls may block on the disk and on locks; each has a thread of its own.
-pub trait Agent: Send + Sync + 'static {
+pub trait Agent: Probed {
     /// How the node is.
     fn status(&self) -> Status;
 
@@ -69,10 +63,4 @@ pub trait Agent: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be read.
     fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError>;
-
-    /// Whether the agent lives and whether it does its job.
-    fn health(&self) -> Health;
-
-    /// Measures what is measured only when somebody asks.
-    fn measure(&self, metrics: &Metrics);
 }

@@ -22,13 +22,12 @@ mod error;
 mod file;
 mod line;
 mod read;
-mod time;
 mod write;
 
 pub use entry::{Base, Entry, What};
 pub use error::JournalError;
+pub use pinfold_daemon::Timestamp;
 pub use read::History;
-pub use time::Timestamp;
 
 /// The name of the file in its folder.
 pub const FILE: &str = "journal";

@@ -13,10 +13,6 @@
 //! [`PodSpecs::get`], for half a second at most), everything that comes in has a bound, and failures are tried again at
 //! growing intervals. What this needs to be allowed is in `deploy/agent/rbac.yaml`, and no more.
 
-mod api;
-mod backoff;
-mod connection;
-mod events;
 mod follow;
 mod merge;
 mod object;
@@ -24,11 +20,10 @@ mod pods;
 mod publisher;
 mod remark;
 
-pub use api::ApiError;
-pub use connection::{Connection, ConnectionError};
-pub use events::{Events, MAX_MESSAGE, Warning};
-pub use merge::{GENERATION, OWNED};
+pub use merge::OWNED;
 pub use object::{Object, Report};
+pub use pinfold_apiserver::{ApiError, Connection, ConnectionError, Events, MAX_MESSAGE, Warning};
+pub use pinfold_kube::generation::GENERATION;
 pub use pods::{LONGEST_WAIT, MAX_PODS, PodSpecs};
 pub use publisher::Publisher;
 pub use remark::{Count, Counts, Remark};
@@ -38,13 +33,12 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
+use pinfold_apiserver::{Api, Follower, Patience};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use api::Api;
-use backoff::Backoff;
-use events::Teller;
-use follow::Follower;
+use follow::NodePods;
 use publisher::Sender;
 use remark::Remarks;
 
@@ -65,6 +59,24 @@ pub struct Timing {
     pub event_interval: Duration,
     /// The least time between two updates of one event.
     pub event_repeat: Duration,
+}
+
+impl Timing {
+    /// As the link to the server takes it.
+    fn patience(&self) -> Patience {
+        Patience {
+            request: self.request,
+            first_retry: self.first_retry,
+            longest_retry: self.longest_retry,
+        }
+    }
+
+    fn ration(&self) -> Ration {
+        Ration {
+            interval: self.event_interval,
+            repeat: self.event_repeat,
+        }
+    }
 }
 
 impl Default for Timing {
@@ -201,15 +213,15 @@ impl Link {
             }
         };
         runtime.block_on(async {
-            let client = match self.connection.client() {
-                Ok(client) => client,
+            let api = match Api::new(&self.connection, self.timing.request) {
+                Ok(api) => api,
                 Err(error) => {
                     let _ = ready.send(Err(error));
                     return;
                 }
             };
             let _ = ready.send(Ok(()));
-            self.spawn(client);
+            self.spawn(&api);
             // Dropping the other end is the message.
             let _ = stopped.await;
         });
@@ -217,36 +229,47 @@ impl Link {
         runtime.shutdown_background();
     }
 
-    fn spawn(self, client: kube::Client) {
-        let Timing {
-            request,
-            first_retry,
-            longest_retry,
-            ..
-        } = self.timing;
-        let api = Api::new(client, request);
-        let follower = Follower {
-            api: api.clone(),
-            node: self.node.clone(),
+    fn spawn(self, api: &Api) {
+        let (remarks, timing) = (self.remarks, self.timing);
+        let backoff = timing.patience().backoff();
+        let sink = NodePods {
             pods: self.pods,
-            backoff: Backoff::new(first_retry, longest_retry),
-            remarks: self.remarks.clone(),
+            remarks: remarks.clone(),
             counts: Arc::clone(&self.counts),
+            listed: None,
         };
-        let remarks = self.remarks.clone();
+        let source = follow::of_node(&self.node);
+        let follower = Follower::new(api.clone(), source, sink, backoff.clone());
         watched("following pods", follower.run(), &remarks);
-        let place = (api, self.node);
-        let timing = self.timing;
-        let sender = Sender::new(
-            place.clone(),
-            self.publisher,
-            timing.clone(),
-            remarks.clone(),
-            Arc::clone(&self.counts),
+        let reporter = Reporter {
+            component: "pinfold-agent",
+            instance: self.node.clone(),
+        };
+        let teller = Teller::new(
+            api.clone(),
+            reporter,
+            self.events,
+            timing.ration(),
+            backoff,
+            fates(remarks.clone(), Arc::clone(&self.counts)),
         );
-        watched("publishing", sender.run(), &remarks);
-        let teller = Teller::new(place, self.events, timing, remarks.clone(), self.counts);
         watched("sending events", teller.run(), &remarks);
+        let place = (api.clone(), self.node);
+        let sender = Sender::new(place, self.publisher, timing, remarks.clone(), self.counts);
+        watched("publishing", sender.run(), &remarks);
+    }
+}
+
+/// What becomes of events, counted and remarked.
+fn fates(remarks: Remarks, counts: Arc<Counts>) -> impl Fn(Fate) + Send + Sync {
+    move |fate| match fate {
+        Fate::Sent => counts.events_sent.add(1),
+        Fate::Failed => counts.failures.add(1),
+        Fate::Refused(error) => remarks.say(Remark::EventFailed { error }),
+        Fate::Dropped(events) => {
+            counts.events_dropped.add(events);
+            remarks.say(Remark::EventsDropped { events });
+        }
     }
 }
 

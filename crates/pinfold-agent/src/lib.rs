@@ -13,14 +13,12 @@
 
 pub mod allowance;
 pub mod config;
-pub mod control;
 pub mod daemon;
 pub mod drift;
 pub mod http;
 pub mod journal;
 pub mod keeper;
 pub mod kubernetes;
-pub mod logs;
 pub mod metrics;
 pub mod mirror;
 pub mod node;
@@ -31,5 +29,4 @@ pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
 pub use keeper::{Difference, Keeper, KeeperError, Note, Origin, Plan, Repair, Running};
-pub use logs::Log;
 pub use metrics::Metrics;

@@ -66,6 +66,7 @@ use crate::name::{NodeName, PodUid};
 use crate::volcano::score::scores;
 
 mod ask;
+mod blame;
 mod fit;
 mod kinds;
 mod member;
@@ -81,6 +82,7 @@ use states::States;
 use warm::{Known, Memory, NEVER};
 
 pub use ask::PodAsk;
+pub use blame::Blame;
 pub use fit::{PODS, Shortage};
 pub use member::{Dialect, Member, VolcanoNode};
 pub use portrait::Portrait;
@@ -231,6 +233,28 @@ impl Cluster {
             verdict: self.verdict(at),
         };
         self.names.iter().map(answer).collect()
+    }
+
+    /// What some nodes say about a pod, in the order in which they are named. Nothing that can be seen changes.
+    pub fn ask_some<'n>(
+        &mut self,
+        ask: &PodAsk,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Vec<&Verdict> {
+        let mut states = States::of(ask);
+        let known = self.memory.about(ask, self.seats.len());
+        let names = names.into_iter();
+        let mut asked = Vec::with_capacity(names.size_hint().0);
+        for name in names {
+            let at = self.names.get(name).copied();
+            if let Some(at) = at
+                && let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at))
+            {
+                seat.answer(ask, &mut states, known);
+            }
+            asked.push(at.unwrap_or(usize::MAX));
+        }
+        asked.into_iter().map(|at| self.verdict(at)).collect()
     }
 
     /// The nodes that could take a pod, best first.

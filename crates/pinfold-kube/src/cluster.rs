@@ -37,6 +37,10 @@ use crate::objects::Objects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
+mod reported;
+
+pub use reported::KubeletReport;
+
 /// Whose rules decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DialectName {
@@ -253,22 +257,25 @@ impl NodeSources<'_> {
 
     /// The devices of the node as a whole.
     fn device_totals(&self) -> DeviceTotals {
-        let used = self.used();
-        let devices = self.node.allocatable.iter();
-        let devices = devices.filter(|(name, _)| name.as_str().contains('/'));
-        let total = |amount: i64| u64::try_from(amount).unwrap_or(0);
-        devices
-            .map(|(name, amount)| {
-                let allocatable = amount.value();
-                let free = allocatable.saturating_sub(used.get(name.as_str()));
-                let totals = DeviceTotal {
-                    allocatable: total(allocatable),
-                    free: total(free),
-                };
-                (name.clone(), totals)
-            })
-            .collect()
+        device_totals(&Amounts::of(&self.node.allocatable), &self.used())
     }
+}
+
+/// The devices among the resources of a node.
+fn device_totals(allocatable: &Amounts, used: &Amounts) -> DeviceTotals {
+    let devices = allocatable.iter();
+    let devices = devices.filter(|(name, _)| name.as_str().contains('/'));
+    let total = |amount: i64| u64::try_from(amount).unwrap_or(0);
+    devices
+        .map(|(name, allocatable)| {
+            let free = allocatable.saturating_sub(used.get(name.as_str()));
+            let totals = DeviceTotal {
+                allocatable: total(allocatable),
+                free: total(free),
+            };
+            (name.clone(), totals)
+        })
+        .collect()
 }
 
 /// The CPUs of a report one by one, if it lists them.

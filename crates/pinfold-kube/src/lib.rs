@@ -10,6 +10,8 @@
 //! | Koordinator's labels, annotations and scheduler arguments | [`koordinator`] |
 //! | Volcano's Numatopology, tasks and scheduler configuration | [`volcano`] |
 //! | files that mix all these | [`objects`] |
+//! | what our agent adds to a report: who holds what | [`node_state`] |
+//! | the generation of a node's state | [`generation`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 
@@ -18,6 +20,7 @@ pub mod annotation;
 pub mod cluster;
 pub mod content;
 pub mod finding;
+pub mod generation;
 mod go;
 pub mod koordinator;
 pub mod kubelet_config;
@@ -25,6 +28,7 @@ pub mod manifest;
 pub mod meta;
 pub mod node;
 pub mod node_resource_topology;
+pub mod node_state;
 pub mod objects;
 pub mod pod;
 pub mod state;

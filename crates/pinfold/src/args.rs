@@ -12,6 +12,7 @@ use crate::commands::agent::AgentArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
+use crate::commands::scheduler::SchedulerArgs;
 use crate::commands::status::{SettingsArgs, StatusArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Ps(PsArgs),
     /// Be the agent of this node: keep its ledger, place and pin its pods
     Agent(AgentArgs),
+    /// Be the scheduler extender of a cluster: no pod is bound to a node that will refuse it
+    Scheduler(SchedulerArgs),
     /// Ask this node's agent for a place for a pod, and put a process or control group there
     Admit(AdmitArgs),
     /// Tell this node's agent that a pod has left

@@ -12,6 +12,7 @@ pub(crate) mod journal;
 pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod run;
+pub(crate) mod scheduler;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod topology;

@@ -10,6 +10,7 @@ mod commands;
 mod devices;
 mod exit;
 mod input;
+mod log_args;
 mod node;
 mod output;
 mod progress;
@@ -44,6 +45,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
         Command::Agent(args) => commands::agent::run(&args),
+        Command::Scheduler(args) => commands::scheduler::run(&args),
         Command::Admit(args) => commands::admit::admit(&args),
         Command::Release(args) => commands::admit::release(&args),
         Command::Status(args) => commands::status::status(&args),

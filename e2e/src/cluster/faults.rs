@@ -14,7 +14,7 @@ use crate::report::{Report, equal};
 mod objects;
 mod requests;
 
-/// Nodes of this machine hold five pods of three CPUs, none of which crosses NUMA nodes.
+/// Nodes of this machine hold four pods of three CPUs: two on each NUMA node, none across. One CPU is reserved.
 const MACHINE: &str = "2 sockets, 8 cores, mem=16Gi";
 const CPUS: u32 = 3;
 const PODS_OF_A_NODE: usize = 4;
@@ -75,7 +75,7 @@ pub(super) fn close(stage: &Stage, nodes: &[String]) -> Result<(), String> {
     none_refused(stage)
 }
 
-pub(super) fn none_refused(stage: &Stage) -> Result<(), String> {
+pub(crate) fn none_refused(stage: &Stage) -> Result<(), String> {
     let refused = stage.kubelets.refused();
     match refused.first() {
         None => Ok(()),

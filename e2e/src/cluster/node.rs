@@ -146,7 +146,9 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
     ] {
         load.file(&format!("etc/node/{inside}"), &plane.folder().join(outside));
     }
-    let token = token(stage)?;
+    let role = workspace().join("deploy/agent/rbac.yaml");
+    stage.admin.create(&role)?;
+    let token = stage.admin.token("pinfold-agent")?;
     let certificate = json!({
         "client-certificate": "/etc/node/node.crt", "client-key": "/etc/node/node.key",
     });
@@ -173,24 +175,6 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         &folder.join("cni.conflist"),
     );
     Ok(load)
-}
-
-/// A token of the agent's service account, with the role that it is installed with.
-fn token(stage: &Stage) -> Result<String, String> {
-    let account = "/api/v1/namespaces/pinfold-system/serviceaccounts/pinfold-agent";
-    if stage.admin.ask("GET", account, None)?.0 == 404 {
-        stage
-            .admin
-            .create(&workspace().join("deploy/agent/rbac.yaml"))?;
-    }
-    let wish = json!({ "spec": { "expirationSeconds": 7200 } });
-    let answer = stage
-        .admin
-        .expect("POST", &format!("{account}/token"), Some(&wish))?;
-    let token = answer["status"]["token"].as_str();
-    token
-        .map(str::to_owned)
-        .ok_or_else(|| "no token".to_owned())
 }
 
 fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {

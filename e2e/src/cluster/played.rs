@@ -2,14 +2,14 @@
 //!
 //! Its objects are made by the code with which a mirroring agent makes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_agent::mirror::{Picture, PodName, objects};
 use pinfold_core::demand::effective_requests;
 use pinfold_core::device::{Device, DeviceOffer, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
-use pinfold_core::machine::Machine;
+use pinfold_core::machine::{Machine, NumaNode};
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
@@ -128,6 +128,45 @@ impl PlayedNode {
             *self.used.entry(resource).or_default() -= amount;
         }
         true
+    }
+
+    /// What a pod has here, and on which NUMA nodes that is, for people.
+    pub(crate) fn holding(&self, pod: &str) -> Option<String> {
+        let (uid, _) = self.names.iter().find(|(_, name)| name.name == pod)?;
+        let assignment = self.ledger.assignment(uid)?;
+        let machine = self.ledger.rules().machine();
+        let mut on = BTreeSet::new();
+        let mut things = Vec::new();
+        for container in assignment.containers {
+            if let Some(cpus) = container.cpus {
+                let of = |node: &&NumaNode| {
+                    let mut threads = node.cores.iter().flat_map(|core| &core.threads);
+                    threads.any(|cpu| cpus.contains(*cpu))
+                };
+                on.extend(
+                    machine
+                        .nodes()
+                        .iter()
+                        .filter(of)
+                        .map(|node| node.id.to_string()),
+                );
+                things.push(format!("CPUs {cpus}"));
+            }
+            for block in container.memory.unwrap_or_default() {
+                on.extend(block.nodes.iter().map(|node| node.to_string()));
+                things.push(block.resource.to_string());
+            }
+            for (resource, devices) in &container.devices {
+                for device in devices {
+                    // The suite names devices after their NUMA nodes.
+                    on.extend(device.as_str().split('-').next().map(str::to_owned));
+                    things.push(format!("{resource} {device}"));
+                }
+            }
+        }
+        let on: Vec<String> = on.into_iter().collect();
+        let (things, on) = (things.join(", "), on.join(" and "));
+        Some(format!("{}: {things}, all on node {on}", self.name))
     }
 
     /// Who holds what.

@@ -1,29 +1,7 @@
-//! The fields of the configuration as a table: names, defaults, and what each is for; and how values are written.
+//! The fields of the configuration as a table: names, defaults, and what each is for.
 
-use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use serde::Serializer;
-
-use super::Access;
-
-/// One field of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name, with the section before a dot.
-    pub name: &'static str,
-    /// What it is if the file does not say, as YAML.
-    pub default: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-}
-
-macro_rules! fields {
-    ($($name:literal = $default:literal: $about:literal,)*) => {
-        &[$(Field { name: $name, default: $default, about: $about }),*]
-    };
-}
+use pinfold_daemon::config::Field;
+use pinfold_daemon::fields;
 
 /// Every field.
 #[rustfmt::skip]
@@ -53,62 +31,3 @@ pub const FIELDS: &[Field] = fields! {
     "takeover.disableQueryKubeletConfig" = "false": "koordlet's flag `disable-query-kubelet-config`: report without asking the kubelet for its configuration",
     "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: set the CPUs that Koordinator's scheduler chose",
 };
-
-/// The names of the members of a section; of the file itself for an empty name.
-pub(super) fn members(section: &str) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for field in FIELDS {
-        let name = match section {
-            "" => field.name.split('.').next(),
-            _ => field
-                .name
-                .strip_prefix(section)
-                .and_then(|rest| rest.strip_prefix('.')),
-        };
-        if let Some(name) = name.filter(|name| !names.contains(name)) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Access::None => f.write_str("none"),
-            Access::InCluster => f.write_str("inCluster"),
-            Access::File(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
-pub(super) fn path_or_none<S: Serializer>(
-    path: &Option<PathBuf>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    match path {
-        Some(path) => to.collect_str(&path.display()),
-        None => to.serialize_str("none"),
-    }
-}
-
-pub(super) fn shown_or_none<S: Serializer, T: fmt::Display>(
-    value: &Option<T>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => to.collect_str(value),
-        None => to.serialize_str("none"),
-    }
-}
-
-pub(super) fn shown<S: Serializer, T: fmt::Display>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(value)
-}
-
-pub(super) fn duration<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    match value.subsec_nanos() {
-        0 => to.collect_str(&format_args!("{}s", value.as_secs())),
-        _ => to.collect_str(&format_args!("{}ns", value.as_nanos())),
-    }
-}

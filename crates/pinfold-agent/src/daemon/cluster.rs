@@ -3,7 +3,7 @@
 use super::DaemonError;
 use crate::config::{Access, AgentConfig};
 use crate::kubernetes::{Connection, Kubernetes, Timing};
-use crate::logs::Log;
+use pinfold_daemon::logs::Log;
 
 /// The link; `None` if there is to be none.
 pub(super) fn link(

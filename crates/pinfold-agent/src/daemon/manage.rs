@@ -22,16 +22,15 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::Surfaces;
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect, Unknown};
-use crate::control::{Control, Wish};
 use crate::drift::Evidence;
 use crate::journal::Limits;
 use crate::keeper::Keeper;
 use crate::kubernetes::PodSpecs;
-use crate::logs::Log;
-use crate::metrics::Metrics;
 use crate::node::{Koordinator, KubeletPins, Node, Rulebook, Strangers};
 use crate::runtime::{Devices, NoSpecifications, Runtime, Specifications, Witness, lock};
 use crate::takeover;
+use pinfold_daemon::control::{Control, Wish};
+use pinfold_daemon::logs::Log;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -55,7 +54,7 @@ pub(super) fn run(
     let place = Place::look()?;
     let name = place::name(config);
     let node = open(config, &place, log)?;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(crate::metrics::registry());
     let kubernetes = cluster::link(config, &name, log)?;
     let (changed, changes) = sync_channel(1);
     let told = Arc::new(Told::new(

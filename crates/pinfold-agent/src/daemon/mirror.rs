@@ -9,15 +9,15 @@ use super::cluster;
 use super::place::{self, Place};
 use super::surfaces::Surfaces;
 use crate::config::{AgentConfig, Publication};
-use crate::control::{Control, Wish};
 use crate::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, PlanReport, PodReport,
-    Status, Target,
+    Probed, Status, Target,
 };
 use crate::kubernetes::{Object, Report};
-use crate::logs::Log;
 use crate::metrics::Metrics;
 use crate::mirror::{Mirror, Places, objects};
+use pinfold_daemon::control::{Control, Wish};
+use pinfold_daemon::logs::Log;
 
 /// A node that a kubelet runs.
 struct Mirrored {
@@ -46,7 +46,7 @@ pub(super) fn run(config: &AgentConfig, control: &Control, log: &Log) -> Result<
         mirror: Mutex::new(Mirror::new(place.machine, place.memory, places)),
     });
     let kubernetes = cluster::link(config, &name, log)?;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(crate::metrics::registry());
     let agent: Arc<dyn Agent> = mirrored.clone();
     let _surfaces = Surfaces::open(config, &agent, &metrics, None)?;
     log.info("started", &[("node", &name), ("mode", &"mirror")]);
@@ -141,7 +141,9 @@ impl Agent for Mirrored {
     fn journal(&self, _: u64, _: usize) -> Result<JournalPage, ApiError> {
         not_ours()
     }
+}
 
+impl Probed for Mirrored {
     fn health(&self) -> Health {
         let mirror = self.mirror();
         let waiting = match mirror.picture() {
@@ -156,7 +158,7 @@ impl Agent for Mirrored {
 
     fn measure(&self, metrics: &Metrics) {
         if let Some(picture) = self.mirror().picture() {
-            metrics.measure_ledger(&picture.ledger);
+            crate::metrics::measure_ledger(metrics, &picture.ledger);
         }
     }
 }

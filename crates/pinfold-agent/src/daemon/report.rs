@@ -9,11 +9,13 @@ use pinfold_core::memory::Block;
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_devices::pod_resources::{Holding, PodSnapshot, Snapshot};
+use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, CpuManager, NodeFacts, PodCpus};
 use pinfold_kube::node_resource_topology;
+use pinfold_kube::node_state::NodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
-use crate::config::{AgentConfig, Publication};
+use crate::config::{AgentConfig, Dialect, Publication};
 use crate::keeper::{Note, Origin};
 use crate::kubernetes::{Object, Report};
 
@@ -116,7 +118,12 @@ impl Picture {
         let mut objects = Vec::new();
         if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
             let plain = node_resource_topology::publish(node, machine, &occupancy, settings);
-            let told = koordinator::publish(&plain, &self.facts(config));
+            let mut told = koordinator::publish(&plain, &self.facts(config));
+            let dialect = match config.dialect {
+                Dialect::Kubelet => DialectName::Kubelet,
+                Dialect::Koordinator => DialectName::Koordinator,
+            };
+            NodeState::attach(&self.ledger, dialect, &mut told);
             objects.push(Object::topology(&told));
         }
         if wants(Publication::Numatopology) {

@@ -25,7 +25,7 @@ use crate::config::{AgentConfig, Direct};
 use crate::drift;
 use crate::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
-    PodReport, Status, Target,
+    PodReport, Probed, Status, Target,
 };
 use crate::journal::{FILE, History, JournalError, Timestamp};
 use crate::keeper::{KeeperError, Plan};
@@ -406,7 +406,9 @@ impl Agent for Service {
             last,
         })
     }
+}
 
+impl Probed for Service {
     fn health(&self) -> Health {
         let connected = self.handle.as_ref().map(|all| all.state().is_connected());
         let mut waiting = self.told.problems();
@@ -430,7 +432,7 @@ impl Agent for Service {
                 node.kubelet_pinned(),
             )
         };
-        metrics.measure_ledger(&ledger);
+        crate::metrics::measure_ledger(metrics, &ledger);
         let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));
         metrics.set(&catalogue::GENERATION, &[], number(generation));
         let pinned = u64::try_from(pinned).unwrap_or(u64::MAX);

@@ -71,14 +71,14 @@ impl Surfaces {
                     let api = Arc::new(Api::new(agent.clone(), metrics.clone()));
                     tokio::spawn(async move {
                         let listener = tokio::net::UnixListener::from_std(listener)?;
-                        http::serve_unix(listener, api, Limits::default()).await
+                        http::serve(listener, api, Limits::default()).await
                     });
                 }
                 if let Some(listener) = tcp {
                     let probes = Arc::new(Probes::new(agent, metrics));
                     tokio::spawn(async move {
                         let listener = tokio::net::TcpListener::from_std(listener)?;
-                        http::serve_tcp(listener, probes, Limits::default()).await
+                        http::serve(listener, probes, Limits::default()).await
                     });
                 }
                 if let Some((told, listener)) = readers {

@@ -9,10 +9,10 @@ use nri::RuntimeInfo;
 
 use crate::keeper::KeeperError;
 use crate::kubernetes::{Events, Warning};
-use crate::logs::Log;
 use crate::metrics::{Metrics, catalogue};
 use crate::node::Remark;
 use crate::runtime::{Subject, Witness};
+use pinfold_daemon::logs::Log;
 
 /// Tells what happens.
 pub(super) struct Told {

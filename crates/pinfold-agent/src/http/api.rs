@@ -12,11 +12,10 @@
 
 use std::sync::Arc;
 
-use hyper::{Method, StatusCode};
 use pinfold_core::name::PodUid;
+use pinfold_daemon::http::{Answer, Answers, Asked, Method, StatusCode};
 use serde::Serialize;
 
-use super::server::{Answer, Answers, Asked};
 use super::{Agent, ApiError, ErrorKind, Target};
 use crate::metrics::{Metrics, catalogue};
 

@@ -199,15 +199,6 @@ pub struct JournalPage {
     pub last: u64,
 }
 
-/// Whether the agent lives and whether it does its job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
-    /// What is so wrong that only a new start can help.
-    pub broken: Vec<String>,
-    /// What keeps it from doing its job for now.
-    pub waiting: Vec<String>,
-}
-
 /// Why the API did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]

@@ -10,8 +10,8 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use super::time::Timestamp;
 use crate::keeper::Note;
+use pinfold_daemon::Timestamp;
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,238 +1,52 @@
-//! Following the pods of this node: list, then watch from there; when the thread is lost, list again.
-//!
-//! ```text
-//!          ┌────────────────── 410 Gone, or an answer that makes no sense ──────────────┐
-//!          ▼                                                                            │
-//! list in pages ──► replace all ──► watch from that version ──► put, forget, bookmark ──┤
-//!          ▲                                  ▲                                         │
-//!          └── wait ◄── failure               └───── end, silence, lost connection ─────┘
-//! ```
+//! [`NodePods`]: the pods of this node, as the server tells of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use pinfold_apiserver::{Note, Sink, Source, object};
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use serde_json::value::RawValue;
 
-use super::api::{Api, ApiError, PAGE, escaped};
-use super::backoff::Backoff;
 use super::pods::{self, MAX_PODS, PodSpecs};
 use super::remark::{Counts, PODS, Remark, Remarks};
 
-/// How long the server keeps a watch open.
-const WATCH_SECONDS: u32 = 290;
-/// A server says at least where it is about once a minute; longer silence is a lost connection.
-const SILENCE: Duration = Duration::from_secs(100);
-/// A watch that ends sooner counts as a failure, so that nobody asks in circles.
-const SHORT: Duration = Duration::from_secs(1);
+/// The most pods in one page of a list.
+const PAGE: usize = 50;
 
-/// Follows the pods for ever.
-pub(super) struct Follower {
-    pub(super) api: Api,
-    pub(super) node: String,
+/// The pods that are bound to a node.
+pub(super) fn of_node(node: &str) -> Source {
+    Source {
+        paths: vec!["/api/v1/pods".to_owned()],
+        fields: format!("spec.nodeName={node}"),
+        page: PAGE,
+        optional: false,
+    }
+}
+
+/// Hears of pods and keeps them.
+pub(super) struct NodePods {
     pub(super) pods: PodSpecs,
-    pub(super) backoff: Backoff,
     pub(super) remarks: Remarks,
     pub(super) counts: Arc<Counts>,
+    /// While a list comes in, how many pods of it were read.
+    pub(super) listed: Option<usize>,
 }
 
-/// How a watch ended.
-enum End {
-    /// Go on from here.
-    Resume(String),
-    /// The history that we wanted is gone.
-    Relist,
-}
-
-impl Follower {
-    pub(super) async fn run(mut self) {
-        let mut from: Option<String> = None;
-        loop {
-            let begun = Instant::now();
-            let outcome = match from.take() {
-                None => self.list().await.map(End::Resume),
-                Some(version) => self.watch(version, &mut from).await,
-            };
-            match outcome {
-                Ok(End::Relist) => from = None,
-                Ok(End::Resume(version)) => {
-                    from = Some(version);
-                    continue;
-                }
-                Err(error) => {
-                    let retry_in = self.backoff.next();
-                    self.counts.failures.add(1);
-                    self.remarks.say(Remark::PodsBehind { error, retry_in });
-                    sleep(retry_in).await;
-                    continue;
-                }
-            }
-            if begun.elapsed() < SHORT {
-                sleep(self.backoff.next()).await;
-            }
-        }
-    }
-
-    fn path(&self, query: &str) -> String {
-        let selector = escaped(&format!("spec.nodeName={}", self.node));
-        format!("/api/v1/pods?fieldSelector={selector}&{query}")
-    }
-
-    /// All pods, page by page; the version they are of.
-    async fn list(&mut self) -> Result<String, ApiError> {
-        let mut found: HashMap<PodUid, Arc<PodObject>> = HashMap::new();
-        let mut token = String::new();
-        let mut too_many = false;
-        self.counts.lists.add(1);
-        loop {
-            let path = self.path(&format!("limit={PAGE}&continue={}", escaped(&token)));
-            let page = self.api.get(&path).await;
-            let mut page = match page {
-                // The rest of this list is gone; the next one starts from the beginning.
-                Err(error) if error.code() == Some(410) && !token.is_empty() => {
-                    token.clear();
-                    found.clear();
-                    sleep(self.backoff.next()).await;
-                    continue;
-                }
-                page => page?,
-            };
-            let garbage = |expected| ApiError::Garbage {
-                path: path.clone(),
-                expected,
-            };
-            let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) else {
-                return Err(garbage("a list of pods"));
-            };
-            for item in items {
-                let Some((uid, pod)) = self.read(item) else {
-                    continue;
-                };
-                match found.len() < MAX_PODS {
-                    true => drop(found.insert(uid, Arc::new(pod))),
-                    false => too_many = true,
-                }
-            }
-            let meta = &page["metadata"];
-            match meta["continue"].as_str() {
-                Some(next) if !next.is_empty() => next.clone_into(&mut token),
-                _ => {
-                    let version = meta["resourceVersion"].as_str();
-                    let version = version.ok_or_else(|| garbage("a list with a version"))?;
-                    self.backoff.reset();
-                    let pods = found.len();
-                    self.pods.replace(found);
-                    if too_many {
-                        self.remarks.say(Remark::TooManyPods { limit: MAX_PODS });
-                    }
-                    self.remarks.say(Remark::PodsKnown { pods });
-                    return Ok(version.to_owned());
-                }
-            }
-        }
-    }
-
-    /// Changes since a version. `reached` is where to go on if this fails in the middle.
-    async fn watch(
-        &mut self,
-        version: String,
-        reached: &mut Option<String>,
-    ) -> Result<End, ApiError> {
-        let begun = Instant::now();
-        let path = self.path(&format!(
-            "watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}",
-            escaped(&version)
-        ));
-        *reached = Some(version);
-        self.counts.watches.add(1);
-        let mut lines = match self.api.lines(&path).await {
-            Ok(lines) => lines,
-            Err(error) if error.code() == Some(410) => return Ok(End::Relist),
-            // The server does not like what we ask for: begin again rather than insist.
-            Err(error @ ApiError::Refused { .. }) => {
-                *reached = None;
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-        };
-        while let Some(line) = lines.next(SILENCE).await? {
-            let garbage = || ApiError::Garbage {
-                path: path.clone(),
-                expected: "an event of a watch",
-            };
-            let event: Result<Value, _> = serde_json::from_slice(&line);
-            let Ok(mut event) = event else {
-                *reached = None;
-                return Err(garbage());
-            };
-            let object = event.get_mut("object").map(Value::take).unwrap_or_default();
-            let at = object["metadata"]["resourceVersion"].as_str();
-            let at = at.map(str::to_owned);
-            match event["type"].as_str() {
-                Some("ADDED" | "MODIFIED") => {
-                    if let Some((uid, pod)) = self.read(object)
-                        && !self.pods.put(uid, pod)
-                    {
-                        self.remarks.say(Remark::TooManyPods { limit: MAX_PODS });
-                    }
-                }
-                Some("DELETED") => {
-                    if let Some(uid) = pods::uid(&object) {
-                        self.pods.forget(&uid);
-                    }
-                }
-                Some("BOOKMARK") => {}
-                Some("ERROR") if object["code"] == 410 => return Ok(End::Relist),
-                Some("ERROR") => {
-                    *reached = None;
-                    return Err(ApiError::Refused {
-                        method: "GET",
-                        path,
-                        code: object["code"]
-                            .as_u64()
-                            .and_then(|code| code.try_into().ok())
-                            .unwrap_or(0),
-                        message: super::api::shortened(
-                            object["message"].as_str().unwrap_or_default(),
-                            512,
-                        ),
-                    });
-                }
-                _ => {
-                    *reached = None;
-                    return Err(garbage());
-                }
-            }
-            if let Some(at) = at {
-                *reached = Some(at);
-            }
-            self.works();
-        }
-        match reached.take() {
-            Some(version) if begun.elapsed() >= SHORT => {
-                self.works();
-                Ok(End::Resume(version))
-            }
-            version => {
-                *reached = version;
-                Err(ApiError::Unreachable(
-                    "it ended the watch at once".to_owned(),
-                ))
-            }
-        }
-    }
-
-    fn works(&mut self) {
-        self.backoff.reset();
-        self.remarks.recovered(PODS);
-    }
+impl Sink for NodePods {
+    type Item = (PodUid, PodObject);
 
     /// A pod with the id that the runtime knows it by. One that cannot be read is reported and passed over.
-    fn read(&self, pod: Value) -> Option<(PodUid, PodObject)> {
-        let name = pods::full_name(&pod);
+    fn read(&mut self, object: &RawValue) -> Option<Self::Item> {
+        if let Some(listed) = &mut self.listed {
+            *listed += 1;
+            if *listed > MAX_PODS {
+                return None;
+            }
+        }
+        let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
+        let name = object::full_name(&pod);
         let uid = pods::uid(&pod);
         match pods::read(pod) {
             Ok(mut pod) => {
@@ -243,6 +57,48 @@ impl Follower {
             Err(problem) => {
                 self.remarks.say(Remark::PodUnreadable { name, problem });
                 None
+            }
+        }
+    }
+
+    fn replace(&mut self, all: Vec<Self::Item>) {
+        let all = all.into_iter().map(|(uid, pod)| (uid, Arc::new(pod)));
+        let all: HashMap<_, _> = all.collect();
+        let pods = all.len();
+        self.pods.replace(all);
+        if self.listed.take() > Some(MAX_PODS) {
+            self.remarks.say(Remark::TooManyPods { limit: MAX_PODS });
+        }
+        self.remarks.say(Remark::PodsKnown { pods });
+    }
+
+    fn put(&mut self, (uid, pod): Self::Item) {
+        if !self.pods.put(uid, pod) {
+            self.remarks.say(Remark::TooManyPods { limit: MAX_PODS });
+        }
+    }
+
+    fn forget(&mut self, object: &RawValue) {
+        let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
+        if let Some(uid) = pods::uid(&pod) {
+            self.pods.forget(&uid);
+        }
+    }
+
+    fn note(&mut self, note: Note<'_>) {
+        match note {
+            Note::Listing => {
+                self.listed = Some(0);
+                self.counts.lists.add(1);
+            }
+            Note::Watching => self.counts.watches.add(1),
+            Note::Works => self.remarks.recovered(PODS),
+            Note::Absent => {}
+            Note::Behind { error, retry_in } => {
+                self.listed = None;
+                self.counts.failures.add(1);
+                let error = error.clone();
+                self.remarks.say(Remark::PodsBehind { error, retry_in });
             }
         }
     }

@@ -14,11 +14,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pinfold_kube::generation::GENERATION;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The annotation that says of which entry of the journal the object is.
-pub const GENERATION: &str = "pinfold.dev/generation";
 /// The annotation that says what in the object is ours.
 pub const OWNED: &str = "pinfold.dev/owned";
 

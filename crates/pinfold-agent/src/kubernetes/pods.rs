@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pinfold_apiserver::object;
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::{self, PodObject};
 use serde_json::Value;
@@ -102,50 +103,17 @@ pub(super) fn uid(pod: &Value) -> Option<PodUid> {
     (!uid.is_empty()).then(|| uid.into())
 }
 
-/// `namespace/name`, as far as the object says.
-pub(super) fn full_name(pod: &Value) -> String {
-    let text = |key: &str| pod["metadata"][key].as_str().unwrap_or("?");
-    format!("{}/{}", text("namespace"), text("name"))
-}
-
-/// Reads a pod as the server sends it; in a list it does not say what it is.
+/// Reads a pod as the server sends it.
 pub(super) fn read(mut pod: Value) -> Result<PodObject, String> {
-    let name = full_name(&pod);
-    let Some(object) = pod.as_object_mut() else {
-        return Err("expected a pod".to_owned());
-    };
-    object.insert("apiVersion".to_owned(), "v1".into());
-    object.insert("kind".to_owned(), "Pod".into());
-    // Most of the text, and nothing of it decides anything here.
-    object.remove("status");
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.remove("managedFields");
+    let name = object::full_name(&pod);
+    if let Some(members) = pod.as_object_mut() {
+        // Nothing of it decides anything here.
+        members.remove("status");
     }
-    let text = printable(pod.to_string());
+    let text = object::text(pod, "v1", "Pod");
     let read = pod::read(&name, text.as_bytes()).map_err(|findings| findings.to_string())?;
     read.value
         .into_iter()
         .next()
         .ok_or_else(|| "expected a pod".to_owned())
-}
-
-/// Characters that JSON may contain and YAML may not are only ever inside of texts.
-fn printable(text: String) -> String {
-    let odd = |c: char| {
-        matches!(
-            c,
-            '\u{7f}'..='\u{9f}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        )
-    };
-    if !text.contains(odd) {
-        return text;
-    }
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match odd(c) {
-            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => out.push(c),
-        }
-    }
-    out
 }

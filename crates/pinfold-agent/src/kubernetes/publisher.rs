@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::api::{Api, ApiError};
-use super::backoff::{Backoff, jitter};
+use pinfold_apiserver::{Api, ApiError, Backoff, jitter};
+
 use super::merge::{self, NodeRef};
 use super::object::{Form, Object, Report};
 use super::{Counts, Remark, Remarks, Timing};
@@ -139,7 +139,7 @@ impl Sender {
                 settled: None,
                 check_at: now,
                 not_before: now,
-                backoff: Backoff::new(timing.first_retry, timing.longest_retry),
+                backoff: timing.patience().backoff(),
             });
             let settled = track.settled.as_ref() == Some(object);
             if now >= track.not_before && (!settled || now >= track.check_at) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::api::ApiError;
+use pinfold_apiserver::ApiError;
 
 /// What failures to follow the pods are noted under.
 pub(super) const PODS: &str = "pods";

@@ -1,20 +1,6 @@
 //! Every metric of the agent.
 
-use super::{Kind, Metric};
-
-macro_rules! catalogue {
-    ($($(#[$doc:meta])* $id:ident: $kind:expr, $name:literal $labels:tt, $help:literal;)*) => {
-        $($(#[$doc])* pub const $id: Metric = Metric {
-            name: $name,
-            help: $help,
-            labels: &$labels,
-            kind: $kind,
-        };)*
-
-        /// Every metric, in the order in which they are shown.
-        pub const ALL: &[&Metric] = &[$(&$id),*];
-    };
-}
+use super::Kind;
 
 const COUNTER: Kind = Kind::Counter;
 const GAUGE: Kind = Kind::Gauge;
@@ -32,7 +18,7 @@ const QUICK: Kind = Kind::Histogram(&[
     1.0,
 ]);
 
-catalogue! {
+pinfold_daemon::catalogue! {
     /// Pods that asked to run here.
     ADMISSION_REQUESTS: COUNTER, "kubelet_topology_manager_admission_requests_total" [],
         "Pods whose resources had to be aligned.";

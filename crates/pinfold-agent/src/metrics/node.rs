@@ -23,70 +23,68 @@ fn size(value: usize) -> f64 {
     number(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
-impl Metrics {
-    /// Measures who holds what, and what is free where.
-    pub fn measure_ledger(&self, ledger: &Ledger) {
-        let occupancy = ledger.occupancy();
-        self.set(&PODS, &[], size(ledger.residents().len()));
-        self.measure_cpus(ledger, &occupancy);
-        self.measure_memory(&occupancy);
-        self.measure_devices(&occupancy);
-    }
+/// Measures who holds what, and what is free where.
+pub fn measure_ledger(metrics: &Metrics, ledger: &Ledger) {
+    let occupancy = ledger.occupancy();
+    metrics.set(&PODS, &[], size(ledger.residents().len()));
+    measure_cpus(metrics, ledger, &occupancy);
+    measure_memory(metrics, &occupancy);
+    measure_devices(metrics, &occupancy);
+}
 
-    fn measure_cpus(&self, ledger: &Ledger, occupancy: &Occupancy) {
-        let mut held = CpuSet::new();
-        for holder in &occupancy.holders {
-            held |= &holder.cpus;
-        }
-        let free = &occupancy.shared - &occupancy.reserved;
-        self.set(&SHARED_POOL, &[], size(occupancy.shared.len()) * 1000.0);
-        self.set(&EXCLUSIVE_CPUS, &[], size(held.len()));
-        let mut rows = Vec::new();
-        for (node, cpus) in cpus_by_node(ledger) {
-            let name = node.to_string();
-            let used = size((&cpus & &held).len());
-            let left = size((&cpus & &free).len());
-            self.set(&EXCLUSIVE_CPUS_PER_NUMA, &[&name], used);
-            self.set(&FREE_CPUS, &[&name], left);
-            rows.push((left, size((&cpus - &occupancy.reserved).len())));
-        }
-        self.set(&FRAGMENTATION, &["cpu"], fragmentation(&rows));
+fn measure_cpus(metrics: &Metrics, ledger: &Ledger, occupancy: &Occupancy) {
+    let mut held = CpuSet::new();
+    for holder in &occupancy.holders {
+        held |= &holder.cpus;
     }
+    let free = &occupancy.shared - &occupancy.reserved;
+    metrics.set(&SHARED_POOL, &[], size(occupancy.shared.len()) * 1000.0);
+    metrics.set(&EXCLUSIVE_CPUS, &[], size(held.len()));
+    let mut rows = Vec::new();
+    for (node, cpus) in cpus_by_node(ledger) {
+        let name = node.to_string();
+        let used = size((&cpus & &held).len());
+        let left = size((&cpus & &free).len());
+        metrics.set(&EXCLUSIVE_CPUS_PER_NUMA, &[&name], used);
+        metrics.set(&FREE_CPUS, &[&name], left);
+        rows.push((left, size((&cpus - &occupancy.reserved).len())));
+    }
+    metrics.set(&FRAGMENTATION, &["cpu"], fragmentation(&rows));
+}
 
-    fn measure_memory(&self, occupancy: &Occupancy) {
-        let mut rows = Vec::new();
-        for row in &occupancy.memory {
-            let node = row.node.to_string();
-            let resource = row.resource.as_str();
-            let reserved = row.total.saturating_sub(row.allocatable);
-            let held = row.allocatable.saturating_sub(row.free);
-            for (state, bytes) in [("reserved", reserved), ("held", held), ("free", row.free)] {
-                self.set(&MEMORY, &[&node, resource, state], number(bytes));
-            }
-            if resource == "memory" {
-                rows.push((number(row.free), number(row.allocatable)));
-            }
+fn measure_memory(metrics: &Metrics, occupancy: &Occupancy) {
+    let mut rows = Vec::new();
+    for row in &occupancy.memory {
+        let node = row.node.to_string();
+        let resource = row.resource.as_str();
+        let reserved = row.total.saturating_sub(row.allocatable);
+        let held = row.allocatable.saturating_sub(row.free);
+        for (state, bytes) in [("reserved", reserved), ("held", held), ("free", row.free)] {
+            metrics.set(&MEMORY, &[&node, resource, state], number(bytes));
         }
-        if !rows.is_empty() {
-            self.set(&FRAGMENTATION, &["memory"], fragmentation(&rows));
+        if resource == "memory" {
+            rows.push((number(row.free), number(row.allocatable)));
         }
     }
+    if !rows.is_empty() {
+        metrics.set(&FRAGMENTATION, &["memory"], fragmentation(&rows));
+    }
+}
 
-    fn measure_devices(&self, occupancy: &Occupancy) {
-        // A plugin that went away takes its devices with it.
-        self.clear(&DEVICES);
-        for seat in &occupancy.devices {
-            let resource = seat.resource.as_str();
-            for state in ["held", "free", "unhealthy"] {
-                self.add(&DEVICES, &[resource, state], 0);
-            }
-            let state = match (seat.holder, seat.healthy) {
-                (Some(_), _) => "held",
-                (None, true) => "free",
-                (None, false) => "unhealthy",
-            };
-            self.add(&DEVICES, &[resource, state], 1);
+fn measure_devices(metrics: &Metrics, occupancy: &Occupancy) {
+    // A plugin that went away takes its devices with it.
+    metrics.clear(&DEVICES);
+    for seat in &occupancy.devices {
+        let resource = seat.resource.as_str();
+        for state in ["held", "free", "unhealthy"] {
+            metrics.add(&DEVICES, &[resource, state], 0);
         }
+        let state = match (seat.holder, seat.healthy) {
+            (Some(_), _) => "held",
+            (None, true) => "free",
+            (None, false) => "unhealthy",
+        };
+        metrics.add(&DEVICES, &[resource, state], 1);
     }
 }
 

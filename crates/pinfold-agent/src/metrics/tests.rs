@@ -6,6 +6,8 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::settings::Settings;
 
 use super::catalogue as all;
+use pinfold_daemon::metrics::MOST_SERIES;
+
 use super::*;
 
 /// One line of an exposition: a name, labels and a number.
@@ -145,7 +147,7 @@ fn names_and_labels_are_what_prometheus_allows_and_none_comes_twice() {
 
 #[test]
 fn everything_counted_is_read_back_by_a_strict_reader() {
-    let metrics = Metrics::new();
+    let metrics = registry();
     let nasty = "a\"b\\c\nd{},=é";
     for metric in ALL {
         let labels = vec![nasty; metric.labels.len()];
@@ -169,7 +171,7 @@ fn everything_counted_is_read_back_by_a_strict_reader() {
 
 #[test]
 fn a_histogram_counts_every_value_in_all_buckets_that_hold_it() {
-    let metrics = Metrics::new();
+    let metrics = registry();
     for seen in [0.005, 0.02, 0.02, 7.0, 100.0] {
         metrics.observe(&all::PLUGIN_ALLOCATION, &["gpu"], seen);
     }
@@ -193,7 +195,7 @@ fn a_histogram_counts_every_value_in_all_buckets_that_hold_it() {
 
 #[test]
 fn what_has_no_labels_is_there_from_the_beginning() {
-    let samples = parse(&Metrics::new().expose());
+    let samples = parse(&registry().expose());
     for metric in ALL.iter().filter(|metric| metric.labels.is_empty()) {
         assert!(
             samples.iter().any(|one| one.name.starts_with(metric.name)),
@@ -205,7 +207,7 @@ fn what_has_no_labels_is_there_from_the_beginning() {
 
 #[test]
 fn names_chosen_by_others_do_not_fill_the_memory() {
-    let metrics = Metrics::new();
+    let metrics = registry();
     for i in 0..MOST_SERIES + 100 {
         metrics.count(&all::REFUSALS, &[&i.to_string()]);
     }
@@ -233,8 +235,8 @@ fn a_ledger_is_measured_as_it_is() {
         .admit(&Arc::new(pod), &mut NoPreference)
         .expect("a pod");
     assert!(admission.decision.is_admitted());
-    let metrics = Metrics::new();
-    metrics.measure_ledger(&ledger);
+    let metrics = registry();
+    measure_ledger(&metrics, &ledger);
     let samples = parse(&metrics.expose());
     let is = |metric: &Metric, labels: &[(&str, &str)]| value(&samples, metric.name, labels);
     assert_eq!(is(&all::PODS, &[]), Some(1.0));

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::pools::Pools;
+use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, NodeFacts, PodCpus};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
+use pinfold_kube::node_state::NodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, Numatopology, PodAllocation};
 
 use super::Picture;
@@ -32,8 +34,10 @@ pub fn objects(picture: &Picture, name: &str) -> Published {
     facts.pod_cpus = pod_cpus(picture);
     let pools = Pools::of(&facts.topology(Fidelity::Exact), &facts.holders());
     let facts = facts.with_pools(&pools);
+    let mut told = koordinator::publish(&topology, &facts);
+    NodeState::attach(ledger, DialectName::Kubelet, &mut told);
     Published {
-        koordinator: koordinator::publish(&topology, &facts),
+        koordinator: told,
         numatopology: volcano::publish(name, machine, &occupancy, settings, allocations(picture)),
         topology,
     }

@@ -16,7 +16,7 @@ use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Refused, Rulebook, stand_in};
 use crate::journal::Timestamp;
 use crate::keeper::{Note, Origin};
-use crate::kubernetes::GENERATION;
+use pinfold_kube::generation::GENERATION;
 
 /// The container that stands for all containers of a pod whose specification nobody knows.
 pub(super) const EVERY_CONTAINER: &str = "*";

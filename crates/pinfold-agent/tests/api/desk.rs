@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pinfold_agent::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, PlanReport, PodReport,
-    Status, Target,
+    Probed, Status, Target,
 };
 use pinfold_agent::journal::FILE;
 use pinfold_agent::{History, Keeper, Limits, Metrics, Note, Timestamp};
@@ -170,7 +170,9 @@ impl Agent for Desk {
             last,
         })
     }
+}
 
+impl Probed for Desk {
     fn health(&self) -> Health {
         Health {
             broken: Vec::new(),
@@ -179,6 +181,6 @@ impl Agent for Desk {
     }
 
     fn measure(&self, metrics: &Metrics) {
-        metrics.measure_ledger(self.keeper().ledger());
+        pinfold_agent::metrics::measure_ledger(metrics, self.keeper().ledger());
     }
 }

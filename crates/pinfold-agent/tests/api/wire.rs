@@ -40,7 +40,7 @@ pub(crate) fn serve() -> Served {
         .expect("a runtime");
     let (listener, file) = socket::bind(&socket).expect("a socket");
     listener.set_nonblocking(true).expect("a socket of ours");
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(pinfold_agent::metrics::registry());
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     tcp.set_nonblocking(true).expect("a port of ours");
     let address = tcp.local_addr().expect("an address");
@@ -48,11 +48,11 @@ pub(crate) fn serve() -> Served {
     let probes = Arc::new(Probes::new(desk.clone(), metrics));
     runtime.spawn(async move {
         let listener = tokio::net::UnixListener::from_std(listener)?;
-        http::serve_unix(listener, api, limits).await
+        http::serve(listener, api, limits).await
     });
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(tcp)?;
-        http::serve_tcp(listener, probes, limits).await
+        http::serve(listener, probes, limits).await
     });
     Served {
         desk,

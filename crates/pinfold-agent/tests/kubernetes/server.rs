@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pinfold_agent::kubernetes::Connection;
+use pinfold_apiserver::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -15,6 +15,7 @@ use crate::koordinator::plugin::Args;
 use crate::ledger::{Change, Ledger};
 use crate::name::PodUid;
 use crate::node_set::NodeSet;
+use crate::node_topology::replica::Gaps;
 use crate::volcano::amounts::{NumaAmounts, Taken};
 use crate::volcano::predicate::NumaInfo;
 
@@ -30,6 +31,8 @@ pub struct Member {
     allocatable: Amounts,
     /// What its pods request together, and how many they are.
     used: Amounts,
+    /// What a rebuilt kubelet was not told; where that matters it refuses.
+    gaps: Option<Arc<Gaps>>,
 }
 
 /// How a node decides.
@@ -117,7 +120,15 @@ impl Member {
             dialect: Dialect::Kubelet(Box::new(ledger)),
             allocatable,
             used,
+            gaps: None,
         }
+    }
+
+    /// The same node refuses pods where its answer would rest on something that its report leaves open.
+    #[must_use]
+    pub fn with_gaps(self, gaps: Gaps) -> Self {
+        let gaps = (gaps != Gaps::default()).then(|| Arc::new(gaps));
+        Self { gaps, ..self }
     }
 
     /// A node under Koordinator; what it offers and what is requested of it are the node's own figures.
@@ -130,6 +141,7 @@ impl Member {
                 node: Box::new(node),
                 args,
             },
+            gaps: None,
         }
     }
 
@@ -153,6 +165,7 @@ impl Member {
             dialect: Dialect::Volcano(Box::new(node)),
             allocatable,
             used: Amounts::new(),
+            gaps: None,
         }
     }
 
@@ -163,6 +176,7 @@ impl Member {
             dialect: Dialect::Unknown,
             allocatable,
             used: Amounts::new(),
+            gaps: None,
         }
     }
 
@@ -212,7 +226,7 @@ impl Member {
             return Verdict::Refused(Refusal::Room(short));
         }
         match &mut self.dialect {
-            Dialect::Kubelet(ledger) => kubelet::decide(ledger, ask),
+            Dialect::Kubelet(ledger) => kubelet::decide(ledger, self.gaps.as_deref(), ask),
             Dialect::Koordinator { node, args } => koordinator::decide(node, args, states),
             Dialect::Volcano(node) => volcano::decide(node, ask),
             Dialect::Unknown => Verdict::NoOpinion,

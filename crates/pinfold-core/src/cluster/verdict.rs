@@ -5,6 +5,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::blame::Blame;
 use super::fit::Shortage;
 use crate::cpu_set::CpuSet;
 use crate::decision;
@@ -14,6 +15,7 @@ use crate::koordinator::values::ResourceSpec;
 use crate::ledger::LedgerError;
 use crate::name::{NodeName, PodUid};
 use crate::node_set::{NodeId, NodeSet};
+use crate::node_topology::verdict::Gap;
 use crate::volcano::predicate::Misfit;
 
 /// What one node says about one pod.
@@ -90,10 +92,12 @@ pub enum Refusal {
     UnknownNode,
     /// The node has no room for the pod as a whole. At least one.
     Room(SmallVec<[Shortage; 1]>),
-    /// The kubelet would refuse it.
-    Kubelet(decision::Refusal),
+    /// The kubelet would refuse it, for this.
+    Kubelet(decision::Refusal, Option<Box<Blame>>),
     /// It is no pod for that kubelet, or it is there already.
     Ledger(LedgerError),
+    /// What the node reports does not tell whether the kubelet would take it.
+    Uncertain(Gap),
     /// Koordinator's plugin says no.
     Koordinator(reasons::Refusal),
     /// Volcano's plugin says no.
@@ -106,7 +110,7 @@ impl Refusal {
     pub fn summary(&self) -> String {
         match self {
             Refusal::Room(short) => join(short, Shortage::to_string),
-            Refusal::Kubelet(refusal) => refusal.reason.to_string(),
+            Refusal::Kubelet(refusal, _) => refusal.reason.to_string(),
             other => other.to_string(),
         }
     }
@@ -120,8 +124,11 @@ impl fmt::Display for Refusal {
             Refusal::Room(short) => f.write_str(&join(short, |short| {
                 format!("{short} ({})", short.amounts())
             })),
-            Refusal::Kubelet(refusal) => write!(f, "{}: {}", refusal.reason, refusal.message),
+            Refusal::Kubelet(refusal, _) => {
+                write!(f, "{}: {}", refusal.reason, refusal.message)
+            }
             Refusal::Ledger(error) => error.fmt(f),
+            Refusal::Uncertain(gap) => gap.fmt(f),
             Refusal::Koordinator(refusal) => refusal.fmt(f),
             Refusal::Volcano(misfit) => misfit.fmt(f),
         }

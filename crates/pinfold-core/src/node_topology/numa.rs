@@ -153,7 +153,8 @@ impl NumaZones {
 }
 
 /// The id in a zone's name `node-<id>`.
-pub(crate) fn numa_id(name: &str) -> Option<NodeId> {
+#[must_use]
+pub fn numa_id(name: &str) -> Option<NodeId> {
     let id: i64 = name.strip_prefix("node-")?.parse().ok()?;
     NodeId::new(id).ok()
 }

@@ -75,7 +75,7 @@ pub struct Replica {
 
 /// What the object does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Gaps {
+pub struct Gaps {
     /// Which CPUs share a core or a socket.
     pub(super) cores: bool,
     /// Which CPUs come first: their cores, or their caches where the kubelet looks at those.
@@ -156,6 +156,12 @@ impl Replica {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// What the object leaves open.
+    #[must_use]
+    pub fn gaps(&self) -> &Gaps {
+        &self.gaps
     }
 }
 

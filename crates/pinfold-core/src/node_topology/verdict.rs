@@ -14,12 +14,12 @@
 
 use std::sync::Arc;
 
-use super::replica::{MOST_DEVICES, Replica};
+use super::replica::{Gaps, MOST_DEVICES, Replica};
 use crate::decision::{Decision, Manager};
 use crate::demand;
 use crate::device::NoPreference;
 use crate::explanation::{Alignment, ResourceFacts};
-use crate::ledger::LedgerError;
+use crate::ledger::{Ledger, LedgerError};
 use crate::name::{ContainerName, ResourceName};
 use crate::pod::{Container, Pod};
 use crate::policy::TopologyPolicy;
@@ -78,12 +78,8 @@ impl Replica {
     pub fn verdict(&self, pod: &Arc<Pod>) -> Result<Verdict, LedgerError> {
         let mut ledger = self.ledger.clone();
         let decision = ledger.admit(pod, &mut NoPreference)?.decision;
-        let question = Question {
-            replica: self,
-            pod,
-            decision: &decision,
-        };
-        Ok(match (question.gap(), decision.is_admitted()) {
+        let gap = self.gaps.behind(&self.ledger, pod, &decision);
+        Ok(match (gap, decision.is_admitted()) {
             (Some(gap), _) => Verdict::Uncertain(gap),
             (None, true) => Verdict::Admitted,
             (None, false) => Verdict::Refused(Box::new(decision)),
@@ -91,18 +87,33 @@ impl Replica {
     }
 }
 
+impl Gaps {
+    /// What a decision rests on that was not said, if anything. `ledger` is as it was before the decision.
+    #[must_use]
+    pub fn behind(&self, ledger: &Ledger, pod: &Pod, decision: &Decision) -> Option<Gap> {
+        let question = Question {
+            gaps: self,
+            ledger,
+            pod,
+            decision,
+        };
+        question.gap()
+    }
+}
+
 /// A decision whose ground is examined.
 struct Question<'a> {
-    replica: &'a Replica,
+    gaps: &'a Gaps,
+    ledger: &'a Ledger,
     pod: &'a Pod,
     decision: &'a Decision,
 }
 
 impl Question<'_> {
     fn gap(&self) -> Option<Gap> {
-        let gaps = &self.replica.gaps;
-        let policy = self.replica.ledger.rules().policy();
-        if gaps.cores && self.asks_for_cpus() && self.replica.ledger.rules().looks_at_cores() {
+        let gaps = self.gaps;
+        let policy = self.ledger.rules().policy();
+        if gaps.cores && self.asks_for_cpus() && self.ledger.rules().looks_at_cores() {
             return Some(Gap::Cores);
         }
         if gaps.memory_groups && self.asks_for_memory() {
@@ -118,7 +129,7 @@ impl Question<'_> {
     }
 
     fn asks_for_cpus(&self) -> bool {
-        let rules = self.replica.ledger.rules();
+        let rules = self.ledger.rules();
         rules.has_exclusive_cpus() && {
             let mut containers = self.pod.all_containers();
             containers.any(|container| self.cpus_of(container) > 0)
@@ -127,17 +138,17 @@ impl Question<'_> {
     }
 
     fn cpus_of(&self, container: &Container) -> usize {
-        demand::container_cpus(self.pod, container, self.replica.ledger.rules().pod_level())
+        demand::container_cpus(self.pod, container, self.ledger.rules().pod_level())
     }
 
     /// Whether the memory manager has a say.
     fn asks_for_memory(&self) -> bool {
-        let managed = !self.replica.ledger.state().memory().nodes().is_empty();
+        let managed = !self.ledger.state().memory().nodes().is_empty();
         managed && QosClass::of(self.pod) == QosClass::Guaranteed
     }
 
     fn devices(&self) -> Option<Gap> {
-        let gaps = &self.replica.gaps;
+        let gaps = self.gaps;
         let asked = demand::effective_limits(self.pod);
         for (resource, amount) in &asked {
             if !amount.is_positive() {
@@ -167,7 +178,7 @@ impl Question<'_> {
 
     /// Containers are aligned one after the other: whether one of them rests on an open division before it.
     fn division(&self) -> Option<Gap> {
-        let rules = self.replica.ledger.rules();
+        let rules = self.ledger.rules();
         let by_totals = match rules.policy() {
             TopologyPolicy::None => true,
             // Everything is admitted that is there at all, except that memory may not extend.
@@ -186,7 +197,7 @@ impl Question<'_> {
                 let open = match facts.manager {
                     Manager::Memory => false,
                     Manager::Device => !is_determined(alignment, facts),
-                    Manager::Cpu if !self.replica.gaps.order => false,
+                    Manager::Cpu if !self.gaps.order => false,
                     Manager::Cpu => {
                         !is_determined(alignment, facts)
                             || left_cpus && !takes_all(alignment, facts)

@@ -258,7 +258,7 @@ impl<'n> Place<'n> {
     }
 
     /// The whole number.
-    pub(crate) fn integer(&self, what: &str, report: &mut Report) -> Option<i64> {
+    pub fn integer(&self, what: &str, report: &mut Report) -> Option<i64> {
         let number = match &self.node.value {
             Value::Number(text) => text.parse().ok(),
             _ => None,

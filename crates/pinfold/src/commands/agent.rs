@@ -4,14 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use pinfold_agent::config::AgentConfig;
-use pinfold_agent::control::Control;
 use pinfold_agent::daemon;
-use pinfold_agent::logs::{Level, Log, LogFormat};
+use pinfold_daemon::control::Control;
 
 use crate::exit::Failure;
 use crate::input::Source;
+use crate::log_args::LogArgs;
 use crate::output;
 
 #[derive(Debug, clap::Args)]
@@ -26,36 +25,8 @@ pub(crate) struct AgentArgs {
     /// Only check the configuration, and print it with every default
     #[arg(long)]
     check_config: bool,
-    /// How lines of the log are written
-    #[arg(long, value_enum, default_value_t)]
-    log_format: Lines,
-    /// What is worth a line in the log
-    #[arg(long, value_enum, default_value_t)]
-    log_level: Least,
-}
-
-/// How lines of the log are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Lines {
-    /// `key=value`
-    #[default]
-    Text,
-    /// One JSON object a line
-    Json,
-}
-
-/// What is worth a line in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Least {
-    /// Everything
-    Debug,
-    /// What happens on a good day
-    #[default]
-    Info,
-    /// What is not as it should be
-    Warn,
-    /// What does not work
-    Error,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 pub(crate) fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
@@ -67,24 +38,14 @@ pub(crate) fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
         output::print_yaml(&config)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let format = match args.log_format {
-        Lines::Text => LogFormat::Text,
-        Lines::Json => LogFormat::Json,
-    };
-    let least = match args.log_level {
-        Least::Debug => Level::Debug,
-        Least::Info => Level::Info,
-        Least::Warn => Level::Warn,
-        Least::Error => Level::Error,
-    };
     let environment = |error: &dyn std::fmt::Display| Failure::Environment(error.to_string());
     let control = Control::of_signals().map_err(|error| environment(&error))?;
-    let log = Log::stderr(format, least);
     let reread = || match &args.config {
         Some(path) => reread(path),
         None => Ok(AgentConfig::default()),
     };
-    daemon::run(&config, &reread, &control, &log).map_err(|error| environment(&error))?;
+    daemon::run(&config, &reread, &control, &args.log.log())
+        .map_err(|error| environment(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 

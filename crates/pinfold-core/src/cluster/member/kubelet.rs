@@ -4,21 +4,34 @@
 //! particular, and for each further node an equal part less, down to 0 for one more node than the machine has.
 
 use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict};
+use crate::cluster::blame::Blame;
 use crate::cluster::verdict::Decided;
 use crate::cpu_set::CpuSet;
-use crate::decision::{self, Assignment};
+use crate::decision::{self, Assignment, Decision};
 use crate::device::NoPreference;
 use crate::ledger::{Change, Ledger};
 use crate::name::PodUid;
 use crate::node_set::NodeSet;
+use crate::node_topology::replica::Gaps;
 use crate::volcano::amounts::Taken;
 
-pub(super) fn decide(ledger: &mut Ledger, ask: &PodAsk) -> Verdict {
-    let (assignment, change) = match admit(ledger, ask) {
-        Ok(admitted) => admitted,
-        Err(refusal) => return Verdict::Refused(refusal),
+pub(super) fn decide(ledger: &mut Ledger, gaps: Option<&Gaps>, ask: &PodAsk) -> Verdict {
+    let admission = match ledger.admit(ask.pod(), &mut NoPreference) {
+        Ok(admission) => admission,
+        Err(error) => return Verdict::Refused(Refusal::Ledger(error)),
     };
-    undo(ledger, change.as_ref());
+    undo(ledger, admission.change.as_ref());
+    let decision = admission.decision;
+    if let Some(gap) = gaps.and_then(|gaps| gaps.behind(ledger, ask.pod(), &decision)) {
+        return Verdict::Refused(Refusal::Uncertain(gap));
+    }
+    let blame = blame(&decision);
+    let assignment = match decision.verdict {
+        decision::Verdict::Admitted(assignment) => assignment,
+        decision::Verdict::Refused(refusal) => {
+            return Verdict::Refused(Refusal::Kubelet(refusal, blame));
+        }
+    };
     let (cpus, numa) = totals(ledger, &assignment);
     Verdict::Fits(Fit {
         gauge: Gauge::Score(score(numa.len(), ledger.rules().topology().num_nodes())),
@@ -48,12 +61,21 @@ fn admit(ledger: &mut Ledger, ask: &PodAsk) -> Result<(Assignment, Option<Change
     let admission = ledger
         .admit(ask.pod(), &mut NoPreference)
         .map_err(Refusal::Ledger)?;
+    let blame = blame(&admission.decision);
     match admission.decision.verdict {
         decision::Verdict::Admitted(assignment) => Ok((assignment, admission.change)),
         decision::Verdict::Refused(refusal) => {
             undo(ledger, admission.change.as_ref());
-            Err(Refusal::Kubelet(refusal))
+            Err(Refusal::Kubelet(refusal, blame))
         }
+    }
+}
+
+/// What is to blame for a refusal.
+fn blame(decision: &Decision) -> Option<Box<Blame>> {
+    match decision.is_admitted() {
+        true => None,
+        false => Blame::of(decision).map(Box::new),
     }
 }
 

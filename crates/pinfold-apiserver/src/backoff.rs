@@ -5,14 +5,16 @@ use std::time::Duration;
 
 /// Waits that double up to a limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first: Duration,
     longest: Duration,
     failures: u32,
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+    /// The first wait, and the longest.
+    #[must_use]
+    pub fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
             longest,
@@ -21,12 +23,14 @@ impl Backoff {
     }
 
     /// It worked.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// It failed: wait between half of the time and all of it.
-    pub(crate) fn next(&mut self) -> Duration {
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "it has no end")]
+    pub fn next(&mut self) -> Duration {
         let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
         self.failures = self.failures.saturating_add(1).min(31);
         let whole = self.first.saturating_mul(factor).min(self.longest);
@@ -35,13 +39,15 @@ impl Backoff {
 }
 
 /// Between nothing and all of it.
-pub(crate) fn jitter(whole: Duration) -> Duration {
+#[must_use]
+pub fn jitter(whole: Duration) -> Duration {
     let part = u32::try_from(random() & 0xffff).unwrap_or_default();
     whole / 0xffff * part
 }
 
 /// A number that nobody foresees: the standard library seeds its maps with it.
-pub(crate) fn random() -> u64 {
+#[must_use]
+pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -27,7 +27,7 @@ pub struct Limits {
     pub body: usize,
     /// How long a request may take to arrive.
     pub arrival: Duration,
-    /// How long a connection may live.
+    /// How long a connection may live; then it ends with the request it is at.
     pub life: Duration,
 }
 
@@ -45,83 +45,94 @@ impl Default for Limits {
 
 /// A request that has arrived as a whole.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) method: hyper::Method,
-    pub(super) path: String,
-    pub(super) query: String,
-    pub(super) body: Bytes,
+pub struct Asked {
+    /// What is to be done.
+    pub method: hyper::Method,
+    /// With what, without the query.
+    pub path: String,
+    /// What comes after the question mark.
+    pub query: String,
+    /// What was sent along.
+    pub body: Bytes,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) content: &'static str,
-    pub(super) body: Vec<u8>,
+pub struct Answer {
+    /// Its number.
+    pub status: StatusCode,
+    /// What the body is, as HTTP calls it.
+    pub content: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 /// Who answers. Runs on a thread that may block.
-pub(super) trait Answers: Send + Sync + 'static {
+pub trait Answers: Send + Sync + 'static {
+    /// The answer to a request.
     fn answer(&self, asked: &Asked) -> Answer;
+
     /// The answer to a request that did not arrive as it should.
     fn refuse(&self, status: StatusCode, error: &str) -> Answer;
 }
 
-/// Serves the API until the future is dropped or the socket fails.
-///
-/// # Errors
-/// If connections can no longer be accepted.
-pub async fn serve_unix(
-    listener: UnixListener,
-    api: Arc<super::Api>,
-    limits: Limits,
-) -> io::Result<()> {
-    serve(listener, api, limits).await
-}
-
-/// Serves metrics and probes until the future is dropped or the socket fails.
-///
-/// # Errors
-/// If connections can no longer be accepted.
-pub async fn serve_tcp(
-    listener: TcpListener,
-    probes: Arc<super::Probes>,
-    limits: Limits,
-) -> io::Result<()> {
-    serve(listener, probes, limits).await
-}
-
 /// What connections come from.
-trait Listener: Send + Sync {
+pub trait Listener: Send + Sync + 'static {
+    /// What arrives.
+    type Raw: Send + 'static;
+    /// What can be spoken over.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// The next one who wants to speak.
+    fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
+
+    /// Agrees with a client on how to speak, on a task of its own, in the time that a request may take to arrive.
+    fn open(&self, raw: Self::Raw) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 impl Listener for UnixListener {
+    type Raw = tokio::net::UnixStream;
     type Stream = tokio::net::UnixStream;
 
-    async fn next(&self) -> io::Result<Self::Stream> {
+    async fn next(&self) -> io::Result<Self::Raw> {
         Ok(self.accept().await?.0)
+    }
+
+    async fn open(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
+        Ok(raw)
     }
 }
 
 impl Listener for TcpListener {
+    type Raw = tokio::net::TcpStream;
     type Stream = tokio::net::TcpStream;
 
-    async fn next(&self) -> io::Result<Self::Stream> {
-        Ok(self.accept().await?.0)
+    async fn next(&self) -> io::Result<Self::Raw> {
+        let stream = self.accept().await?.0;
+        // Answers are written as a whole; waiting for more of them only costs time.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    async fn open(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
+        Ok(raw)
     }
 }
 
-async fn serve<A: Answers>(
+/// Serves until the future is dropped or the socket fails.
+///
+/// # Errors
+/// If connections can no longer be accepted.
+pub async fn serve<A: Answers + ?Sized>(
     listener: impl Listener,
     answers: Arc<A>,
     limits: Limits,
 ) -> io::Result<()> {
     let permits = Arc::new(Semaphore::new(limits.connections));
+    let listener = Arc::new(listener);
     loop {
-        let stream = match listener.next().await {
-            Ok(stream) => stream,
+        let raw = match listener.next().await {
+            Ok(raw) => raw,
             // The client went away, or there are no descriptors left for now.
             Err(error) if is_passing(&error) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -132,11 +143,14 @@ async fn serve<A: Answers>(
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             continue;
         };
-        let answers = answers.clone();
+        let (answers, listener) = (answers.clone(), listener.clone());
         tokio::spawn(async move {
             let _permit = permit;
             // Whatever goes wrong with a connection is its client's affair.
-            let _ = tokio::time::timeout(limits.life, connection(stream, answers, limits)).await;
+            let opened = tokio::time::timeout(limits.arrival, listener.open(raw)).await;
+            if let Ok(Ok(stream)) = opened {
+                connection(stream, answers, limits).await;
+            }
         });
     }
 }
@@ -146,28 +160,33 @@ fn is_passing(error: &io::Error) -> bool {
     no_descriptors || error.kind() == io::ErrorKind::ConnectionAborted
 }
 
-fn connection<S, A>(
-    stream: S,
-    answers: Arc<A>,
-    limits: Limits,
-) -> impl Future<Output = hyper::Result<()>>
+/// Speaks with one client. When its time is over it may finish the request it is at, and no other.
+async fn connection<S, A>(stream: S, answers: Arc<A>, limits: Limits)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Answers,
+    A: Answers + ?Sized,
 {
     let service = service_fn(move |request| {
         let answers = answers.clone();
         async move { Ok::<_, Infallible>(response(respond(answers, request, limits).await)) }
     });
-    hyper::server::conn::http1::Builder::new()
+    let spoken = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.arrival)
         .max_buf_size(limits.head.max(8192))
         .max_headers(64)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut spoken = std::pin::pin!(spoken);
+    if tokio::time::timeout(limits.life, spoken.as_mut())
+        .await
+        .is_err()
+    {
+        spoken.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(limits.life, spoken).await;
+    }
 }
 
-async fn respond<A: Answers>(
+async fn respond<A: Answers + ?Sized>(
     answers: Arc<A>,
     request: Request<Incoming>,
     limits: Limits,
@@ -194,7 +213,7 @@ async fn respond<A: Answers>(
     answered.unwrap_or_else(|_| {
         refuses.refuse(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the agent made a mistake",
+            "the daemon made a mistake",
         )
     })
 }

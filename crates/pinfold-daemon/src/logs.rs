@@ -1,4 +1,4 @@
-//! [`Log`]: what the agent has to say, one line per event.
+//! [`Log`]: what a daemon has to say, one line per event.
 //!
 //! ```text
 //! time=2026-01-31T13:37:00.250Z level=info event="pod admitted" pod=shop/web-0 cpus=2-3
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::journal::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub enum Level {
     Debug,
     /// What happens on a good day.
     Info,
-    /// Something is not as it should be, and the agent goes on.
+    /// Something is not as it should be, and the daemon goes on.
     Warn,
     /// Something does not work.
     Error,

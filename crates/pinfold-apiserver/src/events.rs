@@ -8,14 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use pinfold_core::name::PodUid;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::api::{Api, ApiError, escaped, shortened};
-use super::backoff::{Backoff, random};
-use super::{Counts, Remark, Remarks, Timing};
+use crate::api::{Api, ApiError, escaped, shortened};
+use crate::backoff::{Backoff, random};
 
 /// The longest message that the API server takes.
 pub const MAX_MESSAGE: usize = 1024;
@@ -28,7 +26,45 @@ const ATTEMPTS: u32 = 4;
 /// An event that was last seen this long ago is history: the next one is a new one.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-const COMPONENT: &str = "pinfold-agent";
+/// Who speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    /// The program, such as `pinfold-agent`.
+    pub component: &'static str,
+    /// Which one of several; for an agent the name of its node.
+    pub instance: String,
+}
+
+/// How often events are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ration {
+    /// One event is sent in this time on average, a burst of 25 aside.
+    pub interval: Duration,
+    /// The least time between two updates of one event.
+    pub repeat: Duration,
+}
+
+impl Default for Ration {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(5),
+            repeat: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was created or raised.
+    Sent,
+    /// A request failed, and is made again.
+    Failed,
+    /// The server does not take it.
+    Refused(ApiError),
+    /// So many were lost.
+    Dropped(u64),
+}
 
 /// Something that happened to a pod and that somebody should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +74,7 @@ pub struct Warning {
     /// Its name.
     pub name: String,
     /// Its id.
-    pub uid: PodUid,
+    pub uid: String,
     /// In one word, such as `TopologyAffinityError`.
     pub reason: String,
     /// In sentences; cut to [`MAX_MESSAGE`] bytes.
@@ -127,13 +163,12 @@ struct Record {
 }
 
 /// Sends what is to be said, for ever.
-pub(super) struct Teller {
+pub struct Teller {
     api: Api,
-    node: String,
+    reporter: Reporter,
     events: Events,
-    timing: Timing,
-    remarks: Remarks,
-    counts: Arc<Counts>,
+    ration: Ration,
+    tell: Box<dyn Fn(Fate) + Send + Sync>,
     records: Vec<Record>,
     /// Up to when the events that were sent use up our share.
     used_until: Instant,
@@ -141,28 +176,30 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(
-        (api, node): (Api, String),
+    /// Sends what `events` takes. `tell` hears what becomes of it and must not wait.
+    #[must_use]
+    pub fn new(
+        api: Api,
+        reporter: Reporter,
         events: Events,
-        timing: Timing,
-        remarks: Remarks,
-        counts: Arc<Counts>,
+        ration: Ration,
+        backoff: Backoff,
+        tell: impl Fn(Fate) + Send + Sync + 'static,
     ) -> Self {
-        let backoff = Backoff::new(timing.first_retry, timing.longest_retry);
         Self {
             api,
-            node,
+            reporter,
             events,
-            timing,
-            remarks,
-            counts,
+            ration,
+            tell: Box::new(tell),
             records: Vec::new(),
             used_until: Instant::now(),
             backoff,
         }
     }
 
-    pub(super) async fn run(mut self) {
+    /// Never ends.
+    pub async fn run(mut self) {
         loop {
             self.absorb();
             let pending = self.records.iter().enumerate();
@@ -179,7 +216,7 @@ impl Teller {
 
     /// When our share allows the next event.
     fn share_at(&self) -> Instant {
-        let burst = self.timing.event_interval * (BURST - 1);
+        let burst = self.ration.interval * (BURST - 1);
         self.used_until
             .checked_sub(burst)
             .unwrap_or_else(Instant::now)
@@ -222,8 +259,7 @@ impl Teller {
 
     fn lose(&self, lost: u64) {
         if lost > 0 {
-            self.counts.events_dropped.add(lost);
-            self.remarks.say(Remark::EventsDropped { events: lost });
+            (self.tell)(Fate::Dropped(lost));
         }
     }
 
@@ -232,7 +268,7 @@ impl Teller {
             return;
         };
         let now = Instant::now();
-        self.used_until = self.used_until.max(now) + self.timing.event_interval;
+        self.used_until = self.used_until.max(now) + self.ration.interval;
         let warning = &record.heard.warning;
         let all = format!("/api/v1/namespaces/{}/events", escaped(&warning.namespace));
         let outcome = match &record.sent_as {
@@ -249,7 +285,7 @@ impl Teller {
             }
             None => {
                 let name = event_name(&warning.name);
-                let body = event(&name, &self.node, &record.heard);
+                let body = event(&name, &self.reporter, &record.heard);
                 self.api.post(&all, &body).await.map(|_| name)
             }
         };
@@ -264,16 +300,16 @@ impl Teller {
         let error = match outcome {
             Ok(name) => {
                 self.backoff.reset();
-                self.counts.events_sent.add(1);
+                (self.tell)(Fate::Sent);
                 record.sent_as = Some(name);
                 record.pending = false;
                 record.attempts = 0;
-                record.due = now + self.timing.event_repeat;
+                record.due = now + self.ration.repeat;
                 return;
             }
             Err(error) => error,
         };
-        self.counts.failures.add(1);
+        (self.tell)(Fate::Failed);
         record.attempts += 1;
         let gone = record.sent_as.is_some() && error.code() == Some(404);
         // The server keeps events for an hour: one that it forgot is written anew.
@@ -286,7 +322,7 @@ impl Teller {
             .is_some_and(|code| (400..500).contains(&code) && code != 429);
         if (hopeless && !gone) || record.attempts >= ATTEMPTS {
             self.records.remove(index);
-            self.remarks.say(Remark::EventFailed { error });
+            (self.tell)(Fate::Refused(error));
             return self.lose(1);
         }
         record.due = now + self.backoff.next();
@@ -306,8 +342,12 @@ fn event_name(pod: &str) -> String {
     format!("{}.{:016x}", pod.trim_end_matches(['-', '.']), random())
 }
 
-fn event(name: &str, node: &str, heard: &Heard) -> Value {
+fn event(name: &str, reporter: &Reporter, heard: &Heard) -> Value {
     let warning = &heard.warning;
+    let Reporter {
+        component,
+        instance,
+    } = reporter;
     json!({
         "apiVersion": "v1",
         "kind": "Event",
@@ -317,14 +357,14 @@ fn event(name: &str, node: &str, heard: &Heard) -> Value {
             "kind": "Pod",
             "namespace": warning.namespace,
             "name": warning.name,
-            "uid": warning.uid.as_str(),
+            "uid": warning.uid,
         },
         "type": "Warning",
         "reason": warning.reason,
         "message": warning.message,
-        "source": { "component": COMPONENT, "host": node },
-        "reportingComponent": COMPONENT,
-        "reportingInstance": node,
+        "source": { "component": component, "host": instance },
+        "reportingComponent": component,
+        "reportingInstance": instance,
         "firstTimestamp": written(heard.first),
         "lastTimestamp": written(heard.last),
         "count": heard.count,

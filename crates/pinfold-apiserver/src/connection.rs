@@ -121,10 +121,10 @@ impl Connection {
     }
 
     /// The client. Must be called where a runtime runs.
-    pub(super) fn client(&self) -> Result<kube::Client, ConnectionError> {
+    pub(crate) fn client(&self) -> Result<kube::Client, ConnectionError> {
         kube::Client::try_from(self.config.clone()).map_err(|error| ConnectionError::Setup {
             url: self.url(),
-            problem: super::api::told(&error),
+            problem: crate::api::told(&error),
         })
     }
 }

@@ -4,21 +4,38 @@ use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
 
-use super::Agent;
 use super::server::{Answer, Answers, Asked};
 use crate::metrics::Metrics;
 
-/// Answers `/metrics`, `/healthz` and `/readyz`.
-pub struct Probes {
-    agent: Arc<dyn Agent>,
-    metrics: Arc<Metrics>,
+/// Whether a daemon lives and whether it does its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// What is so wrong that only a new start can help.
+    pub broken: Vec<String>,
+    /// What keeps it from doing its job for now.
+    pub waiting: Vec<String>,
 }
 
-impl Probes {
-    /// For this agent.
+/// Who is asked.
+pub trait Probed: Send + Sync + 'static {
+    /// Whether it lives and whether it does its job.
+    fn health(&self) -> Health;
+
+    /// Measures what is measured only when somebody asks.
+    fn measure(&self, metrics: &Metrics);
+}
+
+/// Answers `/metrics`, `/healthz` and `/readyz`.
+pub struct Probes<P: ?Sized> {
+    metrics: Arc<Metrics>,
+    probed: Arc<P>,
+}
+
+impl<P: Probed + ?Sized> Probes<P> {
+    /// For this daemon.
     #[must_use]
-    pub fn new(agent: Arc<dyn Agent>, metrics: Arc<Metrics>) -> Self {
-        Self { agent, metrics }
+    pub fn new(probed: Arc<P>, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, probed }
     }
 }
 
@@ -26,7 +43,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// What Prometheus calls its text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-impl Answers for Probes {
+impl<P: Probed + ?Sized> Answers for Probes<P> {
     fn answer(&self, asked: &Asked) -> Answer {
         if asked.method != Method::GET && asked.method != Method::HEAD {
             return self.refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET");
@@ -36,13 +53,13 @@ impl Answers for Probes {
             problems => plain(StatusCode::SERVICE_UNAVAILABLE, &problems.join("\n")),
         };
         match asked.path.as_str() {
-            "/healthz" => health(self.agent.health().broken),
+            "/healthz" => health(self.probed.health().broken),
             "/readyz" => {
-                let found = self.agent.health();
+                let found = self.probed.health();
                 health([found.broken, found.waiting].concat())
             }
             "/metrics" => {
-                self.agent.measure(&self.metrics);
+                self.probed.measure(&self.metrics);
                 Answer {
                     status: StatusCode::OK,
                     content: EXPOSITION,

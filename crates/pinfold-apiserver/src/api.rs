@@ -9,13 +9,12 @@ use kube::client::{AuthError, Body};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::connection::{Connection, ConnectionError};
+
 /// The largest answer that is read; the server takes 3 MiB for one object, and lists come in pages.
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// The most of a message that is kept.
 const MAX_MESSAGE: usize = 512;
-/// The most pods in one page of a list.
-pub(crate) const PAGE: usize = 50;
-
 /// Why a request did not do what it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -68,26 +67,66 @@ impl ApiError {
 
 /// The API server.
 #[derive(Clone)]
-pub(crate) struct Api {
+pub struct Api {
     client: kube::Client,
     limit: Duration,
 }
 
 impl Api {
-    pub(crate) fn new(client: kube::Client, limit: Duration) -> Self {
-        Self { client, limit }
+    /// The server at the other end of a connection. Must be called where a runtime runs.
+    ///
+    /// # Errors
+    /// If certificates, keys or a proxy cannot be used.
+    pub fn new(connection: &Connection, limit: Duration) -> Result<Self, ConnectionError> {
+        let client = connection.client()?;
+        Ok(Self { client, limit })
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
+    /// The longest that one request may take.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Reads something.
+    ///
+    /// # Errors
+    /// If there is no answer, or another one than was asked for.
+    pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.ask("GET", path, None).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+    /// Reads something as it is written there.
+    ///
+    /// # Errors
+    /// If there is no answer, or a larger one than is read.
+    pub async fn get_bytes(&self, path: &str) -> Result<Vec<u8>, ApiError> {
+        self.answered("GET", path, None).await
+    }
+
+    /// Writes something new.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is a refusal.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         self.ask("POST", path, Some(("application/json", body)))
             .await
     }
 
-    pub(crate) async fn merge_patch(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+    /// Replaces something.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is a refusal.
+    pub async fn put(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        self.ask("PUT", path, Some(("application/json", body)))
+            .await
+    }
+
+    /// Changes members of an object.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is a refusal.
+    pub async fn merge_patch(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         let content = ("application/merge-patch+json", body);
         self.ask("PATCH", path, Some(content)).await
     }
@@ -98,13 +137,22 @@ impl Api {
         path: &str,
         body: Option<(&str, &Value)>,
     ) -> Result<Value, ApiError> {
+        let bytes = self.answered(method, path, body).await?;
+        serde_json::from_slice(&bytes).map_err(|_| ApiError::Garbage {
+            path: path.to_owned(),
+            expected: "JSON",
+        })
+    }
+
+    async fn answered(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Vec<u8>, ApiError> {
         let asked = async {
             let response = self.send(method, path, body).await?;
-            let bytes = read(response.into_body(), path, MAX_BYTES).await?;
-            serde_json::from_slice(&bytes).map_err(|_| ApiError::Garbage {
-                path: path.to_owned(),
-                expected: "JSON",
-            })
+            read(response.into_body(), path, MAX_BYTES).await
         };
         timeout(self.limit, asked)
             .await
@@ -256,7 +304,8 @@ pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The text, cut to so many bytes.
-pub(crate) fn shortened(text: &str, bytes: usize) -> String {
+#[must_use]
+pub fn shortened(text: &str, bytes: usize) -> String {
     const MARK: &str = "…";
     if text.len() <= bytes {
         return text.to_owned();
@@ -266,7 +315,8 @@ pub(crate) fn shortened(text: &str, bytes: usize) -> String {
 }
 
 /// A value in a path or a query.
-pub(crate) fn escaped(text: &str) -> String {
+#[must_use]
+pub fn escaped(text: &str) -> String {
     use std::fmt::Write;
     let mut escaped = String::new();
     for byte in text.bytes() {

@@ -1,0 +1,159 @@
+//! [`Blame`]: what a kubelet's refusal comes down to, in a few words that are the same for equal troubles.
+
+use std::fmt;
+
+use crate::decision::Decision;
+use crate::explanation::{Alignment, ResourceFacts};
+use crate::name::ResourceName;
+use crate::policy::TopologyPolicy;
+use crate::quantity::Quantity;
+
+/// What was missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// So few NUMA nodes do not have enough of one resource.
+    Aligned {
+        /// The resource.
+        resource: ResourceName,
+        /// How much was asked for: CPUs, bytes or devices.
+        asked: u64,
+        /// On how many NUMA nodes it has to fit.
+        nodes: usize,
+        /// The most that so many of them have free.
+        most: u64,
+    },
+    /// Each resource is there, but not on the same NUMA nodes.
+    Together(Vec<ResourceName>),
+    /// The node as a whole does not have enough that can be handed out.
+    Whole {
+        /// The resource.
+        resource: ResourceName,
+        /// How much was asked for.
+        asked: u64,
+        /// How much could be handed out.
+        free: u64,
+    },
+}
+
+impl Blame {
+    /// What is to blame for a refusal; `None` if the facts do not tell.
+    #[must_use]
+    pub fn of(decision: &Decision) -> Option<Self> {
+        let explanation = &decision.explanation;
+        if let Some(failed) = explanation.alignments.last().filter(|last| !last.admitted) {
+            return aligned(failed, explanation.policy);
+        }
+        let short = explanation.shortage.iter();
+        let mut short = short.filter(|facts| facts.asked > facts.free);
+        let facts = short.next().or_else(|| explanation.shortage.first())?;
+        Some(Blame::Whole {
+            resource: facts.resource.clone(),
+            asked: facts.asked,
+            free: facts.free,
+        })
+    }
+
+    /// The resource to blame, or the first of them.
+    #[must_use]
+    pub fn resource(&self) -> Option<&ResourceName> {
+        match self {
+            Blame::Aligned { resource, .. } | Blame::Whole { resource, .. } => Some(resource),
+            Blame::Together(resources) => resources.first(),
+        }
+    }
+}
+
+fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<Blame> {
+    for facts in &failed.resources {
+        // As few NUMA nodes as an empty machine needs, or one where the policy says so.
+        let width = match policy {
+            TopologyPolicy::SingleNumaNode => 1,
+            _ => width(facts)?,
+        };
+        let most = of_best(facts.nodes.iter().map(|node| node.free), width)
+            .saturating_add(facts.elsewhere.free);
+        if facts.asked > most {
+            return Some(Blame::Aligned {
+                resource: facts.resource.clone(),
+                asked: facts.asked,
+                nodes: width,
+                most,
+            });
+        }
+    }
+    let resources = failed.resources.iter().map(|facts| facts.resource.clone());
+    let resources: Vec<ResourceName> = resources.collect();
+    (!resources.is_empty()).then_some(Blame::Together(resources))
+}
+
+/// The fewest NUMA nodes that could have so much on an empty machine; all if none could.
+fn width(facts: &ResourceFacts) -> Option<usize> {
+    let most = facts.nodes.len();
+    let enough =
+        |width: &usize| of_best(facts.nodes.iter().map(|node| node.total), *width) >= facts.asked;
+    (1..=most).find(enough).or((most > 0).then_some(most))
+}
+
+fn of_best(amounts: impl Iterator<Item = u64>, width: usize) -> u64 {
+    let mut amounts: Vec<u64> = amounts.collect();
+    amounts.sort_unstable_by(|one, other| other.cmp(one));
+    amounts
+        .iter()
+        .take(width)
+        .fold(0, |sum, more| sum.saturating_add(*more))
+}
+
+/// Bytes are rounded down to whole GiB, so that nearly equal troubles have equal words.
+fn amount(resource: &ResourceName, amount: u64, is_left: bool) -> String {
+    const GIB: u64 = 1 << 30;
+    let name = resource.as_str();
+    if name != "memory" && !name.starts_with("hugepages-") {
+        return amount.to_string();
+    }
+    match is_left {
+        true if amount < GIB => "less than 1Gi".to_owned(),
+        true => format!("{}Gi", amount / GIB),
+        false => Quantity::bytes(i64::try_from(amount).unwrap_or(i64::MAX)).to_string(),
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Blame::Aligned {
+                resource,
+                asked,
+                nodes,
+                most,
+            } => {
+                let (asked, most) = (
+                    amount(resource, *asked, false),
+                    amount(resource, *most, true),
+                );
+                let places = match nodes {
+                    1 => "one NUMA node".to_owned(),
+                    more => format!("{more} NUMA nodes"),
+                };
+                write!(
+                    f,
+                    "{resource}: {asked} asked, at most {most} free on {places}"
+                )
+            }
+            Blame::Together(resources) => {
+                let names: Vec<&str> = resources.iter().map(ResourceName::as_str).collect();
+                write!(f, "{} not free on the same NUMA nodes", names.join(" and "))
+            }
+            Blame::Whole {
+                resource,
+                asked,
+                free,
+            } => {
+                let (asked, free) = (
+                    amount(resource, *asked, false),
+                    amount(resource, *free, true),
+                );
+                write!(f, "{resource}: {asked} asked, {free} can be handed out")
+            }
+        }
+    }
+}

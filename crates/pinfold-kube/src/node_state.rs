@@ -1,0 +1,407 @@
+//! [`NodeState`]: what our agent adds to a node's report so that a scheduler can go on from it.
+//!
+//! Counts say how much is free; they do not say whose the rest is. A scheduler has to know that twice: a pod that it
+//! bound and the report lacks is to be added, and a pod that left and the report still has is to be taken away, for a
+//! kubelet forgets it with its next admission. So the annotation [`NODE_STATE`] lists the pods with what they hold:
+//!
+//! ```json
+//! {"dialect":"kubelet","fidelity":"exact","pods":[
+//!   {"uid":"6d3f","cpus":"2-3","memory":[{"resource":"memory","nodes":[0],"bytes":1073741824}],
+//!    "devices":[{"resource":"vendor.com/nic","nodes":[0],"count":1}]}]}
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::name::{DeviceId, PodUid, ResourceName};
+use pinfold_core::node_set::{NodeId, NodeSet};
+use pinfold_core::node_topology::attributes::{MEMORY_GROUP, TOPOLOGY_POLICY, TOPOLOGY_SCOPE};
+use pinfold_core::node_topology::numa::numa_id;
+use pinfold_core::node_topology::publish::zone_name;
+use pinfold_core::node_topology::{self, NodeTopology};
+use pinfold_core::occupancy::HeldMemory;
+use pinfold_core::quantity::Quantity;
+
+use crate::annotation::Annotation;
+use crate::cluster::DialectName;
+use crate::content::{Content, map};
+use crate::finding::{Findings, Read, Report};
+use crate::manifest::place::Place;
+use crate::node_resource_topology::{Attribute, KIND, NodeResourceTopology};
+
+/// The annotation of a report.
+pub const NODE_STATE: &str = "pinfold.dev/node-state";
+
+/// The most pods of one node that are read.
+const MAX_PODS: usize = 2048;
+
+/// Whose rules decide on a node, and what every pod on it holds for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeState {
+    /// Whose rules.
+    pub dialect: DialectName,
+    /// With the defects of the original, or without.
+    pub fidelity: Fidelity,
+    /// Every pod that the node's books know, whether it holds anything or not.
+    pub pods: Vec<PodState>,
+}
+
+/// What one pod holds for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodState {
+    /// Its id, as the node knows it.
+    pub uid: PodUid,
+    /// Its CPUs.
+    pub cpus: CpuSet,
+    /// Its memory and hugepages.
+    pub memory: Vec<HeldMemory>,
+    /// Its devices.
+    pub devices: Vec<HeldDevices>,
+}
+
+/// Devices of one resource that are near the same NUMA nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldDevices {
+    /// The resource.
+    pub resource: ResourceName,
+    /// Where they are; empty for near none.
+    pub nodes: NodeSet,
+    /// How many.
+    pub count: u64,
+}
+
+impl NodeState {
+    /// The state of a node whose books these are.
+    #[must_use]
+    pub fn of(ledger: &Ledger, dialect: DialectName) -> Self {
+        let residents = ledger.residents().into_iter();
+        Self {
+            dialect,
+            fidelity: ledger.rules().fidelity(),
+            pods: residents
+                .map(|resident| pod_state(ledger, &resident.pod.uid))
+                .collect(),
+        }
+    }
+
+    /// Adds to a report what counts cannot say: the managers' policies and options, which NUMA nodes are used
+    /// together, and this state.
+    pub fn attach(ledger: &Ledger, dialect: DialectName, report: &mut NodeResourceTopology) {
+        let core = NodeTopology::of(ledger);
+        add_attributes(&mut report.attributes, core.attributes);
+        for zone in core.zones {
+            let same = report.zones.iter_mut().find(|own| own.name == zone.name);
+            if let Some(own) = same {
+                add_attributes(&mut own.attributes, zone.attributes);
+            }
+        }
+        let state = Self::of(ledger, dialect).to_json();
+        let annotations = &mut report.meta.annotations;
+        annotations.insert(NODE_STATE.to_owned(), state);
+    }
+
+    /// The annotation's text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let pods = Content::List(self.pods.iter().map(PodState::content).collect());
+        let fidelity = match self.fidelity {
+            Fidelity::Exact => "exact",
+            Fidelity::Sound => "sound",
+        };
+        let whole = map([
+            ("dialect", Some(Content::text(self.dialect.name()))),
+            ("fidelity", Some(Content::text(fidelity))),
+            ("pods", Some(pods)),
+        ]);
+        whole.to_json()
+    }
+
+    /// Reads the annotation of a report; `None` if it has none, because another program wrote it.
+    ///
+    /// # Errors
+    /// If it cannot be understood.
+    pub fn read(topology: &NodeResourceTopology) -> Result<Read<Option<Self>>, Findings> {
+        let meta = &topology.meta;
+        let mut report = Report::about(&meta.origin.file, KIND, &meta.name);
+        let annotation = Annotation::read(meta, NODE_STATE, &mut report);
+        let state = annotation.map(|annotation| read(&annotation.place(), &mut report));
+        report.finish(state)
+    }
+
+    /// Takes pods that are gone out of the counts of a report, as the kubelet does before it admits the next one.
+    /// Returns the CPUs of those that stay.
+    pub fn without(
+        &self,
+        topology: &mut NodeTopology,
+        is_gone: impl Fn(&PodUid) -> bool,
+    ) -> CpuSet {
+        let gone = |pod: &&PodState| is_gone(&pod.uid);
+        let (gone, staying): (Vec<&PodState>, Vec<&PodState>) = self.pods.iter().partition(gone);
+        for pod in &gone {
+            for memory in &pod.memory {
+                give_back_memory(topology, memory);
+            }
+            for devices in &pod.devices {
+                give_back_devices(topology, devices);
+            }
+        }
+        if !gone.is_empty() {
+            regroup(topology, &staying);
+        }
+        let mut held = CpuSet::new();
+        for pod in staying {
+            held |= &pod.cpus;
+        }
+        held
+    }
+}
+
+/// Adds the attributes that are not there yet.
+fn add_attributes(own: &mut Vec<Attribute>, more: Vec<node_topology::Attribute>) {
+    for node_topology::Attribute { name, value } in more {
+        // Without the version that states them in a word they would contradict it.
+        let is_word = [TOPOLOGY_POLICY, TOPOLOGY_SCOPE].contains(&name.as_str());
+        if !is_word && !own.iter().any(|attribute| attribute.name == name) {
+            own.push(Attribute {
+                name,
+                value,
+                ..Attribute::default()
+            });
+        }
+    }
+}
+
+fn pod_state(ledger: &Ledger, uid: &PodUid) -> PodState {
+    let mut memory: BTreeMap<(ResourceName, Vec<u32>), HeldMemory> = BTreeMap::new();
+    let mut ids: BTreeMap<ResourceName, BTreeSet<DeviceId>> = BTreeMap::new();
+    let assignment = ledger.assignment(uid);
+    for held in assignment.into_iter().flat_map(|all| all.containers) {
+        for block in held.memory.into_iter().flatten() {
+            let key: Vec<u32> = block.nodes.iter().map(NodeId::get).collect();
+            let sum = memory.entry((block.resource.clone(), key));
+            let sum = sum.or_insert_with(|| HeldMemory {
+                nodes: block.nodes,
+                resource: block.resource,
+                bytes: 0,
+            });
+            sum.bytes = sum.bytes.saturating_add(block.size);
+        }
+        for (resource, devices) in held.devices {
+            ids.entry(resource).or_default().extend(devices);
+        }
+    }
+    let pool = ledger.state().pool();
+    let mut devices: Vec<HeldDevices> = Vec::new();
+    for (resource, ids) in ids {
+        for id in ids {
+            let device = pool.devices(&resource).and_then(|offer| offer.get(&id));
+            let nodes = device.map_or(NodeSet::EMPTY, |device| device.nodes() & pool.nodes());
+            let same = |own: &&mut HeldDevices| own.resource == resource && own.nodes == nodes;
+            match devices.iter_mut().find(same) {
+                Some(own) => own.count += 1,
+                None => devices.push(HeldDevices {
+                    resource: resource.clone(),
+                    nodes,
+                    count: 1,
+                }),
+            }
+        }
+    }
+    PodState {
+        uid: uid.clone(),
+        cpus: ledger.exclusive_cpus(uid),
+        memory: memory.into_values().collect(),
+        devices,
+    }
+}
+
+impl PodState {
+    fn content(&self) -> Content {
+        let nodes = |nodes: NodeSet| {
+            let ids = nodes.iter().map(|id| i64::from(id.get()).into());
+            Some(Content::List(ids.collect()))
+        };
+        let number = |number: u64| Some(Content::Number(number.to_string()));
+        let memory = self.memory.iter().map(|held| {
+            map([
+                ("resource", Some(Content::text(held.resource.as_str()))),
+                ("nodes", nodes(held.nodes)),
+                ("bytes", number(held.bytes)),
+            ])
+        });
+        let devices = self.devices.iter().map(|held| {
+            map([
+                ("resource", Some(Content::text(held.resource.as_str()))),
+                ("nodes", nodes(held.nodes)),
+                ("count", number(held.count)),
+            ])
+        });
+        let list = |items: Vec<Content>| (!items.is_empty()).then_some(Content::List(items));
+        let cpus = (!self.cpus.is_empty()).then(|| Content::Text(self.cpus.to_string()));
+        map([
+            ("uid", Some(Content::text(self.uid.as_str()))),
+            ("cpus", cpus),
+            ("memory", list(memory.collect())),
+            ("devices", list(devices.collect())),
+        ])
+    }
+}
+
+fn read(place: &Place<'_>, report: &mut Report) -> NodeState {
+    let mut state = NodeState {
+        dialect: DialectName::Kubelet,
+        fidelity: Fidelity::Exact,
+        pods: Vec::new(),
+    };
+    let Some(place) = place.map("an object with dialect, fidelity and pods", report) else {
+        return state;
+    };
+    let word = |key: &str, known: &[&str], report: &mut Report| {
+        let place = place.get(key)?;
+        place.word(known, report).map(str::to_owned)
+    };
+    let dialect = word("dialect", &["kubelet", "koordinator"], report);
+    if dialect.as_deref() == Some("koordinator") {
+        state.dialect = DialectName::Koordinator;
+    }
+    if word("fidelity", &["exact", "sound"], report).as_deref() == Some("sound") {
+        state.fidelity = Fidelity::Sound;
+    }
+    let pods = place.get_list("pods", "a list of pods", report);
+    let pods = pods.iter().take(MAX_PODS);
+    state.pods = pods.filter_map(|pod| read_pod(pod, report)).collect();
+    state
+}
+
+fn read_pod(place: &Place<'_>, report: &mut Report) -> Option<PodState> {
+    let place = place.map("a pod with its uid", report)?;
+    let uid = place.required_text("uid", "the id of a pod", report)?;
+    let mut state = PodState {
+        uid: uid.into(),
+        cpus: CpuSet::new(),
+        memory: Vec::new(),
+        devices: Vec::new(),
+    };
+    if let Some(cpus) = place.get("cpus") {
+        const WHAT: &str = "a CPU list such as 0-3,8";
+        let parsed = cpus.text(WHAT, report).map(CpuSet::parse);
+        match parsed {
+            Some(Ok(set)) => state.cpus = set,
+            Some(Err(error)) => cpus.unexpected_with(WHAT, Some(error.to_string()), report),
+            None => {}
+        }
+    }
+    for held in place.get_list("memory", "a list of memory", report) {
+        let resource = held.required_text("resource", "a resource", report);
+        let (nodes, bytes) = (nodes(&held, report), count(&held, "bytes", report));
+        state.memory.extend(resource.map(|resource| HeldMemory {
+            nodes,
+            resource: resource.into(),
+            bytes,
+        }));
+    }
+    for held in place.get_list("devices", "a list of devices", report) {
+        let resource = held.required_text("resource", "a resource", report);
+        let (nodes, count) = (nodes(&held, report), count(&held, "count", report));
+        state.devices.extend(resource.map(|resource| HeldDevices {
+            resource: resource.into(),
+            nodes,
+            count,
+        }));
+    }
+    Some(state)
+}
+
+fn nodes(place: &Place<'_>, report: &mut Report) -> NodeSet {
+    const WHAT: &str = "the number of a NUMA node";
+    let mut nodes = NodeSet::EMPTY;
+    for item in place.get_list("nodes", "a list of NUMA nodes", report) {
+        match item.integer(WHAT, report).map(NodeId::new) {
+            Some(Ok(id)) => nodes.insert(id),
+            Some(Err(_)) => item.unexpected(WHAT, report),
+            None => {}
+        }
+    }
+    nodes
+}
+
+fn count(place: &Place<'_>, key: &str, report: &mut Report) -> u64 {
+    const WHAT: &str = "a number that is not negative";
+    let Some(place) = place.get(key) else {
+        return 0;
+    };
+    match place.integer(WHAT, report).map(u64::try_from) {
+        Some(Ok(number)) => number,
+        Some(Err(_)) => {
+            place.unexpected(WHAT, report);
+            0
+        }
+        None => 0,
+    }
+}
+
+/// Memory that lies on several NUMA nodes goes back to the first ones first, as far as something of them is in use:
+/// the books do not say how it was divided, and the kubelet gives it back like this too.
+fn give_back_memory(topology: &mut NodeTopology, held: &HeldMemory) {
+    let mut rest = Quantity::bytes(i64::try_from(held.bytes).unwrap_or(i64::MAX));
+    for zone in &mut topology.zones {
+        if !numa_id(&zone.name).is_some_and(|id| held.nodes.contains(id)) {
+            continue;
+        }
+        let row = zone
+            .resources
+            .iter_mut()
+            .find(|row| row.name == held.resource);
+        if let Some(row) = row {
+            let in_use = row.allocatable - row.available;
+            let back = in_use.min(rest);
+            if back.is_positive() {
+                row.available += back;
+                rest -= back;
+            }
+        }
+    }
+}
+
+/// A device that is near several NUMA nodes is counted by each of them.
+fn give_back_devices(topology: &mut NodeTopology, held: &HeldDevices) {
+    let count = Quantity::from(i64::try_from(held.count).unwrap_or(i64::MAX));
+    for zone in &mut topology.zones {
+        if !numa_id(&zone.name).is_some_and(|id| held.nodes.contains(id)) {
+            continue;
+        }
+        let row = zone
+            .resources
+            .iter_mut()
+            .find(|row| row.name == held.resource);
+        if let Some(row) = row {
+            row.available = (row.available + count).min(row.allocatable);
+        }
+    }
+}
+
+/// Which NUMA nodes can only be used together depends on who is still there.
+fn regroup(topology: &mut NodeTopology, staying: &[&PodState]) {
+    for zone in &mut topology.zones {
+        let Some(id) = numa_id(&zone.name) else {
+            continue;
+        };
+        let mut blocks = staying.iter().flat_map(|pod| &pod.memory);
+        let block = blocks.find(|held| held.nodes.contains(id));
+        let names: Vec<String> = block
+            .into_iter()
+            .flat_map(|held| held.nodes.iter())
+            .map(zone_name)
+            .collect();
+        for attribute in &mut zone.attributes {
+            if attribute.name == MEMORY_GROUP {
+                attribute.value = names.join(",");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use std::sync::Arc;
+
+use pinfold_core::cpu_set::CpuId;
+use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::Rules;
+use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
+use pinfold_core::memory::MemoryReservation;
+use pinfold_core::pod::{Pod, ResourceList};
+use pinfold_core::settings::Settings;
+
+use super::*;
+use crate::cluster::KubeletReport;
+use crate::node_resource_topology;
+
+/// Two NUMA nodes with four CPUs and 8 GiB each.
+fn machine() -> Machine {
+    let node = |id: u32| NumaNode {
+        id: NodeId::new(id.into()).expect("small"),
+        memory: 8 << 30,
+        hugepages: Vec::new(),
+        distances: vec![10, 21],
+        cores: (id * 4..id * 4 + 4)
+            .map(|core| Core {
+                id: core,
+                socket: id,
+                die: None,
+                l3: None,
+                threads: vec![CpuId::new(core).expect("small")],
+            })
+            .collect(),
+    };
+    Machine::new(MachineParts {
+        nodes: vec![node(0), node(1)],
+        num_cpus: 8,
+        num_sockets: 2,
+        offline: CpuSet::new(),
+    })
+    .expect("a machine")
+}
+
+fn ledger(policy: &str) -> Ledger {
+    let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
+    let settings = Settings {
+        fidelity: Fidelity::Exact,
+        topology_policy: policy.to_owned(),
+        cpu_policy: "static".to_owned(),
+        reserved_cpu: Some(1.into()),
+        memory_policy: "Static".to_owned(),
+        node_reservation: gib.clone(),
+        reserved_memory: vec![MemoryReservation {
+            numa_node: 0,
+            limits: gib,
+        }],
+        ..Settings::default()
+    };
+    let rules = Rules::new(machine().into(), settings).expect("rules");
+    Ledger::new(Arc::new(rules))
+}
+
+fn pod(uid: &str, cpus: u32, memory: &str) -> Arc<Pod> {
+    let amounts = serde_json::json!({"cpu": cpus.to_string(), "memory": memory});
+    let pod = serde_json::json!({"uid": uid, "containers": [{"name": "main", "requests": amounts, "limits": amounts}]});
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+fn published(ledger: &Ledger) -> NodeResourceTopology {
+    let (rules, occupancy) = (ledger.rules(), ledger.occupancy());
+    let mut told =
+        node_resource_topology::publish("worker", rules.machine(), &occupancy, rules.settings());
+    let facts =
+        crate::koordinator::NodeFacts::of(rules.machine(), rules.settings(), rules.reserved_cpus());
+    told.meta.annotations.extend(facts.annotations());
+    NodeState::attach(ledger, DialectName::Kubelet, &mut told);
+    told
+}
+
+#[test]
+fn a_report_reads_back_as_what_the_node_knows() {
+    let mut ledger = ledger("restricted");
+    for (uid, cpus, memory) in [("a", 2, "1Gi"), ("b", 3, "10Gi")] {
+        let admission = ledger.admit(&pod(uid, cpus, memory), &mut NoPreference);
+        assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
+    }
+    let told = published(&ledger);
+    let read = NodeState::read(&told).expect("readable").value;
+    assert_eq!(read, Some(NodeState::of(&ledger, DialectName::Kubelet)));
+}
+
+#[test]
+fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
+    for policy in ["restricted", "best-effort", "single-numa-node"] {
+        let mut ledger = ledger(policy);
+        for (uid, cpus, memory) in [("a", 2, "2Gi"), ("b", 2, "3Gi"), ("c", 1, "1Gi")] {
+            let admission = ledger.admit(&pod(uid, cpus, memory), &mut NoPreference);
+            assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
+        }
+        let report = KubeletReport::read(&published(&ledger))
+            .expect("readable")
+            .value;
+        for gone in [&["a"][..], &["b"], &["a", "c"], &["a", "b", "c"], &[]] {
+            let mut real = ledger.clone();
+            for uid in gone {
+                real.release(&(*uid).into()).expect("it was there");
+            }
+            let replica = report
+                .replica(&Default::default(), &Default::default(), |uid| {
+                    gone.contains(&uid.as_str())
+                })
+                .expect("a kubelet");
+            for (cpus, memory) in [
+                (1, "1Gi"),
+                (2, "6Gi"),
+                (3, "2Gi"),
+                (4, "8Gi"),
+                (6, "12Gi"),
+                (7, "1Gi"),
+            ] {
+                let next = pod("next", cpus, memory);
+                let told = replica.ledger().clone().admit(&next, &mut NoPreference);
+                let truth = real.clone().admit(&next, &mut NoPreference);
+                let (told, truth) = (
+                    told.expect("a pod").decision,
+                    truth.expect("a pod").decision,
+                );
+                assert_eq!(
+                    told.is_admitted(),
+                    truth.is_admitted(),
+                    "{policy}, without {gone:?}, {cpus} CPUs and {memory}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_state_that_makes_no_sense_is_refused_with_its_place() {
+    for (text, place) in [
+        ("[]", "an object"),
+        (r#"{"pods":[{"cpus":"0-1"}]}"#, "the id of a pod"),
+        (r#"{"pods":[{"uid":"a","cpus":"x"}]}"#, "pods[0].cpus"),
+        (
+            r#"{"pods":[{"uid":"a","memory":[{"resource":"memory","nodes":[-1]}]}]}"#,
+            "nodes[0]",
+        ),
+        (r#"{"dialect":"volcano"}"#, "dialect"),
+    ] {
+        let mut told = NodeResourceTopology::default();
+        told.meta
+            .annotations
+            .insert(NODE_STATE.to_owned(), text.to_owned());
+        let error = NodeState::read(&told).expect_err(text).to_string();
+        assert!(error.contains(place), "{text}: {error}");
+    }
+}

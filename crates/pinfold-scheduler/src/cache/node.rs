@@ -1,0 +1,207 @@
+//! [`NodeRecord`]: everything that was heard about one node.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use pinfold_apiserver::object;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::node as koordinator_node;
+use pinfold_core::name::{NodeName, PodUid};
+use pinfold_core::volcano::predicate::NumaInfo;
+use pinfold_kube::cluster::KubeletReport;
+use pinfold_kube::generation::GENERATION;
+use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::node::NodeObject;
+use pinfold_kube::objects;
+use serde_json::Value;
+
+use super::kind::Kind;
+
+/// The label of a node that says whose rules decide there, for clusters where its reports do not.
+pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
+
+/// Everything that was heard about one node.
+#[derive(Debug, Default)]
+pub struct NodeRecord {
+    /// The node itself; `None` if only its reports were heard of.
+    pub node: Option<NodeFound>,
+    /// Its NodeResourceTopology.
+    pub report: Option<Heard<Reported>>,
+    /// Its Numatopology.
+    pub numa: Option<Heard<NumaInfo>>,
+    /// Who is there, in the order of their binding.
+    pub tenants: BTreeMap<u64, PodUid>,
+    /// Who is there although the node should have refused it.
+    pub misfits: Vec<PodUid>,
+    /// What was made of all this.
+    pub kind: Kind,
+    /// Since when it lacks a pod that it should have.
+    pub behind: bool,
+}
+
+/// Something, when it was heard, and in which version.
+#[derive(Debug)]
+pub struct Heard<T> {
+    /// What; or why it cannot be understood.
+    pub what: Result<Box<T>, String>,
+    /// When.
+    pub at: Instant,
+    /// The version of the object.
+    pub version: String,
+}
+
+/// What is kept of a Node.
+#[derive(Clone, Debug)]
+pub struct NodeFound {
+    /// Its name.
+    pub name: NodeName,
+    /// The version of the object.
+    pub version: String,
+    /// What it offers as a whole.
+    pub allocatable: Amounts,
+    /// Whose rules decide, as its label says.
+    pub label: Option<Kind>,
+    /// The node as Koordinator sees it, without report and pods.
+    pub koordinator: koordinator_node::Node,
+}
+
+/// What is kept of a NodeResourceTopology.
+#[derive(Clone, Debug)]
+pub struct Reported {
+    /// For a node whose kubelet decides.
+    pub kubelet: KubeletReport,
+    /// For a node under Koordinator.
+    pub koordinator: Result<koordinator_node::Report, String>,
+    /// Whether it says where each CPU sits in Koordinator's words.
+    pub lists_cpus: bool,
+    /// The number of the state it is of.
+    pub generation: Option<String>,
+}
+
+/// An object that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {name}: {problem}")]
+pub struct BadObject {
+    /// What it is.
+    pub kind: &'static str,
+    /// Its name, as far as it says.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// The name and the version of an object.
+fn identity(object: &Value) -> (String, String) {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    let version = version.unwrap_or_default().to_owned();
+    (object::full_name(object), version)
+}
+
+/// Reads a Node.
+///
+/// # Errors
+/// If it is none.
+pub fn read_node(mut node: Value) -> Result<NodeFound, BadObject> {
+    let (name, version) = identity(&node);
+    let bad = |problem: String| BadObject {
+        kind: "Node",
+        name: name.clone(),
+        problem,
+    };
+    if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
+        // Images and conditions are most of it, and nothing here depends on them.
+        status.retain(|key, _| key == "capacity" || key == "allocatable");
+    }
+    let text = object::text(node, "v1", "Node");
+    let read = objects::read(&name, text.as_bytes()).map_err(|found| bad(found.to_string()))?;
+    let node = read.value.nodes.into_iter().next();
+    let node: NodeObject = node.ok_or_else(|| bad("expected a node".to_owned()))?;
+    let plain = koordinator::node(&node, None, Fidelity::Sound);
+    let plain = plain.map_err(|found| bad(found.to_string()))?;
+    Ok(NodeFound {
+        name: node.name(),
+        version,
+        allocatable: Amounts::of(&node.allocatable),
+        label: (node.meta.labels.get(DIALECT_LABEL)).and_then(|word| Kind::named(word)),
+        koordinator: plain.value,
+    })
+}
+
+/// Reads a NodeResourceTopology. One that cannot be understood is still the node's report.
+///
+/// # Errors
+/// If not even its name can be read.
+pub fn read_report(report: Value, now: Instant) -> Result<(NodeName, Heard<Reported>), BadObject> {
+    let (name, version) = identity(&report);
+    if name == "?" {
+        return Err(BadObject {
+            kind: "NodeResourceTopology",
+            name,
+            problem: "expected a name".to_owned(),
+        });
+    }
+    let api_version = report["apiVersion"].as_str();
+    let api_version = api_version
+        .unwrap_or("topology.node.k8s.io/v1alpha2")
+        .to_owned();
+    let generation = report["metadata"]["annotations"][GENERATION].as_str();
+    let generation = generation.map(str::to_owned);
+    let text = object::text(report, &api_version, "NodeResourceTopology");
+    let what = understood(&name, text.as_bytes(), generation).map(Box::new);
+    let heard = Heard {
+        what,
+        at: now,
+        version,
+    };
+    Ok((name.as_str().into(), heard))
+}
+
+fn understood(name: &str, text: &[u8], generation: Option<String>) -> Result<Reported, String> {
+    let read = objects::read(name, text).map_err(|findings| findings.to_string())?;
+    let topology = read.value.topologies.into_iter().next();
+    let topology = topology.ok_or_else(|| "expected a NodeResourceTopology".to_owned())?;
+    let kubelet = KubeletReport::read(&topology).map_err(|findings| findings.to_string())?;
+    let facts = NodeFacts::read(&topology, Fidelity::Sound);
+    let koordinator = NodeFacts::report(&topology, Fidelity::Sound);
+    Ok(Reported {
+        kubelet: kubelet.value,
+        koordinator: koordinator
+            .map(|read| read.value)
+            .map_err(|findings| findings.to_string()),
+        lists_cpus: facts.is_ok_and(|facts| !facts.value.cpus.is_empty()),
+        generation,
+    })
+}
+
+/// Reads a Numatopology.
+///
+/// # Errors
+/// If not even its name can be read.
+pub fn read_numa(object: Value, now: Instant) -> Result<(NodeName, Heard<NumaInfo>), BadObject> {
+    const KIND: &str = "Numatopology";
+    let (name, version) = identity(&object);
+    if name == "?" {
+        return Err(BadObject {
+            kind: KIND,
+            name,
+            problem: "expected a name".to_owned(),
+        });
+    }
+    let text = object::text(object, pinfold_kube::volcano::API_VERSION, KIND);
+    let read = || {
+        let read = objects::read(&name, text.as_bytes()).map_err(|found| found.to_string())?;
+        let numa = read.value.numatopologies.into_iter().next();
+        let numa = numa.ok_or_else(|| "expected a Numatopology".to_owned())?;
+        let node = numa.node(Fidelity::Sound);
+        let node = node.map_err(|findings| findings.to_string())?;
+        let info = node.value.numa.ok_or_else(|| "no CPUs".to_owned())?;
+        Ok(Box::new(info))
+    };
+    let heard = Heard {
+        what: read(),
+        at: now,
+        version,
+    };
+    Ok((name.as_str().into(), heard))
+}

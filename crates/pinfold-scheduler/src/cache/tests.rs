@@ -1,0 +1,57 @@
+//! The cache beside real ledgers that play the nodes.
+
+mod histories;
+mod node;
+mod rules;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::pod::{self, Found};
+use super::{Cache, Policy};
+use crate::config::SchedulerConfig;
+
+fn policy() -> Policy {
+    let config = SchedulerConfig::default();
+    Policy {
+        nodes: config.nodes,
+        reports: config.reports,
+    }
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// A Guaranteed pod as the API server sends it.
+fn pod_json(uid: &str, cpus: u32, memory: &str, node: Option<&str>, phase: &str) -> Value {
+    let amounts = json!({ "cpu": cpus.to_string(), "memory": memory });
+    let mut pod = json!({
+        "metadata": { "name": uid, "namespace": "default", "uid": uid, "resourceVersion": "1" },
+        "spec": { "containers": [{
+            "name": "main", "image": "i", "resources": { "requests": amounts, "limits": amounts },
+        }]},
+        "status": { "phase": phase },
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}
+
+fn found(uid: &str, cpus: u32, memory: &str, node: Option<&str>, phase: &str) -> Found {
+    pod::read(pod_json(uid, cpus, memory, node, phase)).expect("a pod")
+}
+
+/// A cache that has listed these nodes.
+fn cache(nodes: &[&node::Node], now: Instant) -> Cache {
+    let mut cache = Cache::new(policy());
+    cache.replace_nodes(nodes.iter().map(|node| node.found()).collect(), now);
+    let reports = nodes.iter().map(|node| node.report(now)).collect();
+    cache.replace_reports(reports, now);
+    cache.replace_numas(Vec::new(), now);
+    let later = now + Duration::from_millis(1);
+    cache.replace_pods(Vec::new(), later, later);
+    cache
+}

@@ -1,0 +1,121 @@
+use super::*;
+
+fn read(text: &str) -> Result<SchedulerConfig, String> {
+    match SchedulerConfig::read("scheduler.yaml", text.as_bytes()) {
+        Ok(read) => Ok(read.value),
+        Err(findings) => Err(findings.to_string()),
+    }
+}
+
+const EVERYTHING: &str = "
+listen: '[::]:1'
+tls: {certificate: /a/tls.crt, key: /a/tls.key, clientAuthority: /a/ca.crt}
+metrics: {listen: none}
+kubernetes: {kubeconfig: /etc/kubeconfig}
+leader: {elect: false, namespace: other, name: lease, identity: me}
+nodes: {withoutReport: refuse, behind: pass, uncertain: pass}
+reports: {confirmWithin: 1s, settle: 2s, reservation: 3s}
+weights: {span: 0, dialect: 9, use: 8, distance: 7, fragmentation: 6, prefer: spread}
+";
+
+#[test]
+fn an_empty_file_is_a_whole_configuration() {
+    for text in ["", "\n# nothing\n", "{}", "leader:\n"] {
+        assert_eq!(read(text), Ok(SchedulerConfig::default()), "{text:?}");
+    }
+}
+
+#[test]
+fn every_default_of_the_table_is_the_default_of_its_field() {
+    for field in FIELDS {
+        let (section, name) = field.name.split_once('.').unwrap_or(("", field.name));
+        let text = match section {
+            "" => format!("{name}: {}", field.default),
+            _ => format!("{section}: {{{name}: {}}}", field.default),
+        };
+        assert_eq!(read(&text), Ok(SchedulerConfig::default()), "{text}");
+    }
+}
+
+#[test]
+fn every_field_of_the_table_changes_something() {
+    let config = read(EVERYTHING).expect("a configuration");
+    let whole = serde_json::to_value(&config).expect("JSON");
+    let default = serde_json::to_value(SchedulerConfig::default()).expect("JSON");
+    for field in FIELDS {
+        let path = format!("/{}", field.name.replace('.', "/"));
+        let found = whole.pointer(&path);
+        assert!(found.is_some(), "{}", field.name);
+        assert_ne!(found, default.pointer(&path), "{}", field.name);
+    }
+}
+
+#[test]
+fn a_configuration_reads_back_as_itself() {
+    for config in [read(EVERYTHING), read("")] {
+        let config = config.expect("a configuration");
+        let written = serde_json::to_string(&config).expect("JSON");
+        assert_eq!(read(&written), Ok(config), "{written}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_their_place_and_what_was_meant() {
+    for (text, place, words) in [
+        ("lisen: a", "scheduler.yaml:1:1", "did you mean \"listen\"?"),
+        ("listen: none", "scheduler.yaml:1:9", "an address"),
+        (
+            "tls: {key: /a}",
+            "scheduler.yaml:1:6",
+            "both certificate and key",
+        ),
+        (
+            "tls: {clientAuthority: /a}",
+            "scheduler.yaml:1:6",
+            "a certificate",
+        ),
+        (
+            "kubernetes: {kubeconfig: none}",
+            "scheduler.yaml:1:13",
+            "inCluster",
+        ),
+        (
+            "nodes: {behind: maybe}",
+            "scheduler.yaml:1:17",
+            "one of pass, refuse",
+        ),
+        (
+            "weights: {span: 101}",
+            "scheduler.yaml:1:17",
+            "from 0 to 100",
+        ),
+        (
+            "weights: {span: -1}",
+            "scheduler.yaml:1:17",
+            "from 0 to 100",
+        ),
+        (
+            "reports: {settle: 1ms}",
+            "scheduler.yaml:1:19",
+            "between 100ms",
+        ),
+        (
+            "leader: {namespace: A}",
+            "scheduler.yaml:1:21",
+            "small letters",
+        ),
+    ] {
+        let told = read(text).expect_err(text);
+        assert!(told.contains(place), "{text}: {told}");
+        assert!(told.contains(words), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_needs_a_restart_is_named() {
+    let (old, new) = (SchedulerConfig::default(), read(EVERYTHING).expect("one"));
+    assert_eq!(old.needs_restart(&old), Vec::<&str>::new());
+    assert!(old.needs_restart(&new).contains(&"listen"));
+    let weights = read("weights: {span: 9}").expect("one");
+    assert_eq!(old.needs_restart(&weights), Vec::<&str>::new());
+}

@@ -1,0 +1,152 @@
+//! Filter: which nodes will take a pod, and for the others why not.
+
+use std::sync::Arc;
+
+use pinfold_core::cluster::Verdict;
+use pinfold_core::name::NodeName;
+
+use super::reason::{self, Class};
+use super::wire::{Args, FilterResult, Named, NodeList, Reasons};
+use super::{BadRequest, Extender};
+use crate::cache::pod::Asked;
+use crate::cache::{Cache, Kind};
+use crate::config::Doubt;
+
+/// What is said about one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It will take the pod.
+    Yes,
+    /// It will not.
+    No(Class, String),
+}
+
+impl Cache {
+    /// What is said about nodes, in the order in which they are named.
+    pub fn filter<'n>(&mut self, asked: &Asked, names: &[&'n str]) -> Vec<Said> {
+        if !asked.needs && !self.has_koordinator() {
+            return vec![Said::Yes; names.len()];
+        }
+        let policy = self.policy.nodes;
+        let Self { cluster, nodes, .. } = self;
+        let verdicts = cluster.ask_some(&asked.ask, names.iter().copied());
+        let refused = |class, words: &str| Said::No(class, words.to_owned());
+        let said = names.iter().zip(verdicts).map(|(name, verdict)| {
+            let Some(record) = nodes.get(*name).filter(|record| record.node.is_some()) else {
+                return refused(Class::Unknown, reason::UNKNOWN);
+            };
+            if asked.needs {
+                match record.kind {
+                    Kind::Unreadable => return refused(Class::Unreadable, reason::UNREADABLE),
+                    Kind::Unknown if policy.without_report == Doubt::Refuse => {
+                        return refused(Class::Unreported, reason::UNREPORTED);
+                    }
+                    Kind::Koordinator if asked.misspelt.is_some() => {
+                        let words = asked.misspelt.as_deref().unwrap_or_default();
+                        return Said::No(Class::Pod, reason::shortened(words));
+                    }
+                    _ if record.behind && policy.behind == Doubt::Refuse => {
+                        return refused(Class::Behind, reason::BEHIND);
+                    }
+                    _ => {}
+                }
+            }
+            match verdict {
+                Verdict::Refused(refusal) => Said::No(Class::of(refusal), reason::of(refusal)),
+                Verdict::Fits(_) | Verdict::NoOpinion => Said::Yes,
+            }
+        });
+        said.collect()
+    }
+}
+
+/// What filter found, for metrics and those who wait.
+#[derive(Clone, Debug, Default)]
+pub struct Filtered {
+    /// The pod.
+    pub asked: Option<Arc<Asked>>,
+    /// How many nodes were asked about.
+    pub nodes: usize,
+    /// How many refused for each class.
+    pub refusals: Vec<(&'static str, u64)>,
+    /// The nodes that refused although room could be made there.
+    pub refused: Vec<NodeName>,
+}
+
+impl Extender {
+    /// Answers a request. The answer is JSON.
+    ///
+    /// # Errors
+    /// If the request makes no sense.
+    pub fn filter(&self, body: &[u8]) -> Result<(Vec<u8>, Filtered), BadRequest> {
+        let args: Args<'_> = serde_json::from_slice(body)
+            .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
+        let asked = self.asked(args.pod)?;
+        let named: Vec<Named<'_>>;
+        let by_name = args.node_names.as_ref();
+        let names: Vec<&str> = match (by_name, &args.nodes) {
+            (Some(names), _) => names.iter().map(|name| &*name.0).collect(),
+            (None, Some(nodes)) => {
+                let read = nodes
+                    .items
+                    .iter()
+                    .map(|node| serde_json::from_str(node.get()));
+                named = read
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
+                named.iter().map(|named| &*named.metadata.name).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        let said = self.cache().filter(&asked, &names);
+        let mut filtered = Filtered {
+            nodes: names.len(),
+            asked: Some(asked),
+            ..Filtered::default()
+        };
+        let (mut failed, mut hopeless) = (Vec::new(), Vec::new());
+        let mut passed = Vec::with_capacity(names.len());
+        for (at, (name, said)) in names.iter().zip(said).enumerate() {
+            let Said::No(class, words) = said else {
+                passed.push(at);
+                continue;
+            };
+            match filtered
+                .refusals
+                .iter_mut()
+                .find(|(own, _)| *own == class.name())
+            {
+                Some((_, count)) => *count += 1,
+                None => filtered.refusals.push((class.name(), 1)),
+            }
+            filtered.refused.push((*name).into());
+            match class.is_final() {
+                true => hopeless.push((*name, words)),
+                false => failed.push((*name, words)),
+            }
+        }
+        let names_of = || {
+            passed
+                .iter()
+                .filter_map(|at| names.get(*at).copied())
+                .collect()
+        };
+        let result = FilterResult {
+            node_names: by_name.map(|_| names_of()),
+            nodes: match (by_name, &args.nodes) {
+                (None, Some(nodes)) => {
+                    let items = passed.iter().filter_map(|at| nodes.items.get(*at).copied());
+                    Some(NodeList {
+                        items: items.collect(),
+                    })
+                }
+                _ => None,
+            },
+            failed_nodes: Reasons(failed),
+            failed_and_unresolvable_nodes: Reasons(hopeless),
+            error: String::new(),
+        };
+        let answer = serde_json::to_vec(&result).unwrap_or_default();
+        Ok((answer, filtered))
+    }
+}

@@ -1,0 +1,66 @@
+//! Prioritize: how good each node is for a pod.
+
+use pinfold_core::cluster::Verdict;
+
+use super::wire::{Args, HostPriority, Named};
+use super::{BadRequest, Extender};
+use crate::cache::Cache;
+use crate::cache::pod::Asked;
+use crate::weights::Weights;
+
+impl Cache {
+    /// The scores of nodes, in the order in which they are named.
+    pub fn prioritize(&mut self, asked: &Asked, names: &[&str], weights: &Weights) -> Vec<i64> {
+        if !asked.needs && !self.has_koordinator() {
+            return vec![0; names.len()];
+        }
+        let verdicts = self.cluster.ask_some(&asked.ask, names.iter().copied());
+        let fits: Vec<_> = verdicts
+            .into_iter()
+            .map(|verdict| match verdict {
+                Verdict::Fits(fit) => Some(Some(fit.clone())),
+                Verdict::NoOpinion => Some(None),
+                Verdict::Refused(_) => None,
+            })
+            .collect();
+        let scores = names.iter().zip(fits).map(|(name, fit)| {
+            let member = self.cluster.node(&(*name).into())?;
+            Some(weights.score(&asked.ask, member, fit?.as_ref()))
+        });
+        scores.map(Option::unwrap_or_default).collect()
+    }
+}
+
+impl Extender {
+    /// Answers a request. The answer is JSON.
+    ///
+    /// # Errors
+    /// If the request makes no sense.
+    pub fn prioritize(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
+        let args: Args<'_> = serde_json::from_slice(body)
+            .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
+        let asked = self.asked(args.pod)?;
+        let named: Vec<Named<'_>>;
+        let names: Vec<&str> = match (&args.node_names, &args.nodes) {
+            (Some(names), _) => names.iter().map(|name| &*name.0).collect(),
+            (None, Some(nodes)) => {
+                let read = nodes
+                    .items
+                    .iter()
+                    .map(|node| serde_json::from_str(node.get()));
+                named = read
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
+                named.iter().map(|named| &*named.metadata.name).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        let weights = self.weights();
+        let scores = self.cache().prioritize(&asked, &names, &weights);
+        let scores = names.iter().zip(scores);
+        let scores: Vec<HostPriority<'_>> = scores
+            .map(|(host, score)| HostPriority { host, score })
+            .collect();
+        Ok(serde_json::to_vec(&scores).unwrap_or_default())
+    }
+}

@@ -1,0 +1,116 @@
+//! Refusals in words that a person understands and that fit into an event.
+//!
+//! kube-scheduler counts equal reasons (`2 node(s) ...`), so equal troubles have equal words: no names, and amounts only
+//! where few different ones occur.
+
+use pinfold_core::cluster::{Refusal, Shortage};
+
+/// The longest reason, in bytes.
+pub const LONGEST: usize = 160;
+
+/// Why a node does not take a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// There is no room as a whole.
+    Room,
+    /// The kubelet's NUMA rules say no.
+    Numa,
+    /// The report does not tell.
+    Uncertain,
+    /// The report is behind.
+    Behind,
+    /// The report cannot be understood.
+    Unreadable,
+    /// There is no report.
+    Unreported,
+    /// Nobody has heard of the node.
+    Unknown,
+    /// Koordinator's rules say no.
+    Koordinator,
+    /// Volcano's rules say no.
+    Volcano,
+    /// It is no pod for that node.
+    Pod,
+}
+
+impl Class {
+    /// The word for it in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Room => "room",
+            Class::Numa => "numa",
+            Class::Uncertain => "uncertain",
+            Class::Behind => "behind",
+            Class::Unreadable => "unreadable",
+            Class::Unreported => "unreported",
+            Class::Unknown => "unknown",
+            Class::Koordinator => "koordinator",
+            Class::Volcano => "volcano",
+            Class::Pod => "pod",
+        }
+    }
+
+    /// The class of a refusal.
+    #[must_use]
+    pub fn of(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::UnknownNode => Class::Unknown,
+            Refusal::Room(_) => Class::Room,
+            Refusal::Kubelet(..) => Class::Numa,
+            Refusal::Ledger(_) => Class::Pod,
+            Refusal::Uncertain(_) => Class::Uncertain,
+            Refusal::Koordinator(_) => Class::Koordinator,
+            Refusal::Volcano(_) => Class::Volcano,
+        }
+    }
+
+    /// Whether no pod that leaves would help.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(
+            self,
+            Class::Uncertain | Class::Behind | Class::Unreadable | Class::Unreported | Class::Pod
+        )
+    }
+}
+
+/// The node's report lacks pods that run there.
+pub const BEHIND: &str = "node(s) whose NUMA report is out of date";
+/// The node's report makes no sense.
+pub const UNREADABLE: &str = "node(s) whose NUMA report cannot be understood";
+/// There is no report.
+pub const UNREPORTED: &str = "node(s) that report no NUMA nodes";
+/// Nobody has heard of the node yet.
+pub const UNKNOWN: &str = "node(s) that the extender has not heard of yet";
+
+/// Why a node does not take a pod, in a few words.
+#[must_use]
+pub fn of(refusal: &Refusal) -> String {
+    let words = match refusal {
+        Refusal::UnknownNode => UNKNOWN.to_owned(),
+        Refusal::Room(short) => {
+            let short: Vec<String> = short.iter().map(Shortage::to_string).collect();
+            short.join(", ")
+        }
+        Refusal::Kubelet(refusal, Some(blame)) => match refusal.reason {
+            pinfold_core::decision::RefusalReason::TopologyAffinityError => {
+                format!("NUMA: {blame}")
+            }
+            reason => format!("{reason}: {blame}"),
+        },
+        Refusal::Kubelet(refusal, None) => format!("{}: {}", refusal.reason, refusal.message),
+        Refusal::Ledger(error) => error.to_string(),
+        Refusal::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
+        Refusal::Koordinator(refusal) => refusal.to_string(),
+        Refusal::Volcano(misfit) => format!("NUMA: {misfit}"),
+    };
+    shortened(&words)
+}
+
+/// The words, cut to what an event takes.
+#[must_use]
+pub fn shortened(words: &str) -> String {
+    let line = words.lines().next().unwrap_or_default();
+    pinfold_apiserver::shortened(line, LONGEST)
+}

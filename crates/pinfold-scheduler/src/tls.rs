@@ -1,0 +1,118 @@
+//! HTTPS: the extender's certificate, and the certificates of those who may ask.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pinfold_daemon::http::Listener;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::config::Tls;
+
+/// Why HTTPS cannot be spoken.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or holds something else.
+    #[error("{}: expected {expected}: {problem}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// What the files hold does not fit together.
+    #[error("tls: {0}")]
+    Setup(String),
+}
+
+/// Connections over TLS.
+pub struct Secured {
+    tcp: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Secured {
+    /// Speaks TLS to whoever connects.
+    #[must_use]
+    pub fn new(tcp: TcpListener, config: Arc<ServerConfig>) -> Self {
+        Self {
+            tcp,
+            acceptor: TlsAcceptor::from(config),
+        }
+    }
+}
+
+impl Listener for Secured {
+    type Raw = TcpStream;
+    type Stream = TlsStream<TcpStream>;
+
+    async fn next(&self) -> io::Result<TcpStream> {
+        self.tcp.next().await
+    }
+
+    async fn open(&self, raw: TcpStream) -> io::Result<Self::Stream> {
+        self.acceptor.accept(raw).await
+    }
+}
+
+/// The settings that the files make; `None` for plain HTTP.
+///
+/// # Errors
+/// If a file cannot be used.
+pub fn settings(tls: &Tls) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+    let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) else {
+        return Ok(None);
+    };
+    let chain = certificates(certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::File {
+        path: key.clone(),
+        expected: "a private key in PEM",
+        problem: error.to_string(),
+    })?;
+    let setup = |error: &dyn std::fmt::Display| TlsError::Setup(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| setup(&error))?;
+    let builder = match &tls.client_authority {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(path)? {
+                roots.add(authority).map_err(|error| setup(&error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                .build()
+                .map_err(|error| setup(&error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| setup(&error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Some(Arc::new(config)))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let file = |problem: String| TlsError::File {
+        path: path.to_owned(),
+        expected: "certificates in PEM",
+        problem,
+    };
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| file(error.to_string()))?;
+    let found: Result<Vec<_>, _> = read.collect();
+    let found = found.map_err(|error| file(error.to_string()))?;
+    match found.is_empty() {
+        true => Err(file("there is none".to_owned())),
+        false => Ok(found),
+    }
+}

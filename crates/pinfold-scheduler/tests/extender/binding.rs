@@ -1,0 +1,150 @@
+//! Binding: promised first, told in one request, taken back if it did not happen.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Extender, Shared, objects, pod};
+
+/// The bindings that the API server was told, oldest first.
+fn told(extender: &Extender) -> Vec<Value> {
+    let asked = extender.api.asked().into_iter();
+    let bindings = asked.filter(|asked| asked.path.ends_with("/binding"));
+    bindings.map(|asked| asked.body).collect()
+}
+
+fn put(objects: &Shared, pod: Value) {
+    objects.lock().unwrap().pods.push(pod);
+}
+
+#[test]
+fn a_binding_names_the_pod_it_means_and_counts_at_once() {
+    let objects = objects(&["a"]);
+    let extender = Extender::start(&objects).ready();
+    extender.filter(&pod("first", 4), &["a"]);
+    assert_eq!(extender.bind("first", "a"), "");
+    let bindings = told(&extender);
+    assert_eq!(bindings.len(), 1);
+    let meta = &bindings[0]["metadata"];
+    assert_eq!(meta["uid"], "uid-first");
+    assert_eq!(meta["resourceVersion"], "41");
+    assert_eq!(bindings[0]["target"]["name"], "a");
+    extender.filter(&pod("second", 4), &["a"]);
+    assert_eq!(extender.bind("second", "a"), "", "the other NUMA node");
+    let third = extender.filter(&pod("third", 1), &["a"]);
+    assert_eq!(third["FailedNodes"]["a"], "Insufficient cpu");
+    put(&objects, pod("third", 1));
+    let why = extender.bind("third", "a");
+    assert!(
+        why.contains("does not take the pod any more: Insufficient cpu"),
+        "{why}"
+    );
+    assert_eq!(told(&extender).len(), 2, "nobody was told");
+    let (_, metrics) = crate::cluster::exchange(
+        std::net::TcpStream::connect(extender.probes).unwrap(),
+        "GET",
+        "/metrics",
+        b"",
+    );
+    assert!(
+        metrics.contains("pinfold_extender_bindings_total{result=\"bound\"} 2"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("pinfold_reservations{state=\"bound\"} 2"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_binding_that_was_refused_leaves_the_place_free() {
+    let objects = objects(&["a"]);
+    let extender = Extender::start(&objects).ready();
+    for code in [403, 404, 422] {
+        objects.lock().unwrap().bindings.push(code);
+        extender.filter(&pod("first", 4), &["a"]);
+        let why = extender.bind("first", "a");
+        assert!(why.contains("as the test wants it"), "{why}");
+    }
+    for name in ["x", "y"] {
+        extender.filter(&pod(name, 4), &["a"]);
+        assert_eq!(extender.bind(name, "a"), "", "{name}");
+    }
+}
+
+#[test]
+fn a_pod_that_changed_is_looked_at_again_and_bound_in_its_new_version() {
+    let objects = objects(&["a"]);
+    let extender = Extender::start(&objects).ready();
+    extender.filter(&pod("first", 4), &["a"]);
+    let mut newer = pod("first", 4);
+    newer["metadata"]["resourceVersion"] = "42".into();
+    put(&objects, newer);
+    objects.lock().unwrap().bindings.push(409);
+    assert_eq!(extender.bind("first", "a"), "");
+    let versions: Vec<Value> = told(&extender)
+        .iter()
+        .map(|binding| binding["metadata"]["resourceVersion"].clone())
+        .collect();
+    assert_eq!(versions, ["41", "42"]);
+}
+
+#[test]
+fn an_answer_that_got_lost_is_looked_for() {
+    let objects = objects(&["a"]);
+    let extender = Extender::start(&objects).ready();
+    extender.filter(&pod("first", 4), &["a"]);
+    let mut bound = pod("first", 4);
+    bound["spec"]["nodeName"] = "a".into();
+    put(&objects, bound);
+    objects.lock().unwrap().bindings.push(500);
+    assert_eq!(extender.bind("first", "a"), "", "it happened");
+    extender.filter(&pod("second", 4), &["a"]);
+    put(&objects, pod("second", 4));
+    objects.lock().unwrap().bindings.push(500);
+    assert_ne!(extender.bind("second", "a"), "", "it did not");
+    extender.filter(&pod("third", 4), &["a"]);
+    assert_eq!(extender.bind("third", "a"), "", "its place is free");
+}
+
+#[test]
+fn a_pod_of_another_id_is_not_bound() {
+    let objects = objects(&["a"]);
+    let extender = Extender::start(&objects).ready();
+    let mut other = pod("first", 4);
+    other["metadata"]["uid"] = "another".into();
+    put(&objects, other);
+    let why = extender.bind("first", "a");
+    assert!(why.contains("no pod default/first of that id"), "{why}");
+    assert_eq!(told(&extender), Vec::<Value>::new());
+}
+
+#[test]
+fn under_koordinator_the_cpus_go_with_the_binding() {
+    let objects = objects(&["a"]);
+    let detail: Vec<Value> = (0..8)
+        .map(|cpu| json!({ "id": cpu, "core": cpu, "socket": cpu / 4, "node": cpu / 4 }))
+        .collect();
+    {
+        let mut objects = objects.lock().unwrap();
+        let report = &mut objects.reports[0];
+        report["topologyPolicies"] = json!(["None"]);
+        report["attributes"] = json!([]);
+        report["metadata"]["annotations"] = json!({
+            "node.koordinator.sh/cpu-topology": json!({ "detail": detail }).to_string(),
+            "kubelet.koordinator.sh/cpu-manager-policy": "{\"policy\":\"none\"}",
+            "pinfold.dev/generation": "12",
+        });
+    }
+    let extender = Extender::start(&objects).ready();
+    let mut lsr = pod("lsr", 2);
+    lsr["metadata"]["labels"] = json!({
+        "koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod",
+    });
+    assert_eq!(extender.filter(&lsr, &["a"])["NodeNames"], json!(["a"]));
+    assert_eq!(extender.bind("lsr", "a"), "");
+    let bindings = told(&extender);
+    let annotations = &bindings[0]["metadata"]["annotations"];
+    assert_eq!(annotations["pinfold.dev/generation"], "12", "{annotations}");
+    let status = annotations["scheduling.koordinator.sh/resource-status"].as_str();
+    let status: Value = serde_json::from_str(status.unwrap_or_default()).unwrap_or_default();
+    assert_eq!(status["cpuset"], "0-1", "{status}");
+}

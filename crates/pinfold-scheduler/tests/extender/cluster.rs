@@ -1,0 +1,285 @@
+//! A small cluster, and an extender that serves it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pinfold_daemon::control::{Control, Wish};
+use pinfold_daemon::logs::Log;
+use pinfold_scheduler::config::{Access, SchedulerConfig};
+use pinfold_scheduler::daemon;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::server::{Answer, Asked, Server, kubeconfig, status};
+
+/// A node of two NUMA nodes with four CPUs each, as a reporter that is not ours tells it.
+pub(crate) fn report(name: &str) -> Value {
+    let zone = |id: u32| {
+        json!({ "name": format!("node-{id}"), "type": "Node", "resources": [
+            { "name": "cpu", "capacity": "4", "allocatable": "4", "available": "4" },
+        ]})
+    };
+    json!({
+        "apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology",
+        "metadata": { "name": name, "resourceVersion": "1" },
+        "attributes": [
+            { "name": "topologyManagerPolicy", "value": "single-numa-node" },
+            { "name": "topologyManagerScope", "value": "pod" },
+        ],
+        "zones": [zone(0), zone(1)],
+    })
+}
+
+pub(crate) fn node(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "resourceVersion": "1" },
+        "status": { "allocatable": { "cpu": "8", "memory": "16Gi", "pods": "110" } },
+    })
+}
+
+pub(crate) fn pod(name: &str, cpus: u32) -> Value {
+    let amounts = json!({ "cpu": cpus.to_string(), "memory": "1Gi" });
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}"), "resourceVersion": "41" },
+        "spec": {
+            "containers": [{ "name": "main", "image": "i", "resources": { "requests": amounts, "limits": amounts } }],
+            "schedulerName": "pinfold",
+        },
+        "status": { "phase": "Pending" },
+    })
+}
+
+/// What the API server has, and how it answers to bindings.
+pub(crate) struct Objects {
+    pub(crate) nodes: Vec<Value>,
+    pub(crate) reports: Vec<Value>,
+    pub(crate) pods: Vec<Value>,
+    pub(crate) lease: Option<Value>,
+    /// Answers to bindings, the next one last; 201 if there is none.
+    pub(crate) bindings: Vec<u16>,
+}
+
+pub(crate) type Shared = Arc<Mutex<Objects>>;
+
+/// The objects of a cluster with these nodes.
+pub(crate) fn objects(nodes: &[&str]) -> Shared {
+    Arc::new(Mutex::new(Objects {
+        nodes: nodes.iter().map(|name| node(name)).collect(),
+        reports: nodes.iter().map(|name| report(name)).collect(),
+        pods: Vec::new(),
+        lease: None,
+        bindings: Vec::new(),
+    }))
+}
+
+fn list(items: &[Value]) -> Answer {
+    Answer::Json(
+        200,
+        json!({ "metadata": { "resourceVersion": "9" }, "items": items }),
+    )
+}
+
+fn answer(objects: &Shared, asked: &Asked) -> Answer {
+    let mut objects = objects.lock().unwrap();
+    if asked.query.contains("watch=1") {
+        return Answer::Never;
+    }
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/pinfold-system/leases";
+    match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/api/v1/nodes") => list(&objects.nodes),
+        ("GET", "/api/v1/pods") => list(&objects.pods),
+        ("GET", path) if path.ends_with("/noderesourcetopologies") => list(&objects.reports),
+        ("GET", path) if path.ends_with("/numatopologies") => status(404, "no such kind"),
+        ("POST", path) if path.ends_with("/binding") => match objects.bindings.pop() {
+            None => Answer::Json(201, json!({ "kind": "Status", "status": "Success" })),
+            Some(code) => status(code, "as the test wants it"),
+        },
+        ("GET", path) if path.starts_with("/api/v1/namespaces/default/pods/") => {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let own = objects
+                .pods
+                .iter()
+                .find(|pod| pod["metadata"]["name"] == name);
+            own.map_or_else(
+                || status(404, "no such pod"),
+                |pod| Answer::Json(200, pod.clone()),
+            )
+        }
+        ("POST", path) if path == lease => {
+            let mut made = asked.body.clone();
+            made["metadata"]["resourceVersion"] = "1".into();
+            objects.lease = Some(made.clone());
+            Answer::Json(201, made)
+        }
+        ("GET", path) if path.starts_with(lease) => match &objects.lease {
+            Some(own) => Answer::Json(200, own.clone()),
+            None => status(404, "no lease"),
+        },
+        ("PUT", path) if path.starts_with(lease) => {
+            let before = objects
+                .lease
+                .as_ref()
+                .map(|own| own["metadata"]["resourceVersion"].clone());
+            if before.as_ref() != Some(&asked.body["metadata"]["resourceVersion"]) {
+                return status(409, "somebody was quicker");
+            }
+            let version =
+                before.and_then(|text| text.as_str().and_then(|text| text.parse::<u64>().ok()));
+            let mut put = asked.body.clone();
+            put["metadata"]["resourceVersion"] = (version.unwrap_or(0) + 1).to_string().into();
+            objects.lease = Some(put.clone());
+            Answer::Json(200, put)
+        }
+        _ => status(404, "the test does not know it"),
+    }
+}
+
+/// An extender that runs until it is dropped.
+pub(crate) struct Extender {
+    pub(crate) address: SocketAddr,
+    pub(crate) probes: SocketAddr,
+    pub(crate) api: Server,
+    stop: Option<Sender<Wish>>,
+    thread: Option<JoinHandle<()>>,
+    _folder: TempDir,
+}
+
+fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+impl Extender {
+    /// Starts one, alone.
+    pub(crate) fn start(objects: &Shared) -> Self {
+        Self::start_with(objects, |config| config.leader.elect = false)
+    }
+
+    pub(crate) fn start_with(objects: &Shared, change: impl FnOnce(&mut SchedulerConfig)) -> Self {
+        let objects = objects.clone();
+        let api = Server::start(move |asked| answer(&objects, asked));
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("kubeconfig");
+        std::fs::write(&path, kubeconfig(&api.connection().url())).unwrap();
+        let (address, probes) = (free_port(), free_port());
+        let mut config = SchedulerConfig {
+            listen: address,
+            ..SchedulerConfig::default()
+        };
+        config.metrics.listen = Some(probes);
+        config.kubernetes.kubeconfig = Access::File(path);
+        change(&mut config);
+        let (stop, control) = Control::of_hand();
+        let thread = thread::spawn(move || {
+            let again = || Err("nothing else".to_owned());
+            daemon::run(&config, &again, &control, &Log::none()).unwrap();
+        });
+        Self {
+            address,
+            probes,
+            api,
+            stop: Some(stop),
+            thread: Some(thread),
+            _folder: folder,
+        }
+    }
+
+    /// Waits until it answers.
+    pub(crate) fn ready(self) -> Self {
+        self.eventually_ready();
+        self
+    }
+
+    pub(crate) fn eventually_ready(&self) {
+        eventually("it is ready", || self.readiness().0 == 200);
+    }
+
+    pub(crate) fn readiness(&self) -> (u16, String) {
+        match TcpStream::connect(self.probes) {
+            Ok(stream) => exchange(stream, "GET", "/readyz", b""),
+            Err(_) => (0, String::new()),
+        }
+    }
+
+    pub(crate) fn send(&self, method: &str, path: &str, body: &[u8]) -> (u16, String) {
+        exchange(
+            TcpStream::connect(self.address).unwrap(),
+            method,
+            path,
+            body,
+        )
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let (code, text) = self.send("POST", path, body.to_string().as_bytes());
+        (code, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    pub(crate) fn filter(&self, pod: &Value, names: &[&str]) -> Value {
+        let (code, answer) = self.post(
+            "/filter",
+            &json!({ "Pod": pod, "Nodes": null, "NodeNames": names }),
+        );
+        assert_eq!(code, 200, "{answer}");
+        answer
+    }
+
+    pub(crate) fn bind(&self, name: &str, node: &str) -> String {
+        let body = json!({
+            "PodName": name, "PodNamespace": "default", "PodUID": format!("uid-{name}"), "Node": node,
+        });
+        let (code, answer) = self.post("/bind", &body);
+        assert_eq!(code, 200, "{answer}");
+        answer["Error"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Drop for Extender {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || thread::panicking(),
+                "the daemon ends in order"
+            );
+        }
+    }
+}
+
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sends one request and reads one answer.
+pub(crate) fn exchange(
+    mut stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    body: &[u8],
+) -> (u16, String) {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    // A server that has heard enough may close before everything is sent.
+    let _ = stream.write_all(head.as_bytes());
+    let _ = stream.write_all(body);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let text = String::from_utf8_lossy(&answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return (0, String::new());
+    };
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    (code.unwrap_or(0), body.to_owned())
+}
