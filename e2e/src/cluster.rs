@@ -9,6 +9,7 @@
 //!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold agent
 //! ```
 
+mod dialects;
 mod extender;
 mod faults;
 mod kubelets;
@@ -121,6 +122,9 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     }
     if wanted("stories") {
         stories::run(report, stage, OURS);
+    }
+    if wanted("dialects") {
+        dialects::run(report, stage, OURS);
     }
     if wanted("faults") {
         faults::run(report, stage, &mut extender, OURS);

@@ -105,7 +105,10 @@ fn measure_all(write_docs: bool) -> Result<(), String> {
     write("target/bench.json", report::json(&rows))?;
     write("target/instructions.json", instructions::json(&counts))?;
     if write_docs {
-        write("docs/benchmarks.md", report::markdown(&rows, &counts))?;
+        let page = "docs/benchmarks.md";
+        let before = std::fs::read_to_string(page).unwrap_or_default();
+        let kept = report::of_others(&before);
+        write(page, report::markdown(&rows, &counts) + &kept)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -132,7 +133,7 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         ("ctr", &runtime.containerd.join("ctr")),
         ("runc", &runtime.runc),
         ("kubelet", &kubelet),
-        ("pinfold", &programs::static_pinfold()?),
+        ("pinfold", &stripped(&programs::debug_pinfold()?, folder)?),
     ])?;
     load.module("e1000");
     let image = make_image(&folder.join("image"))?;
@@ -175,6 +176,15 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         &folder.join("cni.conflist"),
     );
     Ok(load)
+}
+
+/// A copy without what only debuggers need: a guest has to carry all of it.
+fn stripped(program: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let copy = folder.join("pinfold");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&copy).arg(program);
+    programs::succeed(&mut strip)?;
+    Ok(copy)
 }
 
 fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {

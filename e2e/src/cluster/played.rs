@@ -14,6 +14,7 @@ use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
+use pinfold_kube::generation::GENERATION;
 use pinfold_kube::node_resource_topology::Version;
 use pinfold_kube::pod::PodObject;
 use serde_json::{Value, json};
@@ -30,6 +31,10 @@ pub(crate) struct PlayedNode {
     used: ResourceList,
     /// How often anything changed.
     pub(crate) generation: u64,
+    /// More labels of the node.
+    labels: Value,
+    /// Whether its report is one of Koordinator's agent, which does not tell what ours does.
+    koordinator: bool,
 }
 
 /// A kubelet's answer to a pod that was bound to its node.
@@ -53,10 +58,19 @@ impl PlayedNode {
             names: BTreeMap::new(),
             used: ResourceList::new(),
             generation: 1,
+            labels: json!({}),
+            koordinator: false,
         };
         node.allocatable
             .insert("pods".into(), i64::try_from(MOST_PODS).unwrap_or(0).into());
         Ok(node)
+    }
+
+    /// Lets Koordinator's agent report it.
+    pub(crate) fn reported_by_koordinator(mut self, labels: Value) -> Self {
+        self.koordinator = true;
+        self.labels = labels;
+        self
     }
 
     /// Gives it devices, as many near each of the NUMA nodes.
@@ -191,9 +205,11 @@ impl PlayedNode {
             .iter()
             .map(|(resource, amount)| (resource.as_str(), amount.to_string()))
             .collect();
+        let mut labels = self.labels.clone();
+        labels["kubernetes.io/hostname"] = json!(self.name);
         json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": self.name, "labels": { "kubernetes.io/hostname": self.name } },
+            "metadata": { "name": self.name, "labels": labels },
             "status": {
                 "capacity": amounts, "allocatable": amounts,
                 "conditions": [{
@@ -218,7 +234,10 @@ impl PlayedNode {
             .clone_from(&first.topology_policies);
         let generation = self.generation.to_string();
         let annotations = &mut second.meta.annotations;
-        annotations.insert(pinfold_agent::kubernetes::GENERATION.to_owned(), generation);
+        annotations.insert(GENERATION.to_owned(), generation);
+        if self.koordinator {
+            annotations.retain(|key, _| !key.starts_with("pinfold"));
+        }
         serde_json::to_value(second.content()).unwrap_or_default()
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
 }
 
 /// All played nodes go.
-fn leave(stage: &Stage) -> Result<(), String> {
+pub(crate) fn leave(stage: &Stage) -> Result<(), String> {
     let names = stage.kubelets.names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     stage.kubelets.leave(&stage.admin, &names)?;
