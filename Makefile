@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help run test lint bench bench-docs fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-cluster bench-cluster
+.PHONY: help run test lint bench bench-docs bench-cluster fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,7 +28,7 @@ fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SEC
 	CARGO="$(CARGO)" fuzz/run
 
 e2e: ## every end-to-end suite, with real kernels and real processes
-	$(CARGO) run --quiet -p e2e -- host numa nri devices api agent cluster
+	$(CARGO) run --quiet -p e2e -- host numa nri devices api agent agent-guest helm cluster
 
 e2e-host: ## runs on this very machine: pinned, killed, cleaned up
 	$(CARGO) run --quiet -p e2e -- host
@@ -45,8 +45,11 @@ e2e-devices: ## the device manager with a real device plugin on another gRPC (ne
 e2e-api: ## the agent's link to a real API server (builds etcd and kube-apiserver with Go, many minutes, once)
 	$(CARGO) run --quiet -p e2e -- api
 
-e2e-agent: ## the node agent with a real container runtime (root; fetches runc, builds containerd with Go)
-	$(CARGO) run --quiet -p e2e -- agent
+e2e-agent: ## the node agent with a real container runtime, here and in an emulated machine (root; fetches runc and a kernel, builds containerd with Go)
+	$(CARGO) run --quiet -p e2e -- agent agent-guest
+
+e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them with Go, once)
+	$(CARGO) run --quiet -p e2e -- helm
 
 e2e-cluster: ## the scheduler extender with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster

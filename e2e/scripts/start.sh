@@ -17,13 +17,19 @@ while :; do
     read -r uptime rest </proc/uptime
     echo "pulse at $uptime"
     for process in /proc/[0-9]*; do
+        name='' place=''
         read -r name <$process/cmdline
-        [ -n "$name" ] && read -r place <$process/wchan && echo "${process#/proc/} in $place: $name"
+        [ -n "$name" ] || continue
+        read -r place <$process/wchan
+        echo "${process#/proc/} in $place: $name"
     done
     sleep 15
 done >/dev/ttyS1 2>/dev/null &
-ip link set lo up
 while read -r module; do insmod "$module"; done </modules
+hostname guest
+echo '127.0.0.1 localhost guest' >/etc/hosts
+: >/etc/resolv.conf
+ip link set lo up
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 sh /script 2>&1

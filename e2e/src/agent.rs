@@ -9,16 +9,28 @@
 //! programs in a folder: see [`programs`].
 
 mod chance;
+mod classes;
+mod crashes;
+mod drift;
+mod faults;
+pub(crate) mod guest;
+mod hotplug;
 mod kernel;
+mod koordinator;
 mod kubelet;
+mod load;
 mod options;
 mod oracle;
+mod partitions;
 mod pods;
+mod pretend;
 mod process;
 pub(crate) mod programs;
 mod rules;
 mod scene;
 mod stage;
+mod takeover;
+mod vectors;
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +67,18 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 1] = [("kubelet", kubelet::run)];
+    let themes: [(&str, Theme); 10] = [
+        ("kubelet", kubelet::run),
+        ("koordinator", koordinator::run),
+        ("vectors", vectors::run),
+        ("drift", drift::run),
+        ("takeover", takeover::run),
+        ("hotplug", hotplug::run),
+        ("partitions", partitions::run),
+        ("faults", faults::run),
+        ("crashes", crashes::run),
+        ("load", load::run),
+    ];
     for (name, theme) in themes {
         if options.plays(name)
             && let Err(problem) = theme(report, stage, options)

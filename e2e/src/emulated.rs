@@ -58,7 +58,10 @@ impl Emulated {
         };
         let mut words = vec![
             "-machine".to_owned(),
-            format!("q35,accel=tcg,hpet=off,hmat={hmat}"),
+            format!("q35,hpet=off,hmat={hmat}"),
+            // With a thread for each CPU, one may run code that another has just patched: the kernel panics.
+            "-accel".to_owned(),
+            "tcg,thread=single".to_owned(),
             "-m".to_owned(),
             format!("{memory}M"),
             "-smp".to_owned(),

@@ -42,6 +42,8 @@ pub(crate) struct Guest {
     pub(crate) name: &'static str,
     /// The machine.
     pub(crate) hardware: Emulated,
+    /// Its kernel; the installed one if none.
+    pub(crate) kernel: Option<PathBuf>,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
 }
@@ -61,7 +63,8 @@ impl Guest {
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let initrd = folder.join("initrd");
-        let packed = kernel()
+        let packed = self
+            .kernel()
             .and_then(|kernel| load.pack(&kernel, script))
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
         let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
@@ -86,6 +89,11 @@ impl Guest {
         Err(format!("the emulator stood still {BOOTS} times"))
     }
 
+    /// The kernel it runs.
+    fn kernel(&self) -> Result<PathBuf, String> {
+        self.kernel.clone().map_or_else(kernel, Ok)
+    }
+
     /// A file that tells how the last boot went.
     fn file(&self, kind: &str) -> PathBuf {
         programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
@@ -105,7 +113,7 @@ impl Guest {
             ])
             .args(self.hardware.arguments())
             .arg("-kernel")
-            .arg(kernel()?)
+            .arg(self.kernel()?)
             .arg("-initrd")
             .arg(initrd)
             .arg("-append")

@@ -10,6 +10,7 @@ mod crashes;
 mod devices;
 mod emulated;
 mod guest;
+mod helm;
 mod host;
 mod nri;
 mod numa;
@@ -25,13 +26,15 @@ use std::process::ExitCode;
 use report::Report;
 
 /// What can be run.
-const SUITES: [&str; 8] = [
+const SUITES: [&str; 10] = [
     "host",
     "numa",
     "nri",
     "devices",
     "api",
     "agent",
+    "agent-guest",
+    "helm",
     "cluster",
     "cluster-bench",
 ];
@@ -53,6 +56,8 @@ fn main() -> ExitCode {
             "devices" => devices::run(&mut report),
             "api" => api::run(&mut report),
             "agent" => agent::run(&mut report),
+            "agent-guest" => agent::guest::run(&mut report),
+            "helm" => helm::run(&mut report),
             "cluster" => cluster::run(&mut report),
             "cluster-bench" => cluster::bench(&mut report),
             other => report.check(

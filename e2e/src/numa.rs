@@ -78,24 +78,30 @@ fn even_nodes(count: u32, cpus: u32, mib: u32) -> Vec<Node> {
     (0..count).map(node).collect()
 }
 
-/// Two sockets with two nodes each, hardware threads, network cards, and everything that can happen to runs.
+/// Two sockets with two nodes each, hardware threads, network cards.
+pub(crate) fn four_node_machine(mib: u32) -> Emulated {
+    Emulated {
+        shape: (2, 4, 2),
+        nodes: even_nodes(4, 4, mib),
+        distances: vec![
+            (0, 1, 12),
+            (0, 2, 21),
+            (0, 3, 25),
+            (1, 2, 25),
+            (1, 3, 21),
+            (2, 3, 12),
+        ],
+        network_cards: vec![1, 3],
+        attributes: Vec::new(),
+    }
+}
+
+/// Everything that can happen to runs.
 fn four_nodes(report: &mut Report, pinfold: &Path) {
     let guest = Guest {
         name: "4 nodes",
-        hardware: Emulated {
-            shape: (2, 4, 2),
-            nodes: even_nodes(4, 4, 640),
-            distances: vec![
-                (0, 1, 12),
-                (0, 2, 21),
-                (0, 3, 25),
-                (1, 2, 25),
-                (1, 3, 21),
-                (2, 3, 12),
-            ],
-            network_cards: vec![1, 3],
-            attributes: Vec::new(),
-        },
+        hardware: four_node_machine(640),
+        kernel: None,
         kernel_options: "",
     };
     let settings = "export DATA=4\nOWN=2\nALL=14\n";
@@ -146,6 +152,7 @@ fn eight_nodes(report: &mut Report, pinfold: &Path) {
                 .collect(),
             ..Emulated::default()
         },
+        kernel: None,
         kernel_options: "",
     };
     let script = "start a --policy single-numa-node --cpus 7 --memory 64Mi\n\
@@ -232,6 +239,7 @@ fn small_guest(
     let guest = Guest {
         name,
         hardware,
+        kernel: None,
         kernel_options: "",
     };
     let script = format!(
@@ -257,6 +265,7 @@ fn fake_nodes(report: &mut Report, pinfold: &Path) {
             nodes: even_nodes(1, 4, 1024),
             ..Emulated::default()
         },
+        kernel: None,
         kernel_options: "numa=fake=4U",
     };
     let script = "start a --cpus 2 --memory 64Mi\nstart b\n\

@@ -65,6 +65,11 @@ pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
     static_program(&["-p", "pinfold"], "debug/pinfold", "pinfold")
 }
 
+/// Builds this very program so that it needs no library of the system it runs on.
+pub(crate) fn static_e2e() -> Result<PathBuf, String> {
+    static_program(&["-p", "e2e"], "debug/e2e", "e2e")
+}
+
 /// Builds an example of one of our crates that needs no library of the system it runs on.
 pub(crate) fn static_example(package: &str, name: &str) -> Result<PathBuf, String> {
     let built = format!("debug/examples/{name}");

@@ -25,6 +25,36 @@ impl Report {
         }
     }
 
+    /// Notes the checks that another report said, of a program that ran elsewhere; it must have come to its end.
+    pub(crate) fn repeat(&mut self, place: &str, said: &str) {
+        let mut checks: Vec<(&str, Result<(), String>)> = Vec::new();
+        let mut end = None;
+        for line in said.lines() {
+            if let Some(name) = line.strip_prefix("ok      ") {
+                checks.push((name, Ok(())));
+            } else if let Some(failed) = line.strip_prefix("FAILED  ") {
+                let (name, problem) = failed.split_once(": ").unwrap_or((failed, ""));
+                checks.push((name, Err(problem.to_owned())));
+            } else if line.contains(" passed, ") && line.ends_with(" failed") {
+                end = Some(line);
+            } else if let Some((_, Err(problem))) = checks.last_mut() {
+                problem.push('\n');
+                problem.push_str(line);
+            }
+        }
+        let failed = checks
+            .iter()
+            .filter(|(_, outcome)| outcome.is_err())
+            .count();
+        let counted = format!("{} passed, {failed} failed", checks.len() - failed);
+        for (name, outcome) in checks {
+            self.check(format_args!("{place}: {name}"), outcome);
+        }
+        let complete = equal("its last line", end, Some(counted.as_str()));
+        let complete = complete.map_err(|problem| format!("{problem}\n{said}"));
+        self.check(format_args!("{place}: all was checked"), complete);
+    }
+
     /// The last line, and the exit code: a failure, or nothing checked at all, is no success.
     pub(crate) fn finish(&self) -> ExitCode {
         say(format_args!(

@@ -27,6 +27,8 @@ pub(crate) enum Group {
     Volcano,
     /// One pod and thousands of nodes.
     Cluster,
+    /// A request of kube-scheduler about thousands of nodes, JSON in and out.
+    Extender,
 }
 
 impl Group {
@@ -42,6 +44,7 @@ impl Group {
             Group::Koordinator => "koordinator",
             Group::Volcano => "volcano",
             Group::Cluster => "cluster",
+            Group::Extender => "extender",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod cluster;
+mod extender;
 mod growth;
 mod hints;
 mod koordinator;
@@ -23,5 +24,6 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(koordinator::cases());
     cases.extend(volcano::cases());
     cases.extend(cluster::cases());
+    cases.extend(extender::cases());
     cases
 }

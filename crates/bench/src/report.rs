@@ -119,6 +119,7 @@ fn title(group: Group) -> &'static str {
         Group::Koordinator => "Koordinator: filter of one node, 8 CPUs in whole cores and 16 GiB",
         Group::Volcano => "Volcano: predicate of one node, 8 CPUs and 16 GiB",
         Group::Cluster => "Cluster: one pod, every node asked and ranked on one core",
+        Group::Extender => "Extender: one request of kube-scheduler, JSON in and out, on one core",
     }
 }
 

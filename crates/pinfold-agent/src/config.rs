@@ -32,6 +32,8 @@ pub struct AgentConfig {
     pub dialect: Dialect,
     /// The rules, and the kubelet's files.
     pub kubelet: KubeletFiles,
+    /// Koordinator's configuration.
+    pub koordinator: KoordinatorFiles,
     /// The folder of the journal.
     pub state: PathBuf,
     /// The container runtime.
@@ -85,6 +87,22 @@ pub struct KubeletFiles {
     pub config: Option<PathBuf>,
     /// The kubelet's folder, where its state files are.
     pub root: PathBuf,
+    /// Where the kubelet tells the configuration it runs with; `None` if it is not asked.
+    #[serde(serialize_with = "write::shown_or_none")]
+    pub endpoint: Option<String>,
+    /// The certificate that it is known by.
+    pub authority: PathBuf,
+    /// The token that it is asked with.
+    pub token: PathBuf,
+}
+
+/// What Koordinator's scheduler is configured with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KoordinatorFiles {
+    /// A KubeSchedulerConfiguration; `None` for the defaults.
+    #[serde(serialize_with = "write::path_or_none")]
+    pub scheduler: Option<PathBuf>,
 }
 
 /// The container runtime.
@@ -234,7 +252,11 @@ impl Default for AgentConfig {
             kubelet: KubeletFiles {
                 config: None,
                 root: "/var/lib/kubelet".into(),
+                endpoint: None,
+                authority: "/var/lib/kubelet/pki/kubelet.crt".into(),
+                token: "/var/run/secrets/kubernetes.io/serviceaccount/token".into(),
             },
+            koordinator: KoordinatorFiles::default(),
             state: "/var/lib/pinfold".into(),
             runtime: Runtime {
                 nri: Some("/var/run/nri/nri.sock".into()),
@@ -310,7 +332,16 @@ impl AgentConfig {
             differs(self.mode != new.mode, "mode"),
             differs(self.node != new.node, "node"),
             differs(self.dialect != new.dialect, "dialect"),
-            differs(self.kubelet.root != new.kubelet.root, "kubelet.root"),
+            differs(
+                KubeletFiles {
+                    config: None,
+                    ..self.kubelet.clone()
+                } != KubeletFiles {
+                    config: None,
+                    ..new.kubelet.clone()
+                },
+                "kubelet (all but config)",
+            ),
             differs(self.state != new.state, "state"),
             differs(self.runtime != new.runtime, "runtime"),
             differs(self.devices != new.devices, "devices"),
@@ -319,6 +350,15 @@ impl AgentConfig {
             differs(self.metrics != new.metrics, "metrics"),
             differs(self.kubernetes != new.kubernetes, "kubernetes"),
             differs(self.takeover != new.takeover, "takeover"),
+            differs(
+                (self.cgroups.direct == Direct::Never) != (new.cgroups.direct == Direct::Never),
+                "cgroups.direct",
+            ),
+            differs(
+                self.cgroups.partitions != new.cgroups.partitions,
+                "cgroups.partitions",
+            ),
+            differs(self.koordinator != new.koordinator, "koordinator"),
         ];
         fields.into_iter().flatten().collect()
     }

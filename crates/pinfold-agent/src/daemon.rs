@@ -23,11 +23,14 @@ use pinfold_daemon::logs::Log;
 
 mod cluster;
 mod enforce;
+mod look_after;
 mod manage;
+mod measure;
 mod mirror;
 mod partitions;
 mod place;
 mod report;
+mod scan;
 mod service;
 mod surfaces;
 mod witness;
@@ -94,6 +97,6 @@ pub fn run(
 ) -> Result<(), DaemonError> {
     match config.mode {
         Mode::Manage => manage::run(config, reread, control, log),
-        Mode::Mirror => mirror::run(config, control, log),
+        Mode::Mirror => mirror::run(config, reread, control, log),
     }
 }

@@ -15,7 +15,7 @@ pub use api::Api;
 pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
 pub use view::{
     Admitted, ApiError, ContainerReport, DeviceReport, Enforced, ErrorKind, FateReport,
-    JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Target,
+    JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Takeover, Target,
 };
 
 use pinfold_core::name::PodUid;

@@ -92,6 +92,12 @@ impl Journal {
         self.last
     }
 
+    /// Whether an earlier write left unknown what is on disk: nothing more is written then.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> PathBuf {

@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::{Decision, Verdict};
 use pinfold_core::device::{DeviceOffer, PreferredAllocation};
-use pinfold_core::ledger::{Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules};
+use pinfold_core::ledger::{
+    Admission, Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules,
+};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_render::{explain, outcome};
@@ -34,6 +37,8 @@ pub struct Keeper {
     torn: u64,
     /// Why the journal could not be shortened, if so. It is tried again after the next change.
     unshortened: Option<JournalError>,
+    /// Why the last change could not be written down, if so.
+    unwritten: Option<String>,
 }
 
 /// Why something was not done. The ledger and the journal are as they were.
@@ -79,6 +84,7 @@ impl Keeper {
             journal,
             torn,
             unshortened: None,
+            unwritten: None,
         })
     }
 
@@ -106,6 +112,32 @@ impl Keeper {
         self.unshortened.as_ref()
     }
 
+    /// Bytes at the end of the journal that were no whole change when it was opened, and were put aside. Nobody was
+    /// told that what they said was done.
+    #[must_use]
+    pub fn torn(&self) -> u64 {
+        self.torn
+    }
+
+    /// Why the last change could not be written down; `None` if it could.
+    #[must_use]
+    pub fn unwritten(&self) -> Option<&str> {
+        self.unwritten.as_deref()
+    }
+
+    /// Whether nothing can be written any more until the journal is opened anew.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.journal.is_broken()
+    }
+
+    /// Finds out whether changes can be written down again after one could not.
+    pub fn try_again(&mut self) {
+        if self.unwritten.is_some() && self.journal.try_again().is_ok() {
+            self.unwritten = None;
+        }
+    }
+
     /// Decides whether `pod` may run here. Refusals are written down too.
     ///
     /// # Errors
@@ -117,7 +149,52 @@ impl Keeper {
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, KeeperError> {
+        self.admit_after(pod, note, "", plugins, now)
+    }
+
+    /// The same after something else was tried; `before` says what came of that.
+    ///
+    /// # Errors
+    /// If the pod makes no sense here, or the decision could not be written down.
+    pub fn admit_after(
+        &mut self,
+        pod: &Arc<Pod>,
+        note: Note,
+        before: &str,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
         let admission = self.ledger.admit(pod, plugins)?;
+        self.decided(pod, admission, note, before, now)
+    }
+
+    /// Lets `pod` in by the rules, with exactly the CPUs that a scheduler chose for it.
+    ///
+    /// # Errors
+    /// If it cannot have these CPUs, which is not written down: it is to be decided without them. Or if it could not be
+    /// written down.
+    pub fn admit_with(
+        &mut self,
+        pod: &Arc<Pod>,
+        cpus: &CpuSet,
+        note: Note,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
+        let admission = self.ledger.admit_with(pod, cpus, plugins)?;
+        let told = format!("CPUs {cpus}, as its scheduler chose");
+        self.decided(pod, admission, note, &told, now)
+    }
+
+    /// Writes down what the ledger decided.
+    fn decided(
+        &mut self,
+        pod: &Arc<Pod>,
+        admission: Admission,
+        note: Note,
+        before: &str,
+        now: Timestamp,
+    ) -> Result<Decision, KeeperError> {
         let decision = admission.decision;
         let (what, told) = match &decision.verdict {
             Verdict::Admitted(assignment) => (
@@ -125,6 +202,10 @@ impl Keeper {
                 outcome::placement(assignment),
             ),
             Verdict::Refused(_) => (What::Refused(pod.uid.clone()), explain::one_line(&decision)),
+        };
+        let told = match before {
+            "" => told,
+            before => format!("{before}; {told}"),
         };
         let facts = serde_json::to_value(&decision);
         let mut entry = self.entry(now, what, told, admission.change);
@@ -176,6 +257,39 @@ impl Keeper {
         entry.name.clone_from(&pod.name);
         entry.pod = Some(pod.clone());
         self.write(entry)
+    }
+
+    /// A control group that no runtime knows is held to what a container of `pod` has from now on.
+    ///
+    /// # Errors
+    /// If there is no such pod or container, or it could not be written down.
+    pub fn hold(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        group: &str,
+        now: Timestamp,
+    ) -> Result<(), KeeperError> {
+        let Some(resident) = self.ledger.state().residents().get(pod) else {
+            return Err(LedgerError::NotHere(pod.clone()).into());
+        };
+        if resident.pod.container(container).is_none() {
+            let (pod, container) = (pod.clone(), container.clone());
+            return Err(LedgerError::NoSuchContainer { pod, container }.into());
+        }
+        let mut note = self.notes.get(pod).cloned().unwrap_or_default();
+        if note.groups.get(group) == Some(container) {
+            return Ok(());
+        }
+        note.groups.insert(group.to_owned(), container.clone());
+        let what = What::Held(pod.clone(), container.clone());
+        let told = format!("control group {group} is held to what container {container} has");
+        let mut entry = self.entry(now, what, told, None);
+        entry.name = self.name(pod);
+        entry.note = Some(note.clone());
+        self.write(entry)?;
+        self.notes.insert(pod.clone(), note);
+        Ok(())
     }
 
     /// A container of `pod` started. Whether that freed anything.
@@ -247,7 +361,9 @@ impl Keeper {
         let ledger = plan.into_ledger(self.generation())?;
         let entry = self.entry(now, What::Amended, told, None);
         let base = base(&ledger, &self.notes, entry.number);
-        self.journal.write_with(entry, Some(base))?;
+        let written = self.journal.write_with(entry, Some(base));
+        self.remember(&written);
+        written?;
         self.ledger = ledger;
         self.shorten();
         Ok(())
@@ -275,7 +391,9 @@ impl Keeper {
     /// Writes down what was just decided, or takes it back.
     fn write(&mut self, entry: Entry) -> Result<(), KeeperError> {
         let change = entry.change.clone();
-        if let Err(error) = self.journal.write(entry) {
+        let written = self.journal.write(entry);
+        self.remember(&written);
+        if let Err(error) = written {
             if let Some(change) = &change {
                 self.ledger
                     .undo(change)
@@ -285,6 +403,10 @@ impl Keeper {
         }
         self.shorten();
         Ok(())
+    }
+
+    fn remember(&mut self, written: &Result<(), JournalError>) {
+        self.unwritten = written.as_ref().err().map(ToString::to_string);
     }
 
     /// Shortens the journal if it is long. The change before it is on disk, so a failure is only remembered.

@@ -12,6 +12,7 @@
 //! what time it is and what runs.
 
 pub mod allowance;
+pub mod checkpoint;
 pub mod config;
 pub mod daemon;
 pub mod drift;

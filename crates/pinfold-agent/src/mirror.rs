@@ -12,12 +12,13 @@
 //! holds the same is the same pod. Everything that is missing, damaged or contradictory is a [`Remark`], and the last
 //! good version of a file counts until there is a better one.
 //!
-//! The configuration is read from its file; flags of the kubelet's command line and drop-in files are not seen.
+//! The configuration is what the kubelet tells at its endpoint (`/configz`), with flags and drop-in files in it; where it
+//! is not asked or does not answer, what its file says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kubelet_api::pod_resources as api;
 use pinfold_core::demand::PodLevel;
@@ -32,14 +33,17 @@ use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{CpuManagerState, DeviceState, Manager, MemoryManagerState, StateFiles};
 
+mod configz;
 mod objects;
 mod pods;
 mod source;
 
+pub use configz::{Configz, ConfigzError};
 pub use objects::{Published, objects};
 pub use pods::PodName;
 pub use source::FileFault;
 
+use configz::Live;
 use source::Source;
 
 /// How long pod resources may take to answer.
@@ -95,6 +99,14 @@ pub enum Remark {
         /// The one in the file.
         found: String,
     },
+    /// The kubelet does not tell the configuration it runs with; the last one it told counts, or else the file.
+    #[error("/configz: {problem}; {}", if *.kept { "what it told last counts" } else { "the file of the configuration counts" })]
+    Configz {
+        /// Why not.
+        problem: String,
+        /// Whether an earlier answer counts.
+        kept: bool,
+    },
     /// Pod resources did not answer: pods have no names, and where free devices are is not known.
     #[error("pod resources: {0}")]
     Silent(String),
@@ -126,6 +138,7 @@ pub struct Mirror {
     machine: Arc<Machine>,
     memory: u64,
     config: Source<KubeletSettings>,
+    live: Option<Live>,
     cpus: Source<CpuManagerState>,
     held_memory: Source<MemoryManagerState>,
     devices: Source<DeviceState>,
@@ -154,6 +167,7 @@ impl Mirror {
             machine,
             memory,
             config: Source::new(places.config),
+            live: None,
             cpus: Source::new(state(Manager::Cpu)),
             held_memory: Source::new(state(Manager::Memory)),
             devices: Source::new(plugins.join(Manager::Device.file_name())),
@@ -167,16 +181,27 @@ impl Mirror {
         }
     }
 
+    /// The same, and the kubelet is asked for the configuration it runs with.
+    #[must_use]
+    pub fn asking(mut self, kubelet: Configz) -> Self {
+        self.live = Some(Live::new(kubelet));
+        self
+    }
+
     /// Looks again. Whether anything is new: files are compared by inode, time and length first, then by content.
     pub fn look(&mut self) -> bool {
         let mut is_new = self.config.look(read_config);
+        if let Some(live) = &mut self.live {
+            is_new |= live.look(Instant::now());
+        }
         if is_new {
             // What the files mean depends on the configuration.
             self.cpus.read_again();
             self.held_memory.read_again();
         }
-        let settings = self.config.good.as_ref();
-        let pod_level = settings.map_or(PodLevel::Ignored, KubeletSettings::pod_level);
+        let pod_level = self
+            .settings()
+            .map_or(PodLevel::Ignored, KubeletSettings::pod_level);
         is_new |= self.answered();
         is_new |= self
             .cpus
@@ -191,6 +216,12 @@ impl Mirror {
             self.draw();
         }
         is_new
+    }
+
+    /// What the kubelet told, or else its file says.
+    fn settings(&self) -> Option<&KubeletSettings> {
+        let live = self.live.as_ref().and_then(Live::good);
+        live.or(self.config.good.as_ref())
     }
 
     /// The node; `None` before the first look, or if no configuration so far fits the machine.
@@ -222,11 +253,15 @@ impl Mirror {
     /// Puts the picture together.
     fn draw(&mut self) {
         self.remarks.clear();
-        self.remarks.extend(self.config.remark());
+        let live = self.live.as_ref();
+        if live.and_then(Live::good).is_none() {
+            self.remarks.extend(self.config.remark());
+        }
+        self.remarks.extend(live.and_then(Live::remark));
         self.remarks.extend(self.cpus.remark());
         self.remarks.extend(self.held_memory.remark());
         self.remarks.extend(self.devices.remark());
-        let settings = self.config.good.clone().unwrap_or_default();
+        let settings = self.settings().cloned().unwrap_or_default();
         let settings = settings.settings(self.memory, Fidelity::Exact);
         match Rules::new(self.machine.clone(), settings) {
             Ok(rules) => self.rules = Some(Arc::new(rules)),

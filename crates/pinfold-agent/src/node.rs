@@ -33,12 +33,16 @@ mod guest;
 mod koordinator;
 mod owed;
 mod synchronize;
+mod takeover;
+mod tally;
 #[cfg(test)]
 mod tests;
 
 pub use guest::{Asked, Guest, Sandbox};
 pub use koordinator::Koordinator;
 pub use synchronize::Remark;
+pub use takeover::KubeletPins;
+pub use tally::{Kind, Tally};
 
 /// Whose rules decide.
 #[derive(Clone, Debug)]
@@ -59,13 +63,6 @@ pub enum Strangers {
     Share,
 }
 
-/// What the kubelet has pinned itself and keeps until it ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KubeletPins {
-    /// The CPUs in its state file.
-    pub pods: pinfold_core::cpu::ContainerCpus,
-}
-
 /// Everything that runs here.
 #[derive(Debug)]
 pub struct Node {
@@ -79,7 +76,10 @@ pub struct Node {
     sharing: BTreeSet<String>,
     /// Who left without that being written down yet.
     owed: BTreeSet<PodUid>,
+    /// How many things containers were told.
+    tellings: u64,
     refused: u64,
+    tally: Tally,
     hands_off: bool,
 }
 
@@ -90,6 +90,14 @@ pub struct Update {
     pub container: String,
     /// What it may use.
     pub allowance: Allowance,
+}
+
+impl Update {
+    /// Whether no runtime knows the container: it is a control group that others made.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        self.container.starts_with('/')
+    }
 }
 
 /// Why a pod or container may not run here.
@@ -115,7 +123,7 @@ pub enum Refused {
 pub type Plugins<'a> = &'a mut dyn PreferredAllocation;
 
 impl Node {
-    /// A node that goes on with its journal.
+    /// A node that goes on with its journal: control groups that were held are held again.
     #[must_use]
     pub fn new(
         keeper: Keeper,
@@ -123,18 +131,29 @@ impl Node {
         strangers: Strangers,
         pins: KubeletPins,
     ) -> Self {
-        Self {
+        let mut guests = BTreeMap::new();
+        for (pod, note) in keeper.notes() {
+            for (group, container) in &note.groups {
+                guests.insert(group.clone(), Guest::outside(group, pod, container));
+            }
+        }
+        let mut node = Self {
             keeper,
             rulebook,
             strangers,
             pins,
             sandboxes: BTreeMap::new(),
-            guests: BTreeMap::new(),
+            guests,
             sharing: BTreeSet::new(),
             owed: BTreeSet::new(),
+            tellings: 0,
             refused: 0,
+            tally: Tally::default(),
             hands_off: false,
-        }
+        };
+        // What they may use is what is compared with; nobody needs to be told yet.
+        drop(node.updates());
+        node
     }
 
     /// The same, with somebody else who sets what containers may use: it is decided and written down, and nobody told.
@@ -155,6 +174,16 @@ impl Node {
         &mut self.keeper
     }
 
+    /// From now on running containers that nobody knows are treated so.
+    pub fn treat_strangers(&mut self, strangers: Strangers) {
+        self.strangers = strangers;
+    }
+
+    /// What the kubelet has pinned by now. Pods that are here already stay what they are.
+    pub fn learn_pins(&mut self, pins: KubeletPins) {
+        self.pins = pins;
+    }
+
     /// The containers that run.
     pub fn guests(&self) -> impl Iterator<Item = &Guest> {
         self.guests.values()
@@ -164,6 +193,24 @@ impl Node {
     #[must_use]
     pub fn sandbox(&self, id: &str) -> Option<&Sandbox> {
         self.sandboxes.get(id)
+    }
+
+    /// What was asked for and what came of it, in numbers.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Whether a pod holds something here, or could.
+    #[must_use]
+    pub fn is_here(&self, pod: &PodUid) -> bool {
+        self.lives_here(pod)
+    }
+
+    /// Whether the runtime has a sandbox of a pod.
+    #[must_use]
+    pub fn has_sandbox_of(&self, pod: &PodUid) -> bool {
+        self.sandboxes.values().any(|sandbox| sandbox.uid == *pod)
     }
 
     /// How many pods and containers were refused.
@@ -177,11 +224,10 @@ impl Node {
         self.pools()
     }
 
-    /// How many pods the kubelet pinned before and still run. None: everything here is ours.
-    #[must_use]
-    pub fn kubelet_pinned(&self) -> usize {
-        let notes = self.keeper.notes().values();
-        notes.filter(|note| note.origin == Origin::Kubelet).count()
+    /// A sandbox was made though its pod may not run here by the rules: it shares CPUs.
+    pub fn pod_shares(&mut self, sandbox: Sandbox) {
+        self.sharing.insert(sandbox.id.clone());
+        self.sandboxes.insert(sandbox.id.clone(), sandbox);
     }
 
     /// A sandbox is being made. What others may use from now on.
@@ -261,7 +307,9 @@ impl Node {
     ) -> Result<(Option<Allowance>, Vec<Update>), Refused> {
         let outcome = self.take_in_container(guest, plugins, now);
         self.refused += u64::from(outcome.is_err());
-        let guest = outcome?;
+        let mut guest = outcome?;
+        self.tellings = self.tellings.saturating_add(1);
+        guest.changes = self.tellings;
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
         Ok((allowance, self.updates()))
@@ -355,13 +403,24 @@ impl Node {
         Ok((outcome?, self.updates()))
     }
 
-    /// Has a control group that no runtime knows use what a container of a pod was given, from now on.
-    pub fn hold(&mut self, group: &str, pod: &PodUid, name: &ContainerName) -> Option<Allowance> {
+    /// Has a control group that no runtime knows use what a container of a pod was given, from now on and after a
+    /// restart. What that is; `None` if it is left alone.
+    ///
+    /// # Errors
+    /// If there is no such container, or that could not be written down.
+    pub fn hold(
+        &mut self,
+        group: &str,
+        pod: &PodUid,
+        name: &ContainerName,
+        now: Timestamp,
+    ) -> Result<Option<Allowance>, KeeperError> {
+        self.keeper.hold(pod, name, group, now)?;
         let mut guest = Guest::outside(group, pod, name);
         guest.told = self.allowance(&guest);
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
-        allowance
+        Ok(allowance)
     }
 
     /// What a container of a pod may use, whether it runs or not; `None` if it is left alone.

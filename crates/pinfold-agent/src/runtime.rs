@@ -14,18 +14,24 @@ use nri::api::{
 };
 use nri::{Plugin, Refusal, RuntimeInfo};
 use pinfold_core::device::NoPreference;
-use pinfold_core::name::{ContainerName, PodUid};
-use pinfold_devices::Host;
-use pinfold_devices::align;
-use pinfold_devices::pod_resources::Reader;
-use pinfold_kube::pod::{PodObject, is_extended};
+use pinfold_core::name::PodUid;
+use pinfold_kube::pod::PodObject;
 
-use crate::allowance::{Allowance, Quota};
+use crate::allowance::Quota;
 use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
-use crate::node::{Asked, Guest, Node, Refused, Remark, Sandbox, Update};
+use crate::node::{Guest, Node, Refused, Remark, Sandbox, Update};
 
+mod devices;
 mod edits;
+mod errands;
+mod words;
+
+pub(crate) use devices::given_to_strangers;
+pub use devices::{Devices, Ours};
+pub use words::update;
+
+use words::{guest, resources_of, sandbox, subject};
 
 /// Where specifications of pods come from.
 pub trait Specifications: Send {
@@ -75,11 +81,6 @@ pub struct Subject<'a> {
 /// How long to wait for the specification of a pod that has just been bound to this node.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Runtimes forbid nothing less than this as a quota: no limit.
-const NO_QUOTA: i64 = -1;
-/// The period that goes with it.
-const PERIOD: u64 = 100_000;
-
 /// The plugin.
 pub struct Runtime {
     /// What runs here.
@@ -88,6 +89,9 @@ pub struct Runtime {
     pub specifications: Box<dyn Specifications>,
     /// Whose devices are given out.
     pub devices: Devices,
+    /// Whether containers are told what they may use. If not, somebody else pins them: nobody is refused, and what the
+    /// rules say is only written down.
+    pub pins: bool,
     /// Who wants to know what happens.
     pub witness: Arc<dyn Witness>,
     /// What others may use from now on, for the thread that tells them.
@@ -96,63 +100,22 @@ pub struct Runtime {
     pub clock: fn() -> Timestamp,
 }
 
-/// Who gives out devices.
-pub enum Devices {
-    /// We do, with plugins of our own.
-    Ours(Arc<Host>),
-    /// The kubelet does; it tells which on request.
-    Kubelets(Reader),
-    /// Nobody.
-    Nobodys,
-}
-
 impl Runtime {
-    /// The pod as it is to be decided about: beside the devices that the kubelet has given it, if it has.
-    fn with_devices(&self, pod: &PodObject) -> Option<align::Aligned> {
-        let Devices::Kubelets(reader) = &self.devices else {
-            return None;
-        };
-        let mut asked = pod.pod.all_containers().flat_map(|one| one.limits.keys());
-        if !asked.any(|resource| is_extended(resource.as_str())) {
-            return None;
-        }
-        match reader.get(&pod.meta.namespace, &pod.meta.name) {
-            Ok(answer) => Some(align::aligned(&pod.pod, &align::given(&answer))),
-            Err(error) => {
-                let name = &pod.pod.name;
-                self.witness.troubled(&format!(
-                    "the kubelet does not tell the devices of {name}, so it is not aligned to them: {error}"
-                ));
-                None
-            }
-        }
-    }
-
-    /// What a container needs for its devices.
-    fn device_edits(
-        &self,
-        adjustment: ContainerAdjustment,
-        pod: &PodUid,
-        name: &ContainerName,
-    ) -> Result<ContainerAdjustment, Refusal> {
-        let Devices::Ours(host) = &self.devices else {
-            return Ok(adjustment);
-        };
-        let devices = lock(&self.node).devices(pod, name);
-        if devices.is_empty() {
-            return Ok(adjustment);
-        }
-        let wanted = host.allocate(pod, name, &devices)?;
-        for conflict in &wanted.conflicts {
-            self.witness.troubled(&conflict.to_string());
-        }
-        Ok(edits::adjust(adjustment, &wanted)?)
-    }
-
     /// Tells others later what they may use; drift is repaired if that is not possible.
     fn tell_later(&self, updates: Vec<Update>) {
-        if !updates.is_empty() {
+        if self.pins && !updates.is_empty() {
             let _ = self.others.try_send(updates);
+        }
+    }
+
+    /// What the runtime can be told in its answer. It knows nothing of control groups that others made.
+    fn tell_now(&self, updates: Vec<Update>) -> Vec<ContainerUpdate> {
+        let (outside, inside): (Vec<Update>, Vec<Update>) =
+            updates.into_iter().partition(Update::is_outside);
+        self.tell_later(outside);
+        match self.pins {
+            true => inside.iter().map(update).collect(),
+            false => Vec::new(),
         }
     }
 
@@ -169,6 +132,15 @@ impl Runtime {
                 Err(Refusal::new(error.to_string()))
             }
         }
+    }
+
+    /// A pod that the rules refuse while somebody else pins runs all the same.
+    fn tolerated(&self, pod: &PodSandbox, refused: &Refused) {
+        let (namespace, name) = (&pod.namespace, &pod.name);
+        self.witness.troubled(&format!(
+            "pod {namespace}/{name} would be refused, but somebody else pins here: {refused}"
+        ));
+        lock(&self.node).pod_shares(sandbox(pod));
     }
 
     fn refusal(&self, refused: &Refused) -> Refusal {
@@ -220,13 +192,14 @@ impl Plugin for Runtime {
             let pod = self.specifications.pod(&sandbox.uid, Duration::ZERO);
             (sandbox, pod)
         };
-        let pods = sandboxes.into_iter().map(with_specification).collect();
+        let pods: Vec<_> = sandboxes.into_iter().map(with_specification).collect();
+        let beside = self.given_to_strangers(&pods);
         let now = (self.clock)();
         let outcome = match &self.devices {
-            Devices::Ours(host) => {
-                lock(&self.node).synchronize(pods, guests, &mut host.advice(), now)
+            Devices::Ours(ours) => {
+                lock(&self.node).synchronize(pods, guests, &mut ours.host.advice(), now)
             }
-            _ => lock(&self.node).synchronize(pods, guests, &mut NoPreference, now),
+            _ => lock(&self.node).synchronize_beside(pods, guests, beside, now),
         };
         self.witness.changed();
         match outcome {
@@ -234,7 +207,7 @@ impl Plugin for Runtime {
                 for remark in &remarks {
                     self.witness.remarked(remark);
                 }
-                Ok(updates.iter().map(update).collect())
+                Ok(self.tell_now(updates))
             }
             Err(error) => {
                 self.witness.failed(&error);
@@ -255,8 +228,8 @@ impl Plugin for Runtime {
             (_, Some(beside), Some(pod)) => {
                 lock(&self.node).pod_comes_with_devices(sandbox, pod, beside, now)
             }
-            (Devices::Ours(host), _, pod) => {
-                lock(&self.node).pod_comes(sandbox, pod, &mut host.advice(), now)
+            (Devices::Ours(ours), _, pod) => {
+                lock(&self.node).pod_comes(sandbox, pod, &mut ours.host.advice(), now)
             }
             (_, _, pod) => lock(&self.node).pod_comes(sandbox, pod, &mut NoPreference, now),
         };
@@ -264,16 +237,30 @@ impl Plugin for Runtime {
         let took = start.elapsed().saturating_sub(waited);
         self.witness
             .decided(&subject(pod, None), why.as_deref(), took);
-        let updates = outcome.map_err(|refused| self.refusal(&refused))?;
+        let updates = match outcome {
+            Err(refused @ Refused::Rules { .. }) if !self.pins => {
+                self.tolerated(pod, &refused);
+                return Ok(());
+            }
+            outcome => outcome.map_err(|refused| self.refusal(&refused))?,
+        };
         self.witness.changed();
         self.tell_later(updates);
         Ok(())
     }
 
     fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
-        let freed = lock(&self.node).pod_stops(&pod.id, (self.clock)());
-        if let Devices::Ours(host) = &self.devices
-            && let Err(error) = host.forget(&sandbox(pod).uid)
+        let uid = sandbox(pod).uid;
+        let (freed, goes_on) = {
+            let mut node = lock(&self.node);
+            let freed = node.pod_stops(&pod.id, (self.clock)());
+            // An old sandbox is removed long after the pod got a new one.
+            let goes_on = node.is_here(&uid) || node.has_sandbox_of(&uid);
+            (freed, goes_on)
+        };
+        if !goes_on
+            && let Devices::Ours(ours) = &self.devices
+            && let Err(error) = ours.host.forget(&uid)
         {
             self.witness.troubled(&error.to_string());
         }
@@ -294,17 +281,22 @@ impl Plugin for Runtime {
         let (uid, name) = (guest.pod.clone(), guest.name.clone());
         let now = (self.clock)();
         let outcome = match &self.devices {
-            Devices::Ours(host) => lock(&self.node).container_comes(guest, &mut host.advice(), now),
+            Devices::Ours(ours) => {
+                lock(&self.node).container_comes(guest, &mut ours.host.advice(), now)
+            }
             _ => lock(&self.node).container_comes(guest, &mut NoPreference, now),
         };
         let why = outcome.as_ref().err().map(ToString::to_string);
         let subject = subject(pod, Some(&container.name));
         self.witness
             .decided(&subject, why.as_deref(), start.elapsed());
-        let (allowance, others) = outcome.map_err(|refused| self.refusal(&refused))?;
+        let (allowance, others) = match outcome {
+            Err(Refused::Rules { .. }) if !self.pins => (None, Vec::new()),
+            outcome => outcome.map_err(|refused| self.refusal(&refused))?,
+        };
         self.witness.changed();
         let mut adjust = ContainerAdjustment::new();
-        if let Some(allowance) = allowance {
+        if let Some(allowance) = allowance.filter(|_| self.pins) {
             adjust = adjust.resources(|resources| resources_of(resources, &allowance));
         }
         let adjust = match self.device_edits(adjust, &uid, &name) {
@@ -317,14 +309,14 @@ impl Plugin for Runtime {
         };
         Ok(CreateContainerResponse {
             adjust: Some(adjust),
-            update: others.iter().map(update).collect(),
+            update: self.tell_now(others),
             ..CreateContainerResponse::default()
         })
     }
 
     fn start_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
-        if let Devices::Ours(host) = &self.devices {
-            host.pre_start(&sandbox(pod).uid, &container.name.as_str().into())?;
+        if let Devices::Ours(ours) = &self.devices {
+            ours.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
         Ok(())
     }
@@ -354,6 +346,7 @@ impl Plugin for Runtime {
         _: &LinuxResources,
     ) -> Result<UpdateContainerResponse, Refusal> {
         let allowance = lock(&self.node).container_changes(&container.id);
+        let allowance = allowance.filter(|_| self.pins);
         let updates = allowance.map(|allowance| {
             let container = container.id.clone();
             update(&Update {
@@ -381,79 +374,5 @@ impl Plugin for Runtime {
     }
 }
 
-/// An update as the runtime wants it. A container that ends this very moment is no reason to fail anything.
-#[must_use]
-pub fn update(update: &Update) -> ContainerUpdate {
-    ContainerUpdate::new(&update.container)
-        .resources(|resources| resources_of(resources, &update.allowance))
-        .ignore_failure()
-}
-
-fn resources_of(resources: LinuxResources, allowance: &Allowance) -> LinuxResources {
-    let mut resources = resources;
-    if !allowance.cpus.is_empty() {
-        resources = resources.cpus(allowance.cpus.to_string());
-    }
-    if !allowance.mems.is_empty() {
-        resources = resources.mems(allowance.mems.to_string());
-    }
-    match allowance.quota {
-        Quota::AsAsked => resources,
-        Quota::Lifted => resources.cpu_quota(NO_QUOTA, PERIOD),
-    }
-}
-
-fn subject<'a>(pod: &'a PodSandbox, container: Option<&'a str>) -> Subject<'a> {
-    Subject {
-        uid: &pod.uid,
-        namespace: &pod.namespace,
-        name: &pod.name,
-        container,
-    }
-}
-
-fn sandbox(pod: &PodSandbox) -> Sandbox {
-    let linux = pod.linux.clone().unwrap_or_default();
-    Sandbox {
-        id: pod.id.clone(),
-        // Sandboxes that no kubelet makes may lack one.
-        uid: match pod.uid.as_str() {
-            "" => pod.id.as_str().into(),
-            uid => uid.into(),
-        },
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        labels: pod.labels.clone(),
-        annotations: pod.annotations.clone(),
-        cgroup_parent: linux.cgroup_parent,
-        total: asked(linux.pod_resources.as_ref()),
-    }
-}
-
-fn guest(container: &Container, sandbox: &Sandbox) -> Guest {
-    let name = container.name.as_str().into();
-    let mut guest = Guest::new(container.id.clone(), sandbox, name);
-    if let Some(linux) = &container.linux {
-        guest.cgroup.clone_from(&linux.cgroups_path);
-        guest.asked = asked(linux.resources.as_ref());
-    }
-    guest
-}
-
-fn asked(resources: Option<&LinuxResources>) -> Asked {
-    let Some(resources) = resources else {
-        return Asked::default();
-    };
-    let cpu = resources.cpu.clone().unwrap_or_default();
-    let pages = resources.hugepage_limits.iter();
-    Asked {
-        cpu_shares: cpu.shares,
-        cpu_quota: cpu.quota,
-        cpu_period: cpu.period,
-        memory_limit: resources.memory.as_ref().and_then(|memory| memory.limit),
-        hugepages: pages
-            .map(|page| (page.page_size.clone(), page.limit))
-            .collect(),
-        cpus: cpu.cpus,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -66,30 +66,55 @@ pub enum ConnectionError {
 }
 
 impl Connection {
+    /// As kubectl finds it: this file or those of `KUBECONFIG`, else `~/.kube/config`, in this context or the current
+    /// one; where there is no such file, the service account of this pod.
+    ///
+    /// # Errors
+    /// If nothing of that is there, or cannot be used.
+    pub fn find(path: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectionError> {
+        if let Some(path) = path {
+            return Self::in_context(path, context);
+        }
+        let shown = Path::new("KUBECONFIG");
+        if let Some(file) = Kubeconfig::from_env().map_err(|error| unusable(shown, error))? {
+            return Self::of_file(shown, file, context);
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let usual = home.map(|home| home.join(".kube/config"));
+        match usual.filter(|path| path.exists()) {
+            Some(path) => Self::in_context(&path, context),
+            None => Self::in_cluster(),
+        }
+    }
+
     /// As the current context of a kubeconfig says: client certificates, tokens, or a program that makes them.
     ///
     /// # Errors
     /// If the file, or one that it names, cannot be read or used.
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConnectionError> {
-        let unusable = |error: KubeconfigError| match error {
-            KubeconfigError::ReadConfig(error, path) => ConnectionError::Unreadable { path, error },
-            // Its text quotes the file, and the file holds secrets.
-            KubeconfigError::Parse(_) => ConnectionError::NotKubeconfig {
-                path: path.to_owned(),
-            },
-            other => ConnectionError::Unusable {
-                path: path.to_owned(),
-                problem: other.to_string(),
-            },
-        };
-        let file = Kubeconfig::read_from(path).map_err(unusable)?;
+        Self::in_context(path, None)
+    }
+
+    fn in_context(path: &Path, context: Option<&str>) -> Result<Self, ConnectionError> {
+        let file = Kubeconfig::read_from(path).map_err(|error| unusable(path, error))?;
+        Self::of_file(path, file, context)
+    }
+
+    fn of_file(
+        path: &Path,
+        file: Kubeconfig,
+        context: Option<&str>,
+    ) -> Result<Self, ConnectionError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(ConnectionError::Thread)?;
-        let options = KubeConfigOptions::default();
+        let options = KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..KubeConfigOptions::default()
+        };
         let config = runtime
             .block_on(Config::from_custom_kubeconfig(file, &options))
-            .map_err(unusable)?;
+            .map_err(|error| unusable(path, error))?;
         Ok(Self::new(config))
     }
 
@@ -126,6 +151,21 @@ impl Connection {
             url: self.url(),
             problem: crate::api::told(&error),
         })
+    }
+}
+
+/// What is wrong with a kubeconfig.
+fn unusable(path: &Path, error: KubeconfigError) -> ConnectionError {
+    match error {
+        KubeconfigError::ReadConfig(error, path) => ConnectionError::Unreadable { path, error },
+        // Its text quotes the file, and the file holds secrets.
+        KubeconfigError::Parse(_) => ConnectionError::NotKubeconfig {
+            path: path.to_owned(),
+        },
+        other => ConnectionError::Unusable {
+            path: path.to_owned(),
+            problem: other.to_string(),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Connection ──► Api: one request, bounded in time and size
+//!                 ├──► snapshot: all objects of some kinds, once
 //!                 ├──► Follower: list, then watch; a Sink hears of every object
 //!                 └──► Events: what happened to pods, counted and rationed
 //! ```
@@ -15,6 +16,7 @@ mod connection;
 pub mod events;
 pub mod follow;
 pub mod object;
+pub mod snapshot;
 
 pub use api::{Api, ApiError, escaped, shortened};
 pub use backoff::{Backoff, jitter, random};

@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 use crate::directory::{DirectoryError, Socket};
 use crate::edits::ContainerEdits;
 use crate::grants::Grants;
-use crate::manager::{Advice, Config, Manager, StartError};
+use crate::manager::{Activity, Advice, Config, Manager, StartError};
 use crate::plugin::PluginError;
-use crate::pod_resources::{PodResources, Snapshot};
+use crate::pod_resources::{Asked, PodResources, Snapshot};
 
 /// Monitoring agents at a time, and calls of each.
 const READERS: (usize, usize) = (32, 8);
@@ -197,6 +197,18 @@ impl Host {
             true => self.save(&grants),
             false => Ok(()),
         }
+    }
+
+    /// What plugins did: registrations since the start, durations since the last time.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.manager.activity()
+    }
+
+    /// How often monitoring agents have asked so far.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        self.told.asked()
     }
 
     /// From now on, monitoring agents are told this.

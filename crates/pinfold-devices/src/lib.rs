@@ -36,7 +36,7 @@ pub use edits::{Conflict, ContainerEdits, Place};
 pub use grants::{Grant, Grants};
 pub use host::{Host, HostConfig, HostError, OfferReceiver};
 pub use limits::Limits;
-pub use manager::{Advice, Config, Manager, StartError};
+pub use manager::{Activity, Advice, Config, Manager, StartError};
 pub use offers::{Offer, Offers};
 pub use plugin::PluginError;
 pub use registrar::Refusal;

@@ -1,11 +1,11 @@
 //! [`Manager`]: the thread that speaks to plugins, and what the agent asks of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin as api;
 use kubelet_api::unix::{self, Peers};
@@ -71,6 +71,37 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) offers: Offers,
+    pub(crate) activity: Mutex<Activity>,
+}
+
+/// What plugins did so far, for whoever counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// How often a plugin registered, by resource.
+    pub registrations: BTreeMap<ResourceName, u64>,
+    /// How long each `Allocate` took since this was last taken; the latest if there were very many.
+    pub allocations: VecDeque<(ResourceName, Duration)>,
+}
+
+/// Durations that wait to be taken.
+const MOST_DURATIONS: usize = 1024;
+
+/// Resources that are counted. Who invents names all day long is not.
+const MOST_COUNTED: usize = 1024;
+
+impl Activity {
+    /// A plugin registered.
+    pub(crate) fn registered(&mut self, resource: &ResourceName) {
+        if self.registrations.len() < MOST_COUNTED || self.registrations.contains_key(resource) {
+            *self.registrations.entry(resource.clone()).or_default() += 1;
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Speaks to device plugins on a thread of its own. Dropping it stops it; calls wait for their answers, each at
@@ -105,6 +136,7 @@ impl Manager {
             registry: Mutex::new(registry),
             config,
             offers,
+            activity: Mutex::default(),
         });
         let (stop, stopped) = watch::channel(false);
         let serving = shared.clone();
@@ -149,6 +181,16 @@ impl Manager {
         }
     }
 
+    /// What plugins did: registrations since the start, durations since the last time.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        let mut activity = self.shared.activity();
+        Activity {
+            registrations: activity.registrations.clone(),
+            allocations: std::mem::take(&mut activity.allocations),
+        }
+    }
+
     /// Where further tasks can run.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
@@ -171,9 +213,12 @@ impl Manager {
         let mut given = Vec::new();
         for (resource, devices) in devices.iter().filter(|(_, devices)| !devices.is_empty()) {
             let asked = devices.clone();
+            let begun = Instant::now();
             let response = self.ask(resource, async move |plugin| {
                 plugin.allocate(&asked, limit).await
-            })?;
+            });
+            self.took(resource, begun.elapsed());
+            let response = response?;
             let offer = known.get(resource);
             given.push((resource, Grant::new(devices, offer, response)));
         }
@@ -201,6 +246,15 @@ impl Manager {
             })?;
         }
         Ok(())
+    }
+
+    fn took(&self, resource: &ResourceName, duration: Duration) {
+        let mut activity = self.shared.activity();
+        if activity.allocations.len() >= MOST_DURATIONS {
+            activity.allocations.pop_front();
+        }
+        let entry = (resource.clone(), duration);
+        activity.allocations.push_back(entry);
     }
 
     /// Asks the plugin of a resource on the manager's thread.

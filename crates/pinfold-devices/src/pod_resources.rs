@@ -11,6 +11,7 @@ pub use reader::{ReadError, Reader};
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kubelet_api::pod_resources as api;
@@ -58,6 +59,28 @@ pub struct Holding {
 #[derive(Clone, Debug, Default)]
 pub struct PodResources {
     latest: Arc<RwLock<Arc<Snapshot>>>,
+    calls: Arc<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    list: AtomicU64,
+    allocatable: AtomicU64,
+    get: AtomicU64,
+    get_failed: AtomicU64,
+}
+
+/// How often monitoring agents have asked so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `List`.
+    pub list: u64,
+    /// `GetAllocatableResources`.
+    pub allocatable: u64,
+    /// `Get`.
+    pub get: u64,
+    /// `Get` of a pod that is not there.
+    pub get_failed: u64,
 }
 
 impl PodResources {
@@ -80,6 +103,18 @@ impl PodResources {
         kubelet_api::unix::serve(listener, server, peers).await
     }
 
+    /// How often it was asked so far.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        let count = |calls: &AtomicU64| calls.load(Ordering::Relaxed);
+        Asked {
+            list: count(&self.calls.list),
+            allocatable: count(&self.calls.allocatable),
+            get: count(&self.calls.get),
+            get_failed: count(&self.calls.get_failed),
+        }
+    }
+
     fn latest(&self) -> Arc<Snapshot> {
         let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
         latest.clone()
@@ -91,6 +126,7 @@ impl api::PodResourcesLister for PodResources {
         &self,
         _: Request<api::ListPodResourcesRequest>,
     ) -> Result<Response<api::ListPodResourcesResponse>, Status> {
+        self.calls.list.fetch_add(1, Ordering::Relaxed);
         let pod_resources = self.latest().pods.iter().map(pod).collect();
         Ok(Response::new(api::ListPodResourcesResponse {
             pod_resources,
@@ -101,6 +137,7 @@ impl api::PodResourcesLister for PodResources {
         &self,
         _: Request<api::AllocatableResourcesRequest>,
     ) -> Result<Response<api::AllocatableResourcesResponse>, Status> {
+        self.calls.allocatable.fetch_add(1, Ordering::Relaxed);
         let latest = self.latest();
         let mut allocatable = latest.allocatable.clone();
         for devices in allocatable.devices.values_mut() {
@@ -118,11 +155,13 @@ impl api::PodResourcesLister for PodResources {
         &self,
         request: Request<api::GetPodResourcesRequest>,
     ) -> Result<Response<api::GetPodResourcesResponse>, Status> {
+        self.calls.get.fetch_add(1, Ordering::Relaxed);
         let asked = request.into_inner();
         let latest = self.latest();
         let is_asked =
             |pod: &&PodSnapshot| pod.name == asked.pod_name && pod.namespace == asked.pod_namespace;
         let Some(found) = latest.pods.iter().find(is_asked) else {
+            self.calls.get_failed.fetch_add(1, Ordering::Relaxed);
             let (name, namespace) = (asked.pod_name, asked.pod_namespace);
             let message = format!("pod {name} in namespace {namespace} not found");
             return Err(Status::unknown(message));

@@ -76,6 +76,7 @@ impl Registrar {
         if registry.is_full(&resource, limits.resources) {
             return Err(Refusal::TooManyResources(limits.resources));
         }
+        self.shared.activity().registered(&resource);
         let session = registry.connected(&resource, plugin.clone());
         let watch = watch(self.shared.clone(), resource.clone(), session, plugin);
         registry.followed(&resource, tokio::spawn(watch).abort_handle());

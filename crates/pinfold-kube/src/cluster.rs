@@ -38,8 +38,10 @@ use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
 mod reported;
+mod vacate;
 
 pub use reported::KubeletReport;
+pub use vacate::{Holding, Seat, Witness};
 
 /// Whose rules decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

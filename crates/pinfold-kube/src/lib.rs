@@ -12,6 +12,7 @@
 //! | files that mix all these | [`objects`] |
 //! | what our agent adds to a report: who holds what | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
+//! | a cluster at one moment, with selectors and taints | [`inventory`], [`terms`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 
@@ -22,6 +23,7 @@ pub mod content;
 pub mod finding;
 pub mod generation;
 mod go;
+pub mod inventory;
 pub mod koordinator;
 pub mod kubelet_config;
 pub mod manifest;
@@ -33,4 +35,5 @@ pub mod objects;
 pub mod pod;
 pub mod state;
 mod suggest;
+pub mod terms;
 pub mod volcano;

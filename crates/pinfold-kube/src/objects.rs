@@ -1,7 +1,7 @@
 //! Everything a cluster says about nodes and pods, from files that mix kinds.
 
 use crate::finding::{Findings, Read, Report};
-use crate::manifest;
+use crate::manifest::{self, Document};
 use crate::node::NodeObject;
 use crate::node_resource_topology::{self, NodeResourceTopology};
 use crate::pod::{self, PodObject};
@@ -20,6 +20,38 @@ pub struct Objects {
     pub pods: Vec<PodObject>,
 }
 
+impl Objects {
+    /// Adds what one document says.
+    pub(crate) fn add(&mut self, document: &Document, report: &mut Report) {
+        match document.kind() {
+            "Node" => {
+                let read = NodeObject::read(document);
+                self.nodes.extend(report.take(read));
+            }
+            node_resource_topology::KIND => {
+                let read = NodeResourceTopology::read(document);
+                self.topologies.extend(report.take(read));
+            }
+            volcano::KIND => {
+                let read = Numatopology::read(document);
+                self.numatopologies.extend(report.take(read));
+            }
+            _ => {
+                let read = pod::pods_of(document);
+                self.pods.extend(report.take(read).into_iter().flatten());
+            }
+        }
+    }
+
+    /// Adds all others behind those that are here.
+    pub fn append(&mut self, others: Objects) {
+        self.nodes.extend(others.nodes);
+        self.topologies.extend(others.topologies);
+        self.numatopologies.extend(others.numatopologies);
+        self.pods.extend(others.pods);
+    }
+}
+
 /// Reads all objects of a file: documents of YAML or JSON, lists among them, kinds in any mixture.
 ///
 /// # Errors
@@ -28,24 +60,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Objects>, Findings> {
     let mut objects = Objects::default();
     let mut report = Report::new(file);
     for document in manifest::read(file, bytes)? {
-        match document.kind() {
-            "Node" => {
-                let read = NodeObject::read(&document);
-                objects.nodes.extend(report.take(read));
-            }
-            node_resource_topology::KIND => {
-                let read = NodeResourceTopology::read(&document);
-                objects.topologies.extend(report.take(read));
-            }
-            volcano::KIND => {
-                let read = Numatopology::read(&document);
-                objects.numatopologies.extend(report.take(read));
-            }
-            _ => {
-                let read = pod::pods_of(&document);
-                objects.pods.extend(report.take(read).into_iter().flatten());
-            }
-        }
+        objects.add(&document, &mut report);
     }
     pod::refuse_same_uid(&objects.pods, &mut report);
     report.finish(objects)

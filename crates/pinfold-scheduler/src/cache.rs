@@ -12,13 +12,16 @@
 //!
 //! Times are taken from the monotonic clock of this machine only: no clock of another machine is compared with it.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pinfold_apiserver::Warning;
 use pinfold_core::cluster::{Cluster, Decided, Placement};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_core::node_topology::replica::Shelf;
 
 mod freshness;
 pub mod kind;
@@ -109,11 +112,15 @@ pub struct Cache {
     /// How many nodes are under Koordinator.
     koordinators: usize,
     args: Arc<Args>,
+    /// What kubelets of one kind have in common.
+    shelf: RefCell<Shelf>,
     pub(crate) policy: Policy,
     /// Nodes that changed since somebody last asked which.
     changed: std::collections::BTreeSet<NodeName>,
     /// Problems that were not told yet.
     problems: Vec<Problem>,
+    /// What pods should be warned of.
+    warnings: Vec<Warning>,
 }
 
 /// Something that a person should know.
@@ -146,9 +153,11 @@ impl Cache {
             order: 0,
             koordinators: 0,
             args: Arc::new(Args::default()),
+            shelf: RefCell::default(),
             policy,
             changed: std::collections::BTreeSet::new(),
             problems: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -209,6 +218,11 @@ impl Cache {
     /// Problems that came up since the last call.
     pub fn take_problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.problems)
+    }
+
+    /// Warnings about pods that came up since the last call.
+    pub fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Nodes that changed since the last call.

@@ -10,7 +10,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_apiserver::{Api, Connection, ConnectionError, Follower, Patience};
+use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
+use pinfold_apiserver::{Api, Connection, ConnectionError, Events, Follower, Patience};
 use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
 use pinfold_daemon::control::{Control, Wish};
@@ -124,12 +125,10 @@ pub fn run(
         log.info("probes", &[("listen", &address)]);
     }
     let identity = identity(config);
-    if config.leader.elect {
-        parts.elect(&api, config, &identity);
-    }
+    let elected = (config.leader.elect).then(|| parts.elect(&api, config, &identity));
     let follow = Api::new(&connection, Patience::default().request)?;
     let watches = tokio::spawn(parts.clone().follow(follow));
-    let ticks = tokio::spawn(tick(desk.clone()));
+    let ticks = tokio::spawn(tick(desk.clone(), parts.events(&api, &identity)));
     drop(guard);
     let told: &dyn std::fmt::Display = &connection.url();
     log.info("started", &[("listen", &address), ("apiServer", told)]);
@@ -147,7 +146,8 @@ pub fn run(
     parts.standing.lost();
     watches.abort();
     ticks.abort();
-    if config.leader.elect {
+    if let Some(elected) = elected {
+        elected.abort();
         let leader = &config.leader;
         let resign = Elector::resign(&api, &leader.namespace, &leader.name, &identity);
         let _ = runtime.block_on(async { tokio::time::timeout(GRACE, resign).await });
@@ -222,7 +222,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn elect(&self, api: &Api, config: &SchedulerConfig, identity: &str) {
+    fn elect(&self, api: &Api, config: &SchedulerConfig, identity: &str) -> JoinHandle<()> {
         let leader = &config.leader;
         let elector = Elector::new(api.clone(), &leader.namespace, &leader.name, identity);
         let (standing, log) = (self.standing.clone(), self.log.clone());
@@ -231,7 +231,26 @@ impl Parts {
                 log.warn("lease", &[("error", error)]);
             };
             elector.run(&standing, tell).await;
-        });
+        })
+    }
+
+    /// Where warnings about pods go.
+    fn events(&self, api: &Api, identity: &str) -> Events {
+        let events = Events::default();
+        let reporter = Reporter {
+            component: "pinfold-scheduler",
+            instance: identity.to_owned(),
+        };
+        let log = self.log.clone();
+        let tell = move |fate| match fate {
+            Fate::Refused(error) => log.warn("event was not taken", &[("error", &error)]),
+            Fate::Dropped(count) => log.warn("events were dropped", &[("events", &count)]),
+            Fate::Sent | Fate::Failed => {}
+        };
+        let (ration, backoff) = (Ration::default(), Patience::default().backoff());
+        let teller = Teller::new(api.clone(), reporter, events.clone(), ration, backoff, tell);
+        tokio::spawn(teller.run());
+        events
     }
 
     /// Follows everything. Pods are listed by the leader alone, anew with every term, and after the reports: only then
@@ -280,16 +299,16 @@ impl Parts {
 }
 
 /// What time alone changes, what is to be told, and who is to be woken.
-async fn tick(desk: Arc<Desk>) {
+async fn tick(desk: Arc<Desk>, events: Events) {
     loop {
         tokio::time::sleep(TICK).await;
         let now = Instant::now();
-        let (problems, freed) = {
+        let (problems, warnings, freed) = {
             let mut cache = desk.extender.cache();
             cache.tick(now);
             let changed = cache.take_changed();
-            let freed = desk.waiting.freed(&mut cache, &changed, now);
-            (cache.take_problems(), freed)
+            let freed = desk.waiting.freed(&mut cache, changed, now);
+            (cache.take_problems(), cache.take_warnings(), freed)
         };
         for problem in problems {
             desk.metrics.count(&catalogue::PROBLEMS, &[problem.event]);
@@ -299,6 +318,9 @@ async fn tick(desk: Arc<Desk>) {
         }
         if desk.standing.leads_since(now).is_none() {
             continue;
+        }
+        for warning in warnings {
+            events.warn(warning);
         }
         for free in freed {
             let (pod, node) = (free.asked.full_name(), free.node.to_string());

@@ -121,18 +121,21 @@ impl Desk {
             asked,
             nodes,
             refusals,
-            refused,
+            passed,
         } = filtered;
         for (reason, count) in refusals {
             self.metrics.add(&catalogue::REFUSALS, &[reason], count);
         }
         if let Some(asked) = asked {
-            let (name, count) = (asked.full_name(), refused.len());
+            let name = asked.full_name();
             self.log.debug(
                 "filtered",
-                &[("pod", &name), ("nodes", &nodes), ("refused", &count)],
+                &[("pod", &name), ("nodes", &nodes), ("passed", &passed)],
             );
-            self.waiting.refused(asked, refused);
+            match passed {
+                0 if nodes > 0 => self.waiting.refused(asked),
+                _ => self.waiting.found(asked.uid()),
+            }
         }
         Ok(answer)
     }

@@ -4,7 +4,7 @@
 //! a place that comes free there would be found minutes later. So when a node changes that refused a pod and now takes
 //! it, the pod is touched (an annotation), which kube-scheduler does watch.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,17 +23,24 @@ pub const TOUCHED: &str = "pinfold.dev/reconsider";
 const MOST: usize = 10_000;
 /// A pod is not touched more often.
 const PAUSE: Duration = Duration::from_secs(5);
-/// So many pods are touched at once; the others the next time.
-const AT_ONCE: usize = 50;
+/// So many pods are looked at in one go, with the cache in hand; the others the next time.
+const AT_ONCE: usize = 200;
 
-/// Pods that were refused.
+/// Pods that no node took.
 #[derive(Debug, Default)]
-pub struct Waiting(Mutex<HashMap<PodUid, Refused>>);
+pub struct Waiting(Mutex<Room>);
+
+#[derive(Debug, Default)]
+struct Room {
+    pods: HashMap<PodUid, Refused>,
+    /// Nodes that changed, and the pods that were not looked at since.
+    changed: BTreeSet<NodeName>,
+    to_look_at: VecDeque<PodUid>,
+}
 
 #[derive(Debug)]
 struct Refused {
     asked: Arc<Asked>,
-    by: BTreeSet<NodeName>,
     touched: Option<Instant>,
 }
 
@@ -47,39 +54,50 @@ pub struct Free {
 }
 
 impl Waiting {
-    fn pods(&self) -> MutexGuard<'_, HashMap<PodUid, Refused>> {
+    fn room(&self) -> MutexGuard<'_, Room> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod was refused by these nodes.
-    pub fn refused(&self, asked: Arc<Asked>, by: Vec<NodeName>) {
-        let mut pods = self.pods();
+    /// A pod was refused by every node.
+    pub fn refused(&self, asked: Arc<Asked>) {
+        let mut room = self.room();
         let uid = asked.uid().clone();
-        if by.is_empty() || (pods.len() >= MOST && !pods.contains_key(&uid)) {
-            pods.remove(&uid);
+        if room.pods.len() >= MOST && !room.pods.contains_key(&uid) {
             return;
         }
-        let touched = pods.get(&uid).and_then(|pod| pod.touched);
-        let by = by.into_iter().collect();
-        pods.insert(uid, Refused { asked, by, touched });
+        let touched = room.pods.get(&uid).and_then(|pod| pod.touched);
+        room.pods.insert(uid, Refused { asked, touched });
     }
 
-    /// Waiting pods that one of these nodes refused and would take now. Pods that wait no longer are forgotten.
-    pub fn freed(&self, cache: &mut Cache, changed: &[NodeName], now: Instant) -> Vec<Free> {
-        let mut pods = self.pods();
-        pods.retain(|uid, _| cache.pod(uid).is_some_and(|pod| pod.node.is_none()));
+    /// A pod found a node.
+    pub fn found(&self, pod: &PodUid) {
+        self.room().pods.remove(pod);
+    }
+
+    /// Waiting pods that one of these nodes would take now. Pods that wait no longer are forgotten.
+    pub fn freed(&self, cache: &mut Cache, changed: Vec<NodeName>, now: Instant) -> Vec<Free> {
+        let mut room = self.room();
+        let Room {
+            pods,
+            changed: nodes,
+            to_look_at,
+        } = &mut *room;
+        if !changed.is_empty() && !pods.is_empty() {
+            pods.retain(|uid, _| cache.pod(uid).is_some_and(|pod| pod.node.is_none()));
+            nodes.extend(changed);
+            *to_look_at = pods.keys().cloned().collect();
+        }
+        let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
         let mut freed = Vec::new();
-        for pod in pods.values_mut() {
-            if freed.len() >= AT_ONCE {
+        for _ in 0..AT_ONCE {
+            let Some(uid) = to_look_at.pop_front() else {
                 break;
-            }
+            };
+            let Some(pod) = pods.get_mut(&uid) else {
+                continue;
+            };
             let rested = |at: Instant| now.saturating_duration_since(at) >= PAUSE;
             if !pod.touched.is_none_or(rested) {
-                continue;
-            }
-            let candidates = changed.iter().filter(|name| pod.by.contains(*name));
-            let names: Vec<&str> = candidates.map(NodeName::as_str).collect();
-            if names.is_empty() {
                 continue;
             }
             let said = cache.filter(&pod.asked, &names);
@@ -91,6 +109,9 @@ impl Waiting {
                     node: (*name).into(),
                 });
             }
+        }
+        if to_look_at.is_empty() {
+            nodes.clear();
         }
         freed
     }

@@ -187,3 +187,6 @@ fn wholeness(ledger: &Ledger, taken: &CpuSet) -> i64 {
         possible => i64::try_from(largest * 100 / possible).unwrap_or(100),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ use pinfold_core::settings::TopologyScope;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
 use crate::commands::agent::AgentArgs;
+use crate::commands::checkpoint::CheckpointArgs;
+use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
@@ -62,6 +64,10 @@ pub(crate) enum Command {
     Settings(SettingsArgs),
     /// Show every decision of a node's agent with its reason, oldest first
     Journal(JournalArgs),
+    /// Write the CPUs that a scheduler chose into the state of a kubelet that is stopped
+    Checkpoint(CheckpointArgs),
+    /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
+    Cluster(ClusterCommandArgs),
     /// The child's side of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),

@@ -175,7 +175,7 @@ fn bad(findings: &Findings) -> Failure {
 }
 
 /// What a scheduler is configured with: Koordinator's plugin, or the weight of Volcano's.
-fn scheduler(path: &Path, dialect: Dialect) -> Result<(PluginArgs, i64), Failure> {
+pub(crate) fn scheduler(path: &Path, dialect: Dialect) -> Result<(PluginArgs, i64), Failure> {
     let source = Source::open(path)?;
     let failure = |findings: Findings| source.failure(&findings);
     match dialect {

@@ -3,6 +3,8 @@
 pub(crate) mod admit;
 pub(crate) mod agent;
 pub(crate) mod check;
+pub(crate) mod checkpoint;
+pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod defragment;

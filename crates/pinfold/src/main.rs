@@ -10,6 +10,7 @@ mod commands;
 mod devices;
 mod exit;
 mod input;
+mod kubectl;
 mod log_args;
 mod node;
 mod output;
@@ -26,9 +27,19 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
+use crate::kubectl::{PluginArgs, Role};
 
 fn main() -> ExitCode {
-    match run(Args::parse()) {
+    let mut words = std::env::args_os();
+    let done = match Role::of(words.next().as_deref()) {
+        Role::Program => run(Args::parse()),
+        Role::Plugin => commands::cluster::run(&PluginArgs::parse().command),
+        Role::Complete => {
+            let words: Vec<_> = words.collect();
+            kubectl::complete(&words).map(|()| ExitCode::SUCCESS)
+        }
+    };
+    match done {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }
@@ -51,6 +62,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Status(args) => commands::status::status(&args),
         Command::Settings(args) => commands::status::settings(&args),
         Command::Journal(args) => commands::journal::run(&args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args),
+        Command::Cluster(args) => commands::cluster::run(&args.command),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -90,7 +90,7 @@ impl Recorded {
                 Some(Step::StartOne { pod, container })
             }),
             What::Offered(_) => self.offer_of(entry),
-            What::Amended => None,
+            What::Held(..) | What::Amended => None,
         };
         self.steps.extend(step);
     }

@@ -16,6 +16,8 @@ pub(crate) struct Groups {
 /// What the kernel lets a container use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
+    /// Its first process.
+    pub(crate) process: String,
     /// `Cpus_allowed_list` of its first process.
     pub(crate) cpus: CpuSet,
     /// `Mems_allowed_list` of its first process.
@@ -61,6 +63,7 @@ impl Groups {
             line.unwrap_or_default().trim().to_owned()
         };
         Ok(Seen {
+            process: process.to_owned(),
             cpus: cpus(&field("Cpus_allowed_list:"))?,
             mems: nodes(&field("Mems_allowed_list:"))?,
             group_cpus: cpus(&read(&cpuset.join("cpuset.cpus"))?)?,

@@ -17,6 +17,10 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// The themes to play; all if empty.
     pub(crate) only: Vec<String>,
+    /// The policies of the kubelet to play; all if empty.
+    pub(crate) policies: Vec<String>,
+    /// Whether nobody else needs this machine: its CPUs may go offline.
+    pub(crate) alone: bool,
 }
 
 impl Default for Options {
@@ -28,6 +32,8 @@ impl Default for Options {
             vectors: 40,
             seed: 20_260_730,
             only: Vec::new(),
+            policies: Vec::new(),
+            alone: false,
         }
     }
 }
@@ -50,9 +56,11 @@ impl Options {
                 "vectors" => options.vectors = usize::try_from(number()?).unwrap_or(usize::MAX),
                 "seed" => options.seed = number()?,
                 "only" => options.only = value.split(',').map(str::to_owned).collect(),
+                "policies" => options.policies = value.split(',').map(str::to_owned).collect(),
+                "alone" => options.alone = true,
                 _ => {
                     return Err(format!(
-                        "{word}: there are kills, storm, soak, vectors, seed and only"
+                        "{word}: there are kills, storm, soak, vectors, seed, only, policies and alone"
                     ));
                 }
             }

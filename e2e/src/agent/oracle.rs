@@ -15,7 +15,11 @@ use pinfold_kube::kubelet_config::KubeletSettings;
 
 /// This machine, as it is now.
 pub(crate) fn machine() -> Result<(Arc<Machine>, u64), String> {
-    let hardware = pinfold_hardware::from_sysfs(Path::new("/")).map_err(|e| e.to_string())?;
+    look(Path::new("/"))
+}
+
+fn look(root: &Path) -> Result<(Arc<Machine>, u64), String> {
+    let hardware = pinfold_hardware::from_sysfs(root).map_err(|e| e.to_string())?;
     let (machine, _) = hardware.machine_within_reach().map_err(|e| e.to_string())?;
     Ok((Arc::new(machine), hardware.memory))
 }
@@ -28,7 +32,12 @@ pub(crate) struct Oracle {
 impl Oracle {
     /// Of an empty node under a KubeletConfiguration.
     pub(crate) fn new(rules: &str) -> Result<Self, String> {
-        let (machine, memory) = machine()?;
+        Self::on(Path::new("/"), rules)
+    }
+
+    /// The same on another machine, by the kernel's files below `root`.
+    pub(crate) fn on(root: &Path, rules: &str) -> Result<Self, String> {
+        let (machine, memory) = look(root)?;
         let read = KubeletSettings::read("the rules", rules.as_bytes(), Fidelity::Sound);
         let read = read.map_err(|findings| findings.to_string())?;
         let settings = read.value.settings(memory, Fidelity::Sound);

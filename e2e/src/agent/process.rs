@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::pretend;
 use super::stage::end_of;
 use crate::containerd::{PATIENCE, eventually};
 
 /// How an agent is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// `manage` or `mirror`.
+    pub(crate) mode: &'static str,
     /// `kubelet` or `koordinator`.
     pub(crate) dialect: &'static str,
     /// A KubeletConfiguration.
@@ -25,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) state: PathBuf,
     /// The runtime's socket.
     pub(crate) nri: PathBuf,
+    /// Another machine that it is shown; `None` for this one.
+    pub(crate) machine: Option<PathBuf>,
     /// More lines of its configuration.
     pub(crate) more: String,
 }
@@ -49,7 +54,11 @@ impl Agent {
         let told = fs::read(&path).map_or(0, |log| log.len());
         let log = File::options().create(true).append(true).open(&path);
         let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
-        let child = Command::new(pinfold)
+        let mut command = match &setup.machine {
+            Some(machine) => pretend::command(machine, pinfold),
+            None => Command::new(pinfold),
+        };
+        let child = command
             .args(["agent", "--log-format", "json", "--config"])
             .arg(&config)
             .stdin(Stdio::null())
@@ -230,6 +239,7 @@ fn exchange(
 
 fn configuration(setup: &Setup, folder: &Path, rules: &Path) -> String {
     let Setup {
+        mode,
         dialect,
         state,
         nri,
@@ -239,7 +249,7 @@ fn configuration(setup: &Setup, folder: &Path, rules: &Path) -> String {
     let (state, nri, rules) = (state.display(), nri.display(), rules.display());
     let folder = folder.display();
     format!(
-        "mode: manage\ndialect: {dialect}\nkubelet: {{config: {rules}, root: {folder}/kubelet}}\n\
+        "mode: {mode}\ndialect: {dialect}\nkubelet: {{config: {rules}, root: {folder}/kubelet}}\n\
          state: {state}\nruntime: {{nri: {nri}}}\napi: {{socket: {folder}/agent.sock}}\n\
          podResources: {{serve: {folder}/pod-resources.sock, kubelet: {folder}/kubelet/none.sock}}\n\
          metrics: {{listen: '127.0.0.1:0'}}\n{more}\n"

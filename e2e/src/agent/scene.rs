@@ -1,6 +1,6 @@
 //! [`Scene`]: pods come and go on a node, and the kernel is compared with what should be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::Pod as CorePod;
@@ -57,14 +57,31 @@ impl<'a> Scene<'a> {
     pub(crate) fn open(stage: &'a mut Stage, rules: &str) -> Result<Self, String> {
         let folder = stage.fresh();
         let setup = stage.setup(&folder, rules);
+        Self::with(stage, &setup, &folder)
+    }
+
+    /// A new agent that is set up like this, with nothing on it.
+    pub(crate) fn with(stage: &'a mut Stage, setup: &Setup, folder: &Path) -> Result<Self, String> {
         Ok(Self {
-            oracle: Oracle::new(rules)?,
-            agent: stage.agent(&setup, &folder)?,
-            setup,
-            folder,
+            oracle: Oracle::new(&setup.rules)?,
+            agent: stage.agent(setup, folder)?,
+            setup: setup.clone(),
+            folder: folder.to_owned(),
             stage,
             running: Vec::new(),
         })
+    }
+
+    /// A pod that could not start is gone, and was never let in.
+    pub(crate) fn forget(&mut self, name: &str) {
+        let gone = self.running.extract_if(.., |one| one.plan.name == name);
+        for gone in gone.collect::<Vec<_>>() {
+            let _ = self.stage.cri.remove(&gone.pod);
+            for container in &gone.plan.containers {
+                let alone = format!("{}/{}", gone.plan.uid(), container.name);
+                let _ = self.oracle.release(&alone.as_str().into());
+            }
+        }
     }
 
     /// The agent starts again, where it was.
@@ -249,6 +266,24 @@ impl Scene<'_> {
         .map_err(|problem| format!("{problem}: {left}"))
     }
 
+    /// Nothing had to be repaired: whoever did what it was told from the start.
+    pub(crate) fn undisturbed(&self) -> Result<(), String> {
+        let metrics = self.agent.metrics()?;
+        let drifts = metrics
+            .iter()
+            .filter(|(name, count)| name.starts_with("pinfold_drift_total") && **count > 0.0);
+        let found: Vec<String> = drifts
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        let told = self.agent.log();
+        let told = told.iter().filter(|line| line["event"] == "drift");
+        let told: Vec<String> = told.map(ToString::to_string).collect();
+        match found.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{}: {}", found.join(", "), told.join("\n"))),
+        }
+    }
+
     /// Every container may use what it should, by the kernel's own word. Pools change soon, not at once.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut wrong = String::new();
@@ -265,7 +300,7 @@ impl Scene<'_> {
     }
 
     /// What is not as it should be.
-    fn wrong(&self) -> Vec<String> {
+    pub(crate) fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for container in self.running.iter().flat_map(|pod| &pod.containers) {
             let (cpus, own, mems) = self.oracle.expected(&container.resident, &container.name);

@@ -45,10 +45,12 @@ impl Stage {
     /// How an agent is set up that begins with nothing in this folder.
     pub(crate) fn setup(&self, folder: &Path, rules: &str) -> Setup {
         Setup {
+            mode: "manage",
             dialect: "kubelet",
             rules: rules.to_owned(),
             state: folder.join("state"),
             nri: self.containerd.nri_socket(),
+            machine: None,
             more: "cgroups: {checkEvery: 1s}".to_owned(),
         }
     }

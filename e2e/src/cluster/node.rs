@@ -60,6 +60,7 @@ impl RealNode {
         let guest = Guest {
             name,
             hardware: machine(),
+            kernel: None,
             kernel_options: "",
         };
         say(format_args!("switching {name} on"));

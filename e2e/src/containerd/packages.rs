@@ -8,7 +8,7 @@ use std::process::Command;
 
 use nri::api::Events;
 
-use crate::programs::{self, succeed};
+use crate::programs::{self, said_by, succeed};
 use crate::report::say;
 
 /// A container runtime to test with.
@@ -96,6 +96,24 @@ fn built(folder: &Path, version: &str) -> Result<PathBuf, String> {
     Ok(target)
 }
 
+/// A kernel that is newer than the one of most machines.
+pub(crate) fn kernel() -> Result<PathBuf, String> {
+    let folder = unpacked(&programs::tools(), KERNEL, "trixie")?.join("boot");
+    let entries =
+        fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let is_kernel = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("vmlinuz-")
+    };
+    files
+        .find(is_kernel)
+        .ok_or_else(|| format!("{} has no kernel", folder.display()))
+}
+
+/// The package whose one dependency is the package of the kernel.
+const KERNEL: &str = "linux-image-amd64";
+
 fn unpacked(folder: &Path, package: &str, suite: &str) -> Result<PathBuf, String> {
     let target = folder.join(format!("{package}-{suite}"));
     if target.exists() {
@@ -135,7 +153,16 @@ fn unpacked(folder: &Path, package: &str, suite: &str) -> Result<PathBuf, String
         succeed(&mut get)
     };
     get(&["update"])?;
-    get(&["download", package])?;
+    let mut depends = Command::new("apt-cache");
+    depends
+        .args(["depends", "--important", package])
+        .env("APT_CONFIG", apt.join("apt.conf"));
+    let needed = match package {
+        KERNEL => said_by(&mut depends)?,
+        _ => String::new(),
+    };
+    let needed = needed.split_whitespace().last().unwrap_or(package);
+    get(&["download", needed])?;
     let archive = fs::read_dir(&apt)
         .map_err(|error| format!("{shown}: {error}"))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))

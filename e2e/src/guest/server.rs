@@ -7,7 +7,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::{Guest, Load, kernel};
+use super::{Guest, Load};
 
 /// A guest that runs until it is dropped. This machine's loopback interface is 10.0.2.2 to it, and it is 10.0.2.15.
 pub(crate) struct Server {
@@ -27,7 +27,7 @@ impl Guest {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         fs::create_dir_all(crate::programs::folder()).map_err(|error| error.to_string())?;
         let initrd = folder.join("initrd");
-        let packed = load.pack(&kernel()?, script)?;
+        let packed = load.pack(&self.kernel()?, script)?;
         fs::write(&initrd, packed).map_err(|error| format!("{}: {error}", initrd.display()))?;
         let mut child = self
             .emulator(&initrd)?

@@ -22,7 +22,15 @@ pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> AgentConfig {
     one_of(whole, "unknownContainers", UNKNOWN, unknown, report);
     if let Some(section) = section(whole, FIELDS, "kubelet", report) {
         path_or_none(&section, "config", &mut config.kubelet.config, report);
-        path(&section, "root", &mut config.kubelet.root, report);
+        let kubelet = &mut config.kubelet;
+        path(&section, "root", &mut kubelet.root, report);
+        endpoint(&section, &mut kubelet.endpoint, report);
+        path(&section, "authority", &mut kubelet.authority, report);
+        path(&section, "token", &mut kubelet.token, report);
+    }
+    if let Some(section) = section(whole, FIELDS, "koordinator", report) {
+        let scheduler = &mut config.koordinator.scheduler;
+        path_or_none(&section, "scheduler", scheduler, report);
     }
     if let Some(section) = section(whole, FIELDS, "runtime", report) {
         path_or_none(&section, "nri", &mut config.runtime.nri, report);
@@ -135,6 +143,27 @@ fn index(within: &Place<'_>, into: &mut String, report: &mut Report) {
     match text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_digit()) {
         true => text.clone_into(into),
         false => place.unexpected(WHAT, report),
+    }
+}
+
+/// A server of this machine or another: nothing is sent in the clear but to ourselves.
+fn endpoint(within: &Place<'_>, into: &mut Option<String>, report: &mut Report) {
+    const WHAT: &str = "https://HOST:PORT (http:// to this machine alone), or none";
+    let Some(place) = within.get("endpoint") else {
+        return;
+    };
+    let Some(text) = place.text(WHAT, report) else {
+        return;
+    };
+    let local = ["http://127.0.0.1:", "http://[::1]:", "http://localhost:"];
+    let safe = text.starts_with("https://") || local.iter().any(|local| text.starts_with(local));
+    let url = text.parse::<http::Uri>();
+    match url {
+        _ if text == "none" => *into = None,
+        Ok(url) if safe && url.host().is_some() && url.path() == "/" => {
+            *into = Some(text.trim_end_matches('/').to_owned());
+        }
+        _ => place.unexpected(WHAT, report),
     }
 }
 

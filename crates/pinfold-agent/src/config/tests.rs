@@ -11,7 +11,8 @@ const EVERYTHING: &str = "
 mode: mirror
 node: worker-1.rack.example
 dialect: koordinator
-kubelet: {config: /etc/pinfold/kubelet.yaml, root: /srv/kubelet}
+kubelet: {config: /etc/pinfold/kubelet.yaml, root: /srv/kubelet, endpoint: 'https://10.0.0.1:10250', authority: /srv/ca.crt, token: /srv/token}
+koordinator: {scheduler: /etc/pinfold/scheduler.yaml}
 state: /srv/pinfold
 runtime: {nri: none, index: '05'}
 cgroups: {direct: never, migrateMemory: false, partitions: isolated, checkEvery: 1m30s}

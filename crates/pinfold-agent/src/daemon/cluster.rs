@@ -1,8 +1,11 @@
 //! The link to the API server, as configured.
 
+use std::sync::Arc;
+
 use super::DaemonError;
 use crate::config::{Access, AgentConfig};
-use crate::kubernetes::{Connection, Kubernetes, Timing};
+use crate::kubernetes::{Connection, Kubernetes, Remark, Timing};
+use crate::metrics::{Metrics, catalogue};
 use pinfold_daemon::logs::Log;
 
 /// The link; `None` if there is to be none.
@@ -10,6 +13,7 @@ pub(super) fn link(
     config: &AgentConfig,
     node: &str,
     log: &Log,
+    metrics: &Arc<Metrics>,
 ) -> Result<Option<Kubernetes>, DaemonError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::None => return Ok(None),
@@ -20,8 +24,9 @@ pub(super) fn link(
         interval: config.kubernetes.every,
         ..Timing::default()
     };
-    let log = log.clone();
+    let (log, metrics) = (log.clone(), metrics.clone());
     let link = Kubernetes::start(&connection, node, timing, move |remark| {
+        count(&metrics, &remark);
         let what = [("what", &remark as &dyn std::fmt::Display)];
         match remark.is_problem() {
             true => log.warn("kubernetes", &what),
@@ -29,4 +34,15 @@ pub(super) fn link(
         }
     })?;
     Ok(Some(link))
+}
+
+/// Counts what came of reports. A failure that goes on is told, and so counted, once.
+fn count(metrics: &Metrics, remark: &Remark) {
+    let (resource, result) = match remark {
+        Remark::Published { resource, .. } => (resource, "written"),
+        Remark::NotPublished { resource, .. } => (resource, "failed"),
+        Remark::NotServed { resource } => (resource, "not-served"),
+        _ => return,
+    };
+    metrics.count(&catalogue::PUBLICATIONS, &[resource, result]);
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::Handle;
 use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
 
 use super::partitions::Partitions;
@@ -26,10 +27,15 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// `None` if control groups are not to be written, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Cgroups,
+    pub(super) config: Mutex<Cgroups>,
     pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
+    /// Whoever writes: nobody is repaired while others are told.
+    pub(super) writing: Mutex<()>,
 }
+
+/// The number of the last thing that every container had been told at the last look.
+pub(super) type Tellings = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Control groups as configured.
@@ -44,6 +50,17 @@ impl Enforcer {
                 None
             }
         }
+    }
+
+    /// What is configured now.
+    pub(super) fn config(&self) -> Cgroups {
+        let config = self.config.lock();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this is configured.
+    pub(super) fn reconfigure(&self, new: Cgroups) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
     /// Tells whatever comes, until nobody can have anything to tell any more.
@@ -73,12 +90,13 @@ impl Enforcer {
 
     /// Tells the runtime, and the control groups what the runtime cannot be told.
     fn tell(&self, updates: &[Update]) {
-        let (outside, inside): (Vec<&Update>, Vec<&Update>) = updates
-            .iter()
-            .partition(|update| update.container.starts_with('/'));
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (outside, inside): (Vec<&Update>, Vec<&Update>) =
+            updates.iter().partition(|update| update.is_outside());
         let failed = self.tell_runtime(&inside);
+        let direct = self.config().direct;
         let directly = |update: &&Update| {
-            self.config.direct == Direct::Always
+            direct == Direct::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Lifted
         };
@@ -131,7 +149,7 @@ impl Enforcer {
             .machine()
             .online()
             .clone();
-        let migrate = Some(self.config.migrate_memory);
+        let migrate = Some(self.config().migrate_memory);
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
@@ -139,24 +157,42 @@ impl Enforcer {
         }
     }
 
-    /// Looks at every container, and repairs what drifted.
-    pub(super) fn round(&self, watch: &mut Watch, kubelet: Option<CpuManagerState>) {
+    /// Looks at every container, and repairs what drifted. Whoever was told something else since the last
+    /// look has time until the next one: runtimes carry out what they are told after they were told.
+    pub(super) fn round(
+        &self,
+        watch: &mut Watch,
+        before: &mut Tellings,
+        kubelet: Option<CpuManagerState>,
+    ) {
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.part();
-        let (containers, online) = {
+        let (containers, changes, online) = {
             let node = lock(&self.node);
             let containers: Vec<Watched> = node.guests().filter_map(watched).collect();
+            let changes = node
+                .guests()
+                .map(|guest| (guest.id.as_str().into(), guest.changes()));
             let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
-            (containers, online)
+            (containers, changes.collect::<Tellings>(), online)
         };
         let evidence = Evidence { online, kubelet };
-        let before = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
-        let round = watch.round(hierarchy, &containers, &evidence, Instant::now());
+        let counted = Culprit::ALL.map(|culprit| watch.tally(culprit).drifted);
+        let is_settled = |watched: &Watched| {
+            let node = lock(&self.node);
+            let mut guests = node.guests();
+            let guest = guests.find(|guest| *guest.id == *watched.who.id.as_str());
+            guest.map(Guest::changes) == before.get(&watched.who.id).copied()
+        };
+        let now = Instant::now();
+        let round = watch.round_of(hierarchy, &containers, &evidence, now, &is_settled);
+        *before = changes;
         let metrics = &self.told.metrics;
-        for (culprit, before) in Culprit::ALL.into_iter().zip(before) {
-            let more = watch.tally(culprit).drifted.saturating_sub(before);
+        for (culprit, counted) in Culprit::ALL.into_iter().zip(counted) {
+            let more = watch.tally(culprit).drifted.saturating_sub(counted);
             metrics.add(&catalogue::DRIFT, &[culprit.word()], more);
         }
         let lasting = round.drifts.iter();

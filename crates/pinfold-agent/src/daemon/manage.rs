@@ -1,35 +1,36 @@
 //! Manage mode: we decide, and pin what runs.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nri::{Handle, Identity, Runner};
+use nri::{Identity, Runner};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResources, Reader};
 use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
+use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
+use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
 
 use super::DaemonError;
 use super::cluster;
-use super::enforce::{self, Enforcer};
+use super::enforce::Enforcer;
+use super::look_after::{self, LookAfter};
 use super::partitions::Partitions;
 use super::place::{self, Place};
+use super::scan::Scanner;
 use super::service::{Service, now, writes_groups};
-use super::surfaces::Surfaces;
+use super::surfaces::{self, Surfaces};
 use super::witness::Told;
-use crate::config::{AgentConfig, Dialect, Unknown};
-use crate::drift::Evidence;
+use crate::config::{AgentConfig, Dialect};
 use crate::journal::Limits;
-use crate::keeper::Keeper;
+use crate::keeper::{Difference, Keeper};
 use crate::kubernetes::PodSpecs;
-use crate::node::{Koordinator, KubeletPins, Node, Rulebook, Strangers};
-use crate::runtime::{Devices, NoSpecifications, Runtime, Specifications, Witness, lock};
-use crate::takeover;
-use pinfold_daemon::control::{Control, Wish};
+use crate::node::{Koordinator, Node, Rulebook};
+use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
+use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
 
 /// Words for others that wait to be told.
@@ -54,8 +55,8 @@ pub(super) fn run(
     let place = Place::look()?;
     let name = place::name(config);
     let node = open(config, &place, log)?;
-    let metrics = Arc::new(crate::metrics::registry());
-    let kubernetes = cluster::link(config, &name, log)?;
+    let metrics = surfaces::metrics();
+    let kubernetes = cluster::link(config, &name, log, &metrics)?;
     let (changed, changes) = sync_channel(1);
     let told = Arc::new(Told::new(
         log.clone(),
@@ -71,6 +72,7 @@ pub(super) fn run(
         true => Enforcer::hierarchy(&config.cgroups, &told),
         false => None,
     };
+    let pod_resources = devices.is_none().then(PodResources::default);
     let service = Arc::new(Service {
         node: node.clone(),
         name: name.clone(),
@@ -81,23 +83,27 @@ pub(super) fn run(
         devices: devices.clone(),
         hierarchy: hierarchy.clone(),
         others: others.clone(),
+        pod_resources: pod_resources.clone(),
+        kubelet_policy: Mutex::default(),
+        reading: Mutex::default(),
+        seen: Mutex::default(),
     });
     let enforcer = Arc::new(Enforcer {
         node: node.clone(),
         handle: handle.clone(),
         hierarchy,
-        config: config.cgroups.clone(),
+        config: Mutex::new(config.cgroups.clone()),
         partitions: Partitions::new(config.cgroups.partitions),
         told: told.clone(),
+        writing: Mutex::default(),
     });
     let mut threads = Vec::new();
     let teller = enforcer.clone();
     threads.push(spawn("teller", move || teller.run(&updates))?);
     if let Some(offers) = offers {
         let service = service.clone();
-        spawn("offers", move || take_offers(&service, &offers))?;
+        threads.push(spawn("offers", move || take_offers(&service, &offers))?);
     }
-    let pod_resources = devices.is_none().then(PodResources::default);
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
     let reporter = Reporter {
         service: service.clone(),
@@ -105,7 +111,7 @@ pub(super) fn run(
         pod_resources: pod_resources.clone(),
         publisher,
     };
-    spawn("reporter", move || reporter.run(&changes))?;
+    threads.push(spawn("reporter", move || reporter.run(&changes))?);
     if let Some(runner) = runner {
         let specifications: Box<dyn Specifications> = match &kubernetes {
             Some(link) => Box::new(link.pods().clone()),
@@ -115,13 +121,14 @@ pub(super) fn run(
             node,
             specifications,
             devices: match &devices {
-                Some(host) => Devices::Ours(host.clone()),
-                None if config.pod_resources.kubelet.exists() => Devices::Kubelets(Reader::new(
+                Some(host) => Devices::Ours(Ours::new(host.clone())),
+                // The kubelet may come later than we do, or never.
+                None => Devices::Kubelets(Reader::new(
                     config.pod_resources.kubelet.clone(),
                     KUBELETS_ANSWER,
                 )),
-                None => Devices::Nobodys,
             },
+            pins: config.takeover.cpu_set_allocator,
             witness: told.clone(),
             others,
             clock: now,
@@ -130,6 +137,17 @@ pub(super) fn run(
             let _ = runner.run(&mut runtime);
         })?);
     } else {
+        if let (Some(link), Some(hierarchy)) = (&kubernetes, &service.hierarchy) {
+            let scanner = Scanner {
+                node,
+                pods: link.pods().clone(),
+                hierarchy: hierarchy.clone(),
+                reader: Reader::new(config.pod_resources.kubelet.clone(), KUBELETS_ANSWER),
+                told: told.clone(),
+                others: others.clone(),
+            };
+            threads.push(spawn("scanner", move || scanner.run())?);
+        }
         drop(others);
     }
     let agent: Arc<dyn crate::http::Agent> = service.clone();
@@ -141,7 +159,14 @@ pub(super) fn run(
     ];
     log.info("started", &about);
     told.changed();
-    watch(config, reread, control, &service, &enforcer);
+    let look_after = LookAfter {
+        config,
+        reread,
+        service: &service,
+        enforcer: &enforcer,
+        threads: &threads,
+    };
+    look_after.run(control);
     log.info("stopping", &[]);
     drop(surfaces);
     if let Some(handle) = &handle {
@@ -163,6 +188,12 @@ fn spawn(
 fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
     let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
+    if keeper.torn() > 0 {
+        let what = Difference::TailLost {
+            bytes: keeper.torn(),
+        };
+        log.warn("differs", &[("what", &what)]);
+    }
     let then = keeper.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
         let applied = keeper
@@ -178,17 +209,12 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
-            Rulebook::Koordinator(Box::new(Koordinator::new(&rules, Args::default())))
+            let args = scheduler_args(config, log)?;
+            Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
     };
-    let strangers = match config.unknown_containers {
-        Unknown::Adopt => Strangers::Adopt,
-        Unknown::Refuse => Strangers::Share,
-    };
-    let pins = match config.takeover.disable_query_kubelet_config {
-        true => KubeletPins::default(),
-        false => pins(config),
-    };
+    let strangers = look_after::strangers(config);
+    let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
     let node = Node::new(keeper, rulebook, strangers, pins);
     let node = match config.takeover.cpu_set_allocator {
         true => node,
@@ -197,14 +223,22 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     Ok(Arc::new(Mutex::new(node)))
 }
 
-/// What the kubelet has pinned, by its own file.
-fn pins(config: &AgentConfig) -> KubeletPins {
-    let state = config.kubelet.root.join("cpu_manager_state");
-    let evidence = Evidence::gather(Path::new("/"), &state);
-    let state = evidence.ok().and_then(|evidence| evidence.kubelet);
-    KubeletPins {
-        pods: state.map(|state| state.containers).unwrap_or_default(),
+/// What Koordinator's scheduler is configured with, for what this node decides alone.
+fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, DaemonError> {
+    let Some(path) = &config.koordinator.scheduler else {
+        return Ok(Args::default());
+    };
+    let bytes = place::read_file(path)?;
+    let file = path.to_string_lossy();
+    let documents = manifest::read(&file, &bytes).map_err(DaemonError::Rules)?;
+    let Some(document) = documents.first() else {
+        return Ok(Args::default());
+    };
+    let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
+    for warning in &read.warnings {
+        log.warn("scheduler", &[("what", warning)]);
     }
+    Ok(read.value)
 }
 
 type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
@@ -283,119 +317,35 @@ impl Reporter {
     }
 }
 
-/// Looks after everything until it is time to stop.
-fn watch(
-    config: &AgentConfig,
-    reread: &dyn Fn() -> Result<AgentConfig, String>,
-    control: &Control,
-    service: &Service,
-    enforcer: &Enforcer,
-) {
-    let mut watch = enforce::watch(&config.cgroups);
-    let mut online = place::online();
-    let mut was_connected = None;
-    loop {
-        match control.next(config.cgroups.check_every) {
-            Some(Wish::Stop) => return,
-            Some(Wish::Reload) => reload(config, reread, service),
-            None => {}
-        }
-        let seen = place::online();
-        if seen != online {
-            online = seen;
-            look_again(service);
-        }
-        let connected = service.handle.as_ref().map(Handle::state);
-        let connected = connected.map(|state| state.is_connected());
-        if connected == Some(false) && was_connected == Some(true) {
-            service.told.log.error("runtime-lost", &[(
-                "what",
-                &"the container runtime is not connected: containers start unpinned until it is",
-            )]);
-        }
-        was_connected = connected;
-        service.settle();
-        let state = config.kubelet.root.join("cpu_manager_state");
-        let kubelet = Evidence::gather(Path::new("/"), &state);
-        let kubelet = kubelet.ok().and_then(|evidence| evidence.kubelet);
-        let twice = kubelet.as_ref().and_then(|kubelet| {
-            let node = lock(&service.node);
-            takeover::twice(node.keeper().ledger(), &kubelet.containers)
-        });
-        service
-            .told
-            .problem("takeover", twice.map(|twice| twice.to_string()));
-        enforcer.round(&mut watch, kubelet);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
 
-/// CPUs came or went: everybody is placed on what there is now.
-fn look_again(service: &Service) {
-    let log = &service.told.log;
-    let place = match Place::look() {
-        Ok(place) => place,
-        Err(error) => return log.error("machine", &[("why", &error)]),
-    };
-    let settings = lock(&service.node)
-        .keeper()
-        .ledger()
-        .rules()
-        .settings()
-        .clone();
-    let rules = place.rules_of(settings, service.config.dialect);
-    *service.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
-    adopt_rules(service, rules);
-}
+    use pinfold_core::koordinator::values::BindPolicy;
 
-/// The settings are read again.
-fn reload(
-    config: &AgentConfig,
-    reread: &dyn Fn() -> Result<AgentConfig, String>,
-    service: &Service,
-) {
-    let log = &service.told.log;
-    let new = match reread() {
-        Ok(new) => new,
-        Err(error) => return log.error("not-reloaded", &[("why", &error)]),
-    };
-    for field in config.needs_restart(&new) {
-        log.warn("needs-restart", &[("field", &field)]);
-    }
-    let rules = {
-        let place = service.place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.rules(&AgentConfig {
-            dialect: config.dialect,
-            ..new
-        })
-    };
-    adopt_rules(service, rules);
-}
+    use super::*;
+    use pinfold_daemon::logs::{Level, LogFormat};
 
-fn adopt_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>, DaemonError>) {
-    let log = &service.told.log;
-    let rules = match rules {
-        Ok(rules) => rules,
-        Err(error) => return log.error("not-reloaded", &[("why", &error)]),
-    };
-    let plan = {
-        let node = lock(&service.node);
-        let now = node.keeper().ledger().rules();
-        if now.machine() == rules.machine() && now.settings() == rules.settings() {
-            return log.info("reloaded", &[("what", &"nothing changed")]);
-        }
-        node.keeper().plan(&rules)
-    };
-    let done = plan
-        .map_err(crate::keeper::KeeperError::from)
-        .and_then(|plan| service.amend(plan));
-    match done {
-        Ok(()) => log.info(
-            "reloaded",
-            &[("what", &"everybody was placed by the new rules")],
-        ),
-        Err(error) => service.told.problem(
-            "rules",
-            Some(format!("the old rules stay in force: {error}")),
-        ),
+    #[test]
+    fn a_schedulers_defaults_are_read_for_what_the_node_decides_alone() {
+        let sink = Box::new(std::io::sink());
+        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("scheduler.yaml");
+        let mut config = AgentConfig::default();
+        let default = scheduler_args(&config, &log).expect("defaults");
+        assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
+        config.koordinator.scheduler = Some(file.clone());
+        assert!(scheduler_args(&config, &log).is_err(), "it is not there");
+        let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+            - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";
+        std::fs::write(&file, text).expect("written");
+        let args = scheduler_args(&config, &log).expect("a configuration");
+        assert_eq!(args.default_bind, Some(BindPolicy::SpreadByPcpus));
+        std::fs::write(&file, "kind: Pod").expect("written");
+        assert!(
+            scheduler_args(&config, &log).is_err(),
+            "it is no configuration"
+        );
     }
 }

@@ -1,13 +1,14 @@
 //! Mirror mode: the kubelet decides; we only look and tell.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pinfold_core::name::PodUid;
 
 use super::DaemonError;
 use super::cluster;
 use super::place::{self, Place};
-use super::surfaces::Surfaces;
+use super::service::now;
+use super::surfaces::{self, Surfaces};
 use crate::config::{AgentConfig, Publication};
 use crate::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, PlanReport, PodReport,
@@ -15,62 +16,79 @@ use crate::http::{
 };
 use crate::kubernetes::{Object, Report};
 use crate::metrics::Metrics;
-use crate::mirror::{Mirror, Places, objects};
+use crate::mirror::{Configz, Mirror, Picture, Places, objects};
 use pinfold_daemon::control::{Control, Wish};
 use pinfold_daemon::logs::Log;
 
-/// A node that a kubelet runs.
+/// A node that a kubelet runs, as it was when it was last looked at.
 struct Mirrored {
     name: String,
-    mirror: Mutex<Mirror>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Clone, Default)]
+struct Seen {
+    picture: Option<Arc<Picture>>,
+    remarks: Vec<String>,
+    generation: u64,
 }
 
 impl Mirrored {
-    fn mirror(&self) -> MutexGuard<'_, Mirror> {
-        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seen(&self) -> Seen {
+        let seen = self.seen.lock();
+        seen.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// This is how it is now.
+    fn see(&self, seen: Seen) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 }
 
-pub(super) fn run(config: &AgentConfig, control: &Control, log: &Log) -> Result<(), DaemonError> {
-    let place = Place::look()?;
+pub(super) fn run(
+    config: &AgentConfig,
+    reread: &dyn Fn() -> Result<AgentConfig, String>,
+    control: &Control,
+    log: &Log,
+) -> Result<(), DaemonError> {
     let name = place::name(config);
-    let places = Places {
-        config: config
-            .rules_file()
-            .unwrap_or_else(|| config.kubelet.root.join("config.yaml")),
-        root: config.kubelet.root.clone(),
-        pod_resources: Some(config.pod_resources.kubelet.clone()),
-    };
+    let mut mirror = mirror(config, &name)?;
     let mirrored = Arc::new(Mirrored {
         name: name.clone(),
-        mirror: Mutex::new(Mirror::new(place.machine, place.memory, places)),
+        seen: Mutex::default(),
     });
-    let kubernetes = cluster::link(config, &name, log)?;
-    let metrics = Arc::new(crate::metrics::registry());
+    let metrics = surfaces::metrics();
+    let kubernetes = cluster::link(config, &name, log, &metrics)?;
     let agent: Arc<dyn Agent> = mirrored.clone();
-    let _surfaces = Surfaces::open(config, &agent, &metrics, None)?;
+    let pod_resources = None;
+    let _surfaces = Surfaces::open(config, &agent, &metrics, pod_resources)?;
     log.info("started", &[("node", &name), ("mode", &"mirror")]);
-    let mut generation = 0;
+    // There is no journal to count by. Milliseconds of now are more than any count that began earlier has reached.
+    let mut generation = now().0;
     let mut remarked = Vec::new();
+    let mut online = place::online();
     loop {
-        let mut mirror = mirrored.mirror();
+        let seen = place::online();
+        if seen != online {
+            // The kubelet has to be restarted for that too.
+            match self::mirror(config, &name) {
+                Ok(new) => (mirror, online) = (new, seen),
+                Err(error) => log.error("machine", &[("why", &error)]),
+            }
+        }
+        // Nobody waits for this: whoever asks meanwhile is told what was so before.
         if mirror.look() {
             generation += 1;
-            if let (Some(picture), Some(link)) = (mirror.picture(), &kubernetes) {
-                let published = objects(picture, &name);
-                let wants = |publication| config.kubernetes.publish.contains(&publication);
-                let mut told = Vec::new();
-                if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
-                    told.push(Object::topology(&published.koordinator));
-                }
-                if wants(Publication::Numatopology) {
-                    told.push(Object::numatopology(&published.numatopology));
-                }
-                link.publisher().publish(Report {
-                    generation,
-                    objects: told,
-                });
+            let picture = mirror.picture().cloned().map(Arc::new);
+            if let (Some(picture), Some(link)) = (&picture, &kubernetes) {
+                link.publisher()
+                    .publish(report(picture, &name, config, generation));
             }
+            mirrored.see(Seen {
+                picture,
+                remarks: mirror.remarks().iter().map(ToString::to_string).collect(),
+                generation,
+            });
         }
         if mirror.remarks() != remarked {
             remarked = mirror.remarks().to_vec();
@@ -78,11 +96,61 @@ pub(super) fn run(config: &AgentConfig, control: &Control, log: &Log) -> Result<
                 log.warn("mirror", &[("what", remark)]);
             }
         }
-        drop(mirror);
-        if control.next(config.kubernetes.every) == Some(Wish::Stop) {
-            log.info("stopping", &[]);
-            return Ok(());
+        match control.next(config.kubernetes.every) {
+            Some(Wish::Stop) => {
+                log.info("stopping", &[]);
+                return Ok(());
+            }
+            // The kubelet's configuration is read again all the time.
+            Some(Wish::Reload) => match reread() {
+                Ok(new) => {
+                    for field in config.needs_restart(&new) {
+                        log.warn("needs-restart", &[("field", &field)]);
+                    }
+                }
+                Err(error) => log.error("not-reloaded", &[("why", &error)]),
+            },
+            None => {}
         }
+    }
+}
+
+/// What is looked at, as configured.
+fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, DaemonError> {
+    let place = Place::look()?;
+    let places = Places {
+        config: config
+            .rules_file()
+            .unwrap_or_else(|| config.kubelet.root.join("config.yaml")),
+        root: config.kubelet.root.clone(),
+        pod_resources: Some(config.pod_resources.kubelet.clone()),
+    };
+    let mirror = Mirror::new(place.machine, place.memory, places);
+    Ok(match &config.kubelet.endpoint {
+        Some(endpoint) if !config.takeover.disable_query_kubelet_config => mirror.asking(Configz {
+            endpoint: endpoint.clone(),
+            name: name.to_owned(),
+            authority: config.kubelet.authority.clone(),
+            token: config.kubelet.token.clone(),
+        }),
+        _ => mirror,
+    })
+}
+
+/// The objects for schedulers.
+fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) -> Report {
+    let published = objects(picture, name);
+    let wants = |publication| config.kubernetes.publish.contains(&publication);
+    let mut objects = Vec::new();
+    if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
+        objects.push(Object::topology(&published.koordinator));
+    }
+    if wants(Publication::Numatopology) {
+        objects.push(Object::numatopology(&published.numatopology));
+    }
+    Report {
+        generation,
+        objects,
     }
 }
 
@@ -95,15 +163,16 @@ fn not_ours<T>() -> Result<T, ApiError> {
 
 impl Agent for Mirrored {
     fn status(&self) -> Status {
-        let mirror = self.mirror();
+        let seen = self.seen();
         let mut status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             mode: "mirror".to_owned(),
-            problems: mirror.remarks().iter().map(ToString::to_string).collect(),
+            generation: seen.generation,
+            problems: seen.remarks,
             ..Status::default()
         };
-        if let Some(picture) = mirror.picture() {
+        if let Some(picture) = seen.picture {
             let rules = picture.ledger.rules();
             rules.policy().name().clone_into(&mut status.policy);
             rules.scope().name().clone_into(&mut status.scope);
@@ -113,8 +182,7 @@ impl Agent for Mirrored {
     }
 
     fn pods(&self) -> Vec<PodReport> {
-        let mirror = self.mirror();
-        let picture = mirror.picture();
+        let picture = self.seen().picture;
         picture.map_or_else(Vec::new, |picture| PodReport::all(&picture.ledger))
     }
 
@@ -145,11 +213,14 @@ impl Agent for Mirrored {
 
 impl Probed for Mirrored {
     fn health(&self) -> Health {
-        let mirror = self.mirror();
-        let waiting = match mirror.picture() {
-            Some(_) => Vec::new(),
-            None => mirror.remarks().iter().map(ToString::to_string).collect(),
+        let seen = self.seen();
+        let mut waiting = match seen.picture {
+            Some(_) => return Health::default(),
+            None => seen.remarks,
         };
+        if waiting.is_empty() {
+            waiting.push("the kubelet has not been looked at yet".to_owned());
+        }
         Health {
             broken: Vec::new(),
             waiting,
@@ -157,7 +228,7 @@ impl Probed for Mirrored {
     }
 
     fn measure(&self, metrics: &Metrics) {
-        if let Some(picture) = self.mirror().picture() {
+        if let Some(picture) = self.seen().picture {
             crate::metrics::measure_ledger(metrics, &picture.ledger);
         }
     }

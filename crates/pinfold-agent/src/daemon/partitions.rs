@@ -62,11 +62,21 @@ impl Partitions {
         let mut problem = None;
         let mut made = self.made();
         // Whoever gives CPUs back comes first: somebody else may get them.
-        let gone = made.extract_if(.., |group| !wanted.contains_key(group));
-        for group in gone {
-            let settled = hierarchy.group(&group).and_then(|all| all.settle_claims());
+        made.retain(|path| {
+            if wanted.contains_key(path) {
+                return true;
+            }
+            let settled = hierarchy.group(path).and_then(|group| {
+                let dissolved = group.set_partition(Partition::Member);
+                match dissolved {
+                    Err(error) if error.is_vanished() => group.settle_claims(),
+                    done => done,
+                }
+            });
+            let again = settled.is_err();
             note(&mut problem, settled);
-        }
+            again
+        });
         let mut in_order: Vec<_> = wanted.iter().collect();
         in_order.sort_by_key(|(_, partition)| **partition != Partition::Member);
         for (path, &partition) in in_order {

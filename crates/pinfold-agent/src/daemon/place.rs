@@ -1,6 +1,7 @@
 //! Where the agent is: the machine, the rules it is run by, its name.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,11 +42,7 @@ impl Place {
         let settings = match config.rules_file() {
             None => Settings::built_in(&self.machine, Fidelity::Sound),
             Some(path) => {
-                let bytes = fs::read(&path);
-                let bytes = bytes.map_err(|error| DaemonError::File {
-                    path: path.clone(),
-                    error,
-                })?;
+                let bytes = read_file(&path)?;
                 self.settings(&path.to_string_lossy(), &bytes)?
             }
         };
@@ -85,11 +82,39 @@ impl Place {
     }
 }
 
-/// What the node is called.
+/// What the node is called: as configured, as a pod is told by its specification, or as the host.
 pub(super) fn name(config: &AgentConfig) -> String {
+    let told = || {
+        std::env::var(NODE_NAME)
+            .ok()
+            .filter(|name| !name.is_empty())
+    };
     let host = || fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = config.node.clone().unwrap_or_else(host);
+    let name = config.node.clone().or_else(told).unwrap_or_else(host);
     name.trim().to_ascii_lowercase()
+}
+
+/// The variable in which a pod is told the name of its node: inside of it the name of the host is the pod's own.
+const NODE_NAME: &str = "NODE_NAME";
+
+/// No configuration is larger.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// A file that people write.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, DaemonError> {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| {
+        file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > LARGEST_FILE {
+            true => Err(io::Error::other("it is larger than 1 MiB")),
+            false => Ok(()),
+        }
+    });
+    read.map_err(|error| DaemonError::File {
+        path: path.to_owned(),
+        error,
+    })?;
+    Ok(bytes)
 }
 
 /// The CPUs that are online now, in the kernel's words.

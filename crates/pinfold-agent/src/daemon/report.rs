@@ -26,6 +26,8 @@ pub(super) struct Picture {
     pub(super) generation: u64,
     /// Koordinator's pools, where its rules decide.
     pub(super) pools: Option<Pools>,
+    /// The policy of a kubelet that is not switched off yet, as its state file says.
+    pub(super) kubelet_policy: Option<String>,
 }
 
 /// A name that the ledger knows a pod by: `namespace/name`, or `namespace/name/container` for a container that was
@@ -145,8 +147,9 @@ impl Picture {
         if config.takeover.disable_query_kubelet_config {
             facts.cpu_manager = CpuManager::default();
         } else {
+            let policy = self.kubelet_policy.clone();
             facts.cpu_manager = CpuManager {
-                policy: "none".to_owned(),
+                policy: policy.unwrap_or_else(|| "none".to_owned()),
                 reserved: reserved.clone(),
                 ..CpuManager::default()
             };

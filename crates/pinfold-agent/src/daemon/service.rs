@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use nri::Handle;
@@ -10,6 +10,7 @@ use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
+use pinfold_devices::pod_resources::PodResources;
 use pinfold_devices::{ContainerEdits, Host};
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
@@ -17,6 +18,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
 
 use super::DaemonError;
+use super::measure::Seen;
 use super::place::Place;
 use super::report::Picture;
 use super::witness::Told;
@@ -25,7 +27,7 @@ use crate::config::{AgentConfig, Direct};
 use crate::drift;
 use crate::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
-    PodReport, Probed, Status, Target,
+    PodReport, Probed, Status, Takeover, Target,
 };
 use crate::journal::{FILE, History, JournalError, Timestamp};
 use crate::keeper::{KeeperError, Plan};
@@ -44,6 +46,13 @@ pub(super) struct Service {
     pub(super) devices: Option<Arc<Host>>,
     pub(super) hierarchy: Option<Hierarchy>,
     pub(super) others: SyncSender<Vec<Update>>,
+    /// Pod resources, where no device host tells them.
+    pub(super) pod_resources: Option<PodResources>,
+    /// The kubelet's CPU policy, as its state file says.
+    pub(super) kubelet_policy: Mutex<Option<String>>,
+    /// Whoever reads the journal: it is large, and one at a time is enough.
+    pub(super) reading: Mutex<()>,
+    pub(super) seen: Mutex<Seen>,
 }
 
 /// What time it is.
@@ -65,7 +74,11 @@ impl Service {
 
     /// Writes down who left while that was not possible.
     pub(super) fn settle(&self) {
-        let settled = lock(&self.node).settle(now());
+        let settled = {
+            let mut node = lock(&self.node);
+            node.keeper_mut().try_again();
+            node.settle(now())
+        };
         match settled {
             Ok(None) => {}
             Ok(Some(updates)) => self.spread(updates),
@@ -81,15 +94,39 @@ impl Service {
             ledger: node.keeper().ledger().clone(),
             notes: node.keeper().notes().clone(),
             generation: node.keeper().generation(),
+            kubelet_policy: self.kubelet_policy(),
         }
+    }
+
+    /// The kubelet's CPU policy, as its state file last said.
+    pub(super) fn kubelet_policy(&self) -> Option<String> {
+        let policy = self.kubelet_policy.lock();
+        policy.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is there to take over from a kubelet, and how far that is.
+    fn takeover(&self, node: &Node) -> Option<Takeover> {
+        let kubelet_policy = self.kubelet_policy();
+        let pinned = node.pinned_by_kubelet();
+        let pins = self.config.takeover.cpu_set_allocator;
+        if pins && pinned.is_empty() && kubelet_policy.is_none() {
+            return None;
+        }
+        let phase = match () {
+            () if !pins => "kubelet",
+            () if pinned.is_empty() && kubelet_policy.as_deref() != Some("static") => "done",
+            () => "under-way",
+        };
+        Some(Takeover {
+            phase: phase.to_owned(),
+            kubelet_policy,
+            pinned,
+        })
     }
 
     /// What other settings would mean.
     fn planned(&self, settings: &[u8]) -> Result<(Plan, PlanReport), ApiError> {
-        let place = self
-            .place
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = place
             .settings("the settings", settings)
             .and_then(|settings| place.rules_of(settings, self.config.dialect));
@@ -129,7 +166,7 @@ impl Service {
             let edits: ContainerEdits = host
                 .allocate(&report.uid, &container.name, &devices)
                 .map_err(|error| {
-                    let hint = "the pod was let in but cannot start; release it";
+                    let hint = "nothing is held for the pod; try again when the plugin is well";
                     ApiError::new(ErrorKind::Unavailable, error.to_string(), hint)
                 })?;
             container.environment = edits.envs;
@@ -220,16 +257,26 @@ impl Service {
             return Err(not_here(&"control groups are not written here"));
         };
         let group = group(hierarchy, path)
+            .filter(|group| !group.is_root())
             .ok_or_else(|| not_here(&format!("{} is no control group of CPUs", path.display())))?;
         let online = {
             let node = lock(&self.node);
             node.keeper().ledger().rules().machine().online().clone()
         };
         let migrate = Some(self.config.cgroups.migrate_memory);
-        drift::enforce(hierarchy, &group, allowance, &online, migrate)
-            .map_err(|error| not_here(&error))?;
+        let confine = |allowance: &Allowance| {
+            drift::enforce(hierarchy, &group, allowance, &online, migrate)
+                .map_err(|error| not_here(&error))
+        };
+        confine(allowance)?;
         let shown = format!("/{}", group.as_str());
-        lock(&self.node).hold(&shown, pod, name);
+        let held = lock(&self.node).hold(&shown, pod, name, now());
+        let held = held.map_err(|error| failure(&error))?;
+        self.told.changed();
+        // Others may have come or gone meanwhile.
+        if let Some(held) = held.filter(|held| held != allowance) {
+            confine(&held)?;
+        }
         Ok(path.display().to_string())
     }
 }
@@ -292,6 +339,11 @@ fn failure(error: &KeeperError) -> ApiError {
 
 impl Agent for Service {
     fn status(&self) -> Status {
+        let Health {
+            broken: mut problems,
+            waiting,
+        } = self.health();
+        problems.extend(waiting);
         let node = lock(&self.node);
         let keeper = node.keeper();
         let rules = keeper.ledger().rules();
@@ -303,8 +355,8 @@ impl Agent for Service {
             scope: rules.scope().name().to_owned(),
             generation: keeper.generation(),
             runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
-            kubelet_pinned: node.kubelet_pinned(),
-            problems: self.told.problems(),
+            problems,
+            takeover: self.takeover(&node),
             occupancy: keeper.ledger().occupancy(),
         }
     }
@@ -337,7 +389,11 @@ impl Agent for Service {
             let error = "the pod left before this could be told";
             return Err(ApiError::new(ErrorKind::Conflict, error, ""));
         };
-        self.edits(&mut report)?;
+        if let Err(error) = self.edits(&mut report) {
+            // A pod that cannot start holds nothing.
+            self.release(&report.uid)?;
+            return Err(error);
+        }
         let told = decision.map(|decision| explain::admission(&object.pod.name, &decision));
         let told = told.unwrap_or_default();
         Ok(Admitted {
@@ -394,6 +450,7 @@ impl Agent for Service {
     }
 
     fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError> {
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.config.state.join(FILE);
         let unreadable =
             |error: JournalError| ApiError::new(ErrorKind::Unavailable, error.to_string(), "");
@@ -411,28 +468,46 @@ impl Agent for Service {
 impl Probed for Service {
     fn health(&self) -> Health {
         let connected = self.handle.as_ref().map(|all| all.state().is_connected());
+        let mut broken = self.told.broken();
         let mut waiting = self.told.problems();
+        waiting.retain(|problem| !broken.contains(problem));
         if connected == Some(false) {
             let state = "the container runtime is not connected: containers start unpinned";
             waiting.push(state.to_owned());
         }
-        Health {
-            broken: Vec::new(),
-            waiting,
+        let node = lock(&self.node);
+        if let Some(why) = node.keeper().unwritten() {
+            let which = match node.keeper().is_broken() {
+                true => &mut broken,
+                false => &mut waiting,
+            };
+            which.push(format!("nothing can be written down: {why}"));
         }
+        drop(node);
+        Health { broken, waiting }
     }
 
     fn measure(&self, metrics: &Metrics) {
-        let (ledger, generation, pinned) = {
+        let (ledger, generation, pinned, tally) = {
             let node = lock(&self.node);
             let keeper = node.keeper();
             (
                 keeper.ledger().clone(),
                 keeper.generation(),
                 node.kubelet_pinned(),
+                node.tally().clone(),
             )
         };
         crate::metrics::measure_ledger(metrics, &ledger);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.tally(metrics, &tally);
+        let asked = self.pod_resources.as_ref().map(PodResources::asked);
+        if let Some(host) = &self.devices {
+            seen.plugins(metrics, host.activity());
+        }
+        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.asked()));
+        seen.pod_resources(metrics, asked.unwrap_or_default());
+        drop(seen);
         let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));
         metrics.set(&catalogue::GENERATION, &[], number(generation));
         let pinned = u64::try_from(pinned).unwrap_or(u64::MAX);

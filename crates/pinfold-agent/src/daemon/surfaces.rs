@@ -13,10 +13,18 @@ use super::DaemonError;
 use crate::config::AgentConfig;
 use crate::http::socket::{self, SocketFile};
 use crate::http::{self, Agent, Api, Limits, Probes};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, catalogue};
 
 /// Monitoring agents at a time, and calls of each.
 const READERS: (usize, usize) = (32, 8);
+
+/// The metrics of an agent that has just started.
+pub(super) fn metrics() -> Arc<Metrics> {
+    let metrics = crate::metrics::registry();
+    let version = env!("CARGO_PKG_VERSION");
+    metrics.set(&catalogue::BUILD_INFO, &[version], 1.0);
+    Arc::new(metrics)
+}
 
 /// What is open. Dropping it closes everything.
 pub(super) struct Surfaces {

@@ -46,6 +46,12 @@ impl Told {
         self.matters().values().cloned().collect()
     }
 
+    /// What only a new start can put right.
+    pub(super) fn broken(&self) -> Vec<String> {
+        let broken = self.matters().get(BROKEN_THREAD).cloned();
+        broken.into_iter().collect()
+    }
+
     /// Something is wrong with a matter, or not any more.
     pub(super) fn problem(&self, matter: &'static str, problem: Option<String>) {
         let mut matters = self.matters();
@@ -129,7 +135,7 @@ impl Witness for Told {
     }
 
     fn failed(&self, error: &KeeperError) {
-        self.problem("journal", Some(error.to_string()));
+        self.log.error("failed", &[("why", error)]);
     }
 
     fn troubled(&self, problem: &str) {
@@ -137,20 +143,62 @@ impl Witness for Told {
     }
 
     fn changed(&self) {
-        // It is written down, so the journal is well again.
-        self.problem("journal", None);
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }
 }
 
+/// A thread that should run for ever has ended: a matter that only a new start can put right.
+pub(super) const BROKEN_THREAD: &str = "broken-thread";
+
 /// The word before the sentence, as the status of a pod shows it.
 pub(super) fn reason(why: &str) -> &'static str {
-    const KNOWN: [&str; 3] = [
+    const KNOWN: [&str; 4] = [
         "TopologyAffinityError",
         "UnexpectedAdmissionError",
         "SMTAlignmentError",
+        "EmptyPodSharedPoolError",
     ];
     let known = KNOWN.into_iter().find(|known| why.starts_with(known));
     known.unwrap_or("PinfoldRefused")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+    use std::time::SystemTime;
+
+    use super::*;
+    use pinfold_daemon::logs::{Level, LogFormat};
+
+    fn told() -> Told {
+        let (changed, _) = sync_channel(1);
+        let sink = Box::new(std::io::sink());
+        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
+        Told::new(log, Arc::new(crate::metrics::registry()), None, changed)
+    }
+
+    #[test]
+    fn a_thread_that_ended_is_what_only_a_new_start_mends() {
+        let told = told();
+        told.problem("overlap", Some("two pin".to_owned()));
+        assert_eq!((told.problems().len(), told.broken().len()), (1, 0));
+        told.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
+        assert_eq!((told.problems().len(), told.broken().len()), (2, 1));
+        told.problem("overlap", None);
+        assert_eq!(told.problems(), told.broken());
+    }
+
+    #[test]
+    fn every_reason_of_the_kubelet_is_told_by_its_name() {
+        for known in [
+            "TopologyAffinityError",
+            "UnexpectedAdmissionError",
+            "SMTAlignmentError",
+            "EmptyPodSharedPoolError",
+        ] {
+            assert_eq!(reason(&format!("{known}: container main")), known);
+        }
+        assert_eq!(reason("the requested CPUs"), "PinfoldRefused");
+    }
 }

@@ -74,6 +74,11 @@ impl Watch {
         }
     }
 
+    /// From now on memory moves along, or does not.
+    pub fn migrate_memory(&mut self, migrate: bool) {
+        self.migrate_memory = Some(migrate);
+    }
+
     /// What was counted for one culprit.
     #[must_use]
     pub fn tally(&self, culprit: Culprit) -> Tally {
@@ -95,6 +100,19 @@ impl Watch {
         evidence: &Evidence,
         now: Instant,
     ) -> Round {
+        self.round_of(hierarchy, containers, evidence, now, &|_| true)
+    }
+
+    /// The same where what containers should have changes meanwhile: whoever seems to have drifted is left alone unless
+    /// `is_settled` says that it still should have that, and had time to get it.
+    pub fn round_of(
+        &mut self,
+        hierarchy: &Hierarchy,
+        containers: &[Watched],
+        evidence: &Evidence,
+        now: Instant,
+        is_settled: &dyn Fn(&Watched) -> bool,
+    ) -> Round {
         let here: BTreeSet<&ContainerId> = containers.iter().map(|one| &one.who.id).collect();
         self.fights.keep(|container| here.contains(container));
         self.left.retain(|container, _| here.contains(container));
@@ -103,6 +121,7 @@ impl Watch {
             let who = &watched.who;
             match look(hierarchy, &watched.group) {
                 Ok(found) => match compare(watched, &found, evidence) {
+                    Some(_) if !is_settled(watched) => {}
                     Some(drift) => {
                         let outcome =
                             self.treat(hierarchy, watched, &drift, evidence, now, &mut round);

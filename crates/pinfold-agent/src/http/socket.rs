@@ -16,7 +16,7 @@ pub enum SocketError {
     #[error("{} is not a socket: remove it, or name another one", .0.display())]
     NotASocket(PathBuf),
     /// The folder is not safe.
-    #[error("others may write to {}: chmod go-w it, or name another folder", .0.display())]
+    #[error("{} belongs to others, or they may write to it: chown it, chmod go-w it, or name another folder", .0.display())]
     Unsafe(PathBuf),
     /// The system did not do what was asked.
     #[error("cannot {doing} {}: {error}", path.display())]
@@ -54,7 +54,8 @@ pub fn bind(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
     made.map_err(system("make", folder))?;
     let found = fs::metadata(folder).map_err(system("look at", folder))?;
     // In a folder with the sticky bit nobody can take away the file of another.
-    if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 {
+    let ours = [0, rustix::process::geteuid().as_raw()].contains(&found.uid());
+    if !ours || (found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0) {
         return Err(SocketError::Unsafe(folder.to_owned()));
     }
     match fs::symlink_metadata(path) {

@@ -34,13 +34,26 @@ pub struct Status {
     pub generation: u64,
     /// Whether the container runtime is connected; `None` if there is none.
     pub runtime: Option<bool>,
-    /// How many pods run on CPUs that the kubelet gave them before this agent came.
-    #[serde(default)]
-    pub kubelet_pinned: usize,
     /// What keeps the agent from doing its job, in sentences.
     pub problems: Vec<String>,
+    /// How far the CPUs have been taken over from a kubelet that pins; `None` where there is nothing to take over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeover: Option<Takeover>,
     /// Who sits where.
     pub occupancy: Occupancy,
+}
+
+/// How far the CPUs have been taken over from a kubelet that pins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Takeover {
+    /// `kubelet` (it pins, the agent touches nobody), `under-way` (the agent pins, but pods that the kubelet pinned still
+    /// run, or its policy is not `none` yet) or `done`.
+    pub phase: String,
+    /// The policy of the kubelet's CPU manager, as its state file says; `None` if there is none.
+    pub kubelet_policy: Option<String>,
+    /// The pods that the kubelet pinned and that still run, with their CPUs.
+    pub pinned: BTreeMap<PodUid, CpuSet>,
 }
 
 /// A pod that is here.

@@ -51,6 +51,8 @@ pub enum What {
     Refused(PodUid),
     /// A container started.
     Started(PodUid, ContainerName),
+    /// A control group that no runtime knows is held to what a container has.
+    Held(PodUid, ContainerName),
     /// A pod left.
     Released(PodUid),
     /// A device plugin came, went, or reported other devices or other health.

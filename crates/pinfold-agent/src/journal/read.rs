@@ -81,7 +81,9 @@ impl History {
         let base = self.base.number;
         for entry in self.entries.iter().filter(|entry| entry.number > base) {
             match (&entry.what, &entry.note) {
-                (What::Admitted(pod), Some(note)) => drop(notes.insert(pod.clone(), note.clone())),
+                (What::Admitted(pod) | What::Held(pod, _), Some(note)) => {
+                    drop(notes.insert(pod.clone(), note.clone()))
+                }
                 (What::Released(pod), _) => drop(notes.remove(pod)),
                 _ => {}
             }

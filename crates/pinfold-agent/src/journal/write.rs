@@ -112,6 +112,21 @@ impl Journal {
         Ok(())
     }
 
+    /// Finds out whether there is room on the disk for more, after a write failed.
+    ///
+    /// # Errors
+    /// If there is not, or nothing can be written any more.
+    pub fn try_again(&self) -> Result<(), JournalError> {
+        const ROOM: usize = 64 << 10;
+        if self.broken {
+            return Err(JournalError::Broken { path: self.path() });
+        }
+        let trial = self.folder.join("trial");
+        let tried = file::replace(&self.folder, &trial, &vec![0; ROOM]);
+        let _ = fs::remove_file(&trial);
+        tried
+    }
+
     /// Whether there is more history than the limits allow.
     #[must_use]
     pub fn is_long(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_core::name::ContainerName;
 use serde::{Deserialize, Serialize};
 
 /// What is remembered about a pod beside what it holds.
@@ -15,6 +16,9 @@ pub struct Note {
     /// The annotations that decide something.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Control groups that no runtime knows and that are held to what a container of the pod has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, ContainerName>,
 }
 
 /// How a pod came to the node: that says when it is gone.

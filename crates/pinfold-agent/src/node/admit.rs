@@ -15,7 +15,7 @@ use pinfold_render::explain;
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Refused, Rulebook, stand_in};
 use crate::journal::Timestamp;
-use crate::keeper::{Note, Origin};
+use crate::keeper::{KeeperError, Note, Origin};
 use pinfold_kube::generation::GENERATION;
 
 /// The container that stands for all containers of a pod whose specification nobody knows.
@@ -56,28 +56,41 @@ impl Node {
         let core = Arc::new(pod.pod.clone());
         let mut told = String::new();
         if let Some(status) = self.scheduled(pod, &core, now)? {
-            match self.follow(pod, &core, &status, &note, now) {
-                Ok(()) => return Ok(None),
-                Err(why) => told = why,
+            let followed = match self.rulebook {
+                Rulebook::Kubelet => self.follow_by_rules(&core, &status, &note, plugins, now),
+                Rulebook::Koordinator(_) => self.follow(&core, &status, &note, now),
+            };
+            match followed {
+                Ok(decision) => return Ok(decision),
+                Err(error @ KeeperError::Journal(_)) => return Err(error.into()),
+                Err(why) => told = self.not_followed(pod, &status, &why.to_string()),
             }
             note.annotations.remove(keys::RESOURCE_STATUS);
         }
         if matches!(self.rulebook, Rulebook::Koordinator(_)) {
-            self.take_in_by_koordinator(pod, &core, note, &told, now)?;
-            return Ok(None);
+            let outcome = self.take_in_by_koordinator(pod, &core, note, &told, now);
+            if matches!(outcome, Err(Refused::Rules { .. })) {
+                self.tally.count_given(false);
+            } else if !self.keeper.ledger().exclusive_cpus(&core.uid).is_empty() {
+                self.tally.count_given(true);
+            }
+            return outcome.map(|()| None);
         }
-        self.decide(&core, note, plugins, now).map(Some)
+        self.decide(&core, note, &told, plugins, now).map(Some)
     }
 
-    /// Asks the ledger.
+    /// Asks the ledger. `told` is what has been said about the pod so far.
     fn decide(
         &mut self,
         pod: &Arc<Pod>,
         note: Note,
+        told: &str,
         plugins: Plugins<'_>,
         now: Timestamp,
     ) -> Result<Decision, Refused> {
-        let decision = self.keeper.admit(pod, note, plugins, now)?;
+        let decision = self.keeper.admit_after(pod, note, told, plugins, now)?;
+        let rules = self.keeper.ledger().rules();
+        self.tally.count(pod, &decision, rules);
         match decision.is_admitted() {
             true => Ok(decision),
             false => Err(Refused::Rules {
@@ -101,29 +114,48 @@ impl Node {
         }
     }
 
-    /// Gives a pod the CPUs its scheduler chose, or says why that is not possible.
+    /// Gives a pod the CPUs its scheduler chose, which its containers share.
     fn follow(
         &mut self,
-        pod: &PodObject,
         core: &Arc<Pod>,
         status: &ResourceStatus,
         note: &Note,
         now: Timestamp,
-    ) -> Result<(), String> {
-        let chosen = &status.cpus;
-        let told = format!("CPUs {chosen}, as its scheduler chose");
+    ) -> Result<Option<Decision>, KeeperError> {
+        let told = format!("CPUs {}, as its scheduler chose", status.cpus);
         let granted = every_container(core, status);
-        let Err(why) = self.keeper.grant(core, &granted, note.clone(), told, now) else {
-            return Ok(());
-        };
+        self.keeper.grant(core, &granted, note.clone(), told, now)?;
+        self.tally.count_given(true);
+        Ok(None)
+    }
+
+    /// The same by the kubelet's rules: every container has its own of them, and memory and devices are aligned to
+    /// them.
+    fn follow_by_rules(
+        &mut self,
+        core: &Arc<Pod>,
+        status: &ResourceStatus,
+        note: &Note,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Decision>, KeeperError> {
+        let chosen = &status.cpus;
+        let note = note.clone();
+        let decision = self.keeper.admit_with(core, chosen, note, plugins, now)?;
+        let rules = self.keeper.ledger().rules();
+        self.tally.count(core, &decision, rules);
+        Ok(Some(decision))
+    }
+
+    /// Why what a scheduler chose was not followed.
+    fn not_followed(&self, pod: &PodObject, status: &ResourceStatus, why: &str) -> String {
+        let chosen = &status.cpus;
         let made_for = pod.meta.annotations.get(GENERATION);
         let at = self.keeper.generation();
         let age = made_for.map_or_else(String::new, |then| {
             format!(" for generation {then} of the node, which is at {at}")
         });
-        Err(format!(
-            "its scheduler chose CPUs {chosen}{age}: {why}; decided here instead"
-        ))
+        format!("its scheduler chose CPUs {chosen}{age}: {why}; decided here instead")
     }
 
     /// Lets a container in that is being created.
@@ -142,7 +174,7 @@ impl Node {
             guest.resident.clone_from(&pod.uid);
             self.owed.remove(&pod.uid);
             if !self.lives_here(&pod.uid) {
-                self.decide(&pod, note, plugins, now)?;
+                self.decide(&pod, note, "", plugins, now)?;
             }
         }
         guest.told = self.allowance(&guest);
@@ -192,6 +224,7 @@ pub(super) fn note(
         origin,
         labels: some(labels),
         annotations: some(annotations),
+        groups: BTreeMap::new(),
     }
 }
 

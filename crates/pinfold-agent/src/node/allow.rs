@@ -35,6 +35,8 @@ impl Node {
                 continue;
             }
             guest.told.clone_from(&allowance);
+            self.tellings = self.tellings.saturating_add(1);
+            guest.changes = self.tellings;
             if let Some(allowance) = allowance {
                 updates.push(Update {
                     container: guest.id.clone(),

@@ -69,6 +69,8 @@ pub struct Guest {
     pub(super) resident: PodUid,
     /// What its runtime was last told; `None` if it was left alone.
     pub(super) told: Option<Allowance>,
+    /// The number of the last thing it was told: no two are alike.
+    pub(super) changes: u64,
 }
 
 impl Guest {
@@ -84,6 +86,7 @@ impl Guest {
             asked: Asked::default(),
             resident: sandbox.uid.clone(),
             told: None,
+            changes: 0,
         }
     }
 
@@ -98,6 +101,7 @@ impl Guest {
             asked: Asked::default(),
             resident: pod.clone(),
             told: None,
+            changes: 0,
         }
     }
 
@@ -105,6 +109,12 @@ impl Guest {
     #[must_use]
     pub fn is_outside(&self) -> bool {
         self.sandbox.is_empty()
+    }
+
+    /// The number of the last thing it was told: who finds the same one twice knows that nothing happened in between.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// What its runtime was last told; `None` if it was left alone.

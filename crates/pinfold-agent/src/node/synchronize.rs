@@ -1,13 +1,15 @@
 //! Comparing the journal with everything that a runtime has, and repairing toward the journal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::GrantedCpus;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_devices::align::Aligned;
 use pinfold_kube::pod::PodObject;
 
 use super::guest::{Guest, Sandbox};
@@ -75,9 +77,62 @@ impl Node {
     ) -> Result<(Vec<Update>, Vec<Remark>), KeeperError> {
         let mut remarks = Vec::new();
         self.release_the_gone(&pods, &guests, now, &mut remarks)?;
+        self.meet_all(pods, guests, plugins, now, remarks)
+    }
+
+    /// The same where the kubelet gives out devices: `beside` are those of pods that nobody knows yet, whose CPUs and
+    /// memory go where they are.
+    ///
+    /// # Errors
+    /// If a repair could not be written down.
+    pub fn synchronize_beside(
+        &mut self,
+        mut pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
+        guests: Vec<Guest>,
+        mut beside: BTreeMap<PodUid, Aligned>,
+        now: Timestamp,
+    ) -> Result<(Vec<Update>, Vec<Remark>), KeeperError> {
+        let mut remarks = Vec::new();
+        self.release_the_gone(&pods, &guests, now, &mut remarks)?;
+        for (sandbox, pod) in &mut pods {
+            let Some(aligned) = beside.remove(&sandbox.uid) else {
+                continue;
+            };
+            if let (Some(object), false) = (pod.as_deref(), self.lives_here(&sandbox.uid)) {
+                for (resource, devices) in aligned.offers {
+                    self.keeper.offer(&resource, Some(devices), now)?;
+                }
+                *pod = Some(Arc::new(PodObject {
+                    pod: aligned.pod,
+                    ..object.clone()
+                }));
+            }
+        }
+        let uids: Vec<PodUid> = pods
+            .iter()
+            .map(|(sandbox, _)| sandbox.uid.clone())
+            .collect();
+        let outcome = self.meet_all(pods, guests, &mut NoPreference, now, remarks)?;
+        for uid in &uids {
+            if !self.lives_here(uid) {
+                self.withdraw_devices(uid, now)?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn meet_all(
+        &mut self,
+        pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
+        guests: Vec<Guest>,
+        plugins: Plugins<'_>,
+        now: Timestamp,
+        mut remarks: Vec<Remark>,
+    ) -> Result<(Vec<Update>, Vec<Remark>), KeeperError> {
         self.sandboxes.clear();
         self.guests.retain(|_, guest| guest.is_outside());
-        self.sharing.clear();
+        // Whoever had to share once does so until it is started again: it is not asked about every time.
+        let shared = std::mem::take(&mut self.sharing);
         self.owed.clear();
         // Whoever has CPUs already comes before those who have yet to get some.
         let (pinned, others): (Vec<_>, Vec<_>) = pods
@@ -85,6 +140,11 @@ impl Node {
             .partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
         for (sandbox, specification) in pinned.into_iter().chain(others) {
             let specification = specification.as_deref();
+            if shared.contains(&sandbox.id) && !self.lives_here(&sandbox.uid) {
+                self.sharing.insert(sandbox.id.clone());
+                self.sandboxes.insert(sandbox.id.clone(), sandbox);
+                continue;
+            }
             self.meet(&sandbox, specification, plugins, now, &mut remarks)?;
             self.sandboxes.insert(sandbox.id.clone(), sandbox);
         }
@@ -113,6 +173,7 @@ impl Node {
         let gone = residents.filter(|pod| !alive.contains(*pod) && !stays(pod));
         for pod in gone.cloned().collect::<Vec<_>>() {
             self.keeper.release(&pod, now)?;
+            self.withdraw_devices(&pod, now)?;
             remarks.push(Remark::Gone(pod));
         }
         Ok(())

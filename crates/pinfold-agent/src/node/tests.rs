@@ -457,6 +457,127 @@ fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
 }
 
 #[test]
+fn by_the_kubelets_rules_a_schedulers_choice_is_followed_container_by_container() {
+    let chosen = |list: &str| {
+        format!(
+            "  annotations:\n    scheduling.koordinator.sh/resource-status: '{{\"cpuset\":\"{list}\"}}'\n    \
+             pinfold.dev/generation: \"3\"\n{}",
+            cpus(2)
+        )
+    };
+    let mut scene = Scene::kubelet();
+    let first = scene.run("a", &chosen("6,14")).expect("told");
+    assert_eq!((first.cpus, first.quota), (set("6,14"), Quota::Lifted));
+    // Taken, reserved, or more than it asks for: decided here, and the journal says why.
+    for (uid, list, why) in [
+        ("b", "6,14", "held by a"),
+        ("c", "0,8", "reserved for the system"),
+        ("d", "5,13,7", "of them only"),
+    ] {
+        let own = scene.run(uid, &chosen(list)).expect("told").cpus;
+        assert_eq!(own.len(), 2, "{uid}");
+        let folder = scene.folder.path().join("agent").join("journal");
+        let history = crate::journal::History::read(&folder).expect("a journal");
+        let told = &history.entries.last().expect("an entry").told;
+        assert!(
+            told.starts_with(&format!("its scheduler chose CPUs {}", set(list)))
+                && told.contains("for generation 3 of the node")
+                && told.contains(why),
+            "{told}"
+        );
+    }
+    assert_eq!(scene.node.tally().cpu_requests, 4);
+}
+
+#[test]
+fn a_pod_that_somebody_asked_for_stays_when_its_sandbox_stops() {
+    let mut scene = Scene::kubelet();
+    let pod = specification("asked-for", &cpus(2));
+    let asked = scene.node.admit(&pod, &mut NoPreference, NOW);
+    asked.expect("let in");
+    let own = scene.run("asked-for", &cpus(2)).expect("its own").cpus;
+    scene.stop("asked-for");
+    let uid = "asked-for".into();
+    assert_eq!(scene.node.keeper().ledger().exclusive_cpus(&uid), own);
+    scene.node.release(&uid, NOW).expect("written");
+    assert!(scene.node.keeper().ledger().residents().is_empty());
+}
+
+#[test]
+fn a_control_group_is_held_after_a_restart_too_and_no_runtime_is_told_of_it() {
+    let mut scene = Scene::kubelet();
+    let shared = specification("job", "spec: {containers: [{name: main}]}");
+    let asked = scene.node.admit(&shared, &mut NoPreference, NOW);
+    asked.expect("let in");
+    let (uid, name) = ("job".into(), "main".into());
+    let held = scene.node.hold("/jobs/one", &uid, &name, NOW);
+    assert_eq!(held.expect("written").expect("a pool").cpus, set("0-15"));
+    let nobody = scene.node.hold("/jobs/two", &uid, &"other".into(), NOW);
+    assert!(matches!(nobody, Err(KeeperError::Ledger(_))));
+    scene.restart(Strangers::Adopt);
+    let guests: Vec<&str> = scene.node.guests().map(|guest| guest.id.as_str()).collect();
+    assert_eq!(guests, ["/jobs/one"]);
+    assert_eq!(scene.told("/jobs/one"), "0-15");
+    let updates = scene.pod("a", &cpus(4)).expect("let in");
+    assert!(updates.iter().all(Update::is_outside), "{updates:?}");
+    assert_eq!(scene.told("/jobs/one"), "0,3-8,11-15");
+    scene.node.release(&uid, NOW).expect("written");
+    scene.restart(Strangers::Adopt);
+    assert_eq!(scene.node.guests().count(), 0);
+}
+
+#[test]
+fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
+    use pinfold_core::device::{Device, DeviceOffer};
+    use pinfold_devices::align;
+
+    let mut scene = Scene::kubelet();
+    let text = "spec:\n  containers:\n  - name: main\n    resources:\n      \
+        limits: {cpu: 2, memory: 10Mi, vendor.com/gpu: 1}\n";
+    let pod = specification("g", text);
+    let home = sandbox("g", &pod);
+    let device = Device {
+        numa: Some(vec![1]),
+        healthy: true,
+    };
+    let offer: DeviceOffer = [("gpu7".into(), device)].into();
+    let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
+    let beside = [("g".into(), align::aligned(&pod.pod, &given))].into();
+    let guest = Guest::new("g-main".to_owned(), &home, "main".into());
+    let pods = vec![(home, Some(Arc::new(pod)))];
+    let met = scene
+        .node
+        .synchronize_beside(pods, vec![guest], beside, NOW);
+    let (_, remarks) = met.expect("written");
+    assert_eq!(remarks, [Remark::Adopted("g".into())]);
+    // Node 1 has CPUs 4-7 and 12-15.
+    assert_eq!(scene.told("g-main"), "4,12");
+    let met = scene
+        .node
+        .synchronize_beside(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
+    assert_eq!(met.expect("written").1, [Remark::Gone("g".into())]);
+    let pool = scene.node.keeper().ledger().state().pool();
+    assert_eq!(pool.resources().count(), 0, "its devices are gone with it");
+}
+
+#[test]
+fn who_had_to_share_is_not_asked_about_every_time() {
+    let mut scene = Scene::kubelet();
+    let big = specification("x", &cpus(15));
+    let generations: Vec<u64> = (0..3)
+        .map(|_| {
+            let pods = vec![(sandbox("x", &big), Some(Arc::new(big.clone())))];
+            let met = scene
+                .node
+                .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
+            met.expect("written");
+            scene.node.keeper().generation()
+        })
+        .collect();
+    assert_eq!(generations, [1, 1, 1]);
+}
+
+#[test]
 fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus() {
     let pins = KubeletPins {
         pods: [("old".into(), [("main".into(), set("1,9"))].into())].into(),
@@ -482,13 +603,7 @@ fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus()
 #[test]
 fn whoever_keeps_hands_off_decides_and_tells_nobody() {
     let mut scene = Scene::kubelet();
-    scene.node = open(
-        scene.folder.path(),
-        false,
-        Strangers::Adopt,
-        &KubeletPins::default(),
-    )
-    .hands_off();
+    scene.node = scene.node.hands_off();
     assert_eq!(scene.run("a", &cpus(2)), None);
     assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
     let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());

@@ -80,8 +80,8 @@ impl Agent for Desk {
             scope: rules.scope().name().to_owned(),
             generation: keeper.generation(),
             runtime: None,
-            kubelet_pinned: 0,
             problems: self.waiting.lock().expect("unpoisoned").clone(),
+            takeover: None,
             occupancy: keeper.ledger().occupancy(),
         }
     }

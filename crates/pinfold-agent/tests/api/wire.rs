@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_agent::Metrics;
 use pinfold_agent::http::{self, Api, Limits, Probes, socket};
 use serde_json::Value;
 

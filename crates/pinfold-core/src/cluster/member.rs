@@ -311,8 +311,9 @@ impl Member {
     pub(super) fn minds_uid(&self, pod: &PodUid) -> bool {
         match &self.dialect {
             Dialect::Kubelet(ledger) => {
-                ledger.rules().fidelity().remembers_reuse_after_admission()
-                    || ledger.state().residents().contains_key(pod)
+                // What init containers of a pod of this id left is only its own to take over.
+                ledger.state().residents().contains_key(pod)
+                    || !ledger.state().reusable_cpus_of(pod).is_empty()
             }
             Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
         }

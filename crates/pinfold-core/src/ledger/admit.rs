@@ -13,6 +13,7 @@ use super::draft::Draft;
 use super::state::{Resident, ReusableCpus};
 use super::{Admission, Ledger};
 use crate::cpu::CpuError;
+use crate::cpu_set::CpuSet;
 use crate::decision::{Assignment, Decision, Manager, Refusal, RefusalReason, Verdict};
 use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, Reusable};
 use crate::explanation::{Alignment, Cause, Explanation};
@@ -31,9 +32,27 @@ impl Ledger {
         pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
     ) -> Admission {
+        self.decide_apart(pod, plugins, None)
+    }
+
+    /// The same as if `aside`, which is part of the shared pool, were not there.
+    pub(super) fn decide_apart(
+        &mut self,
+        pod: &Arc<Pod>,
+        plugins: &mut dyn PreferredAllocation,
+        aside: Option<&CpuSet>,
+    ) -> Admission {
         let ordinal = self.state.generation;
+        let mut draft = Draft::new(&self.rules, &mut self.state);
+        if let Some(aside) = aside {
+            let edit = draft
+                .state
+                .cpus
+                .set_shared(draft.state.cpus.shared() - aside);
+            draft.cpu(edit);
+        }
         let mut attempt = Attempt {
-            draft: Draft::new(&self.rules, &mut self.state),
+            draft,
             pod,
             plugins,
             affinities: BTreeMap::new(),
@@ -60,11 +79,19 @@ impl Ledger {
                     ordinal,
                     affinities,
                 };
+                if let Some(aside) = aside {
+                    let edit = draft
+                        .state
+                        .cpus
+                        .set_shared(draft.state.cpus.shared() | aside);
+                    draft.cpu(edit);
+                }
                 draft.resident(&pod.uid, Some(resident));
                 Ok(Event::Admitted(pod.uid.clone()))
             }
             Err(refusal) => {
-                match draft.rules.fidelity().keeps_parts_of_refused_pods() {
+                let keeps = draft.rules.fidelity().keeps_parts_of_refused_pods();
+                match keeps && aside.is_none() {
                     true => draft.collect(&pod.uid),
                     false => draft.discard(),
                 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::change::{Change, Event};
 use super::draft::Draft;
 use super::state::Resident;
-use super::{Ledger, LedgerError, check_containers};
+use super::{Admission, Ledger, LedgerError, check_containers};
 use crate::cpu_set::CpuSet;
+use crate::decision::{Refusal, Verdict};
+use crate::device::PreferredAllocation;
 use crate::name::{ContainerName, PodUid};
 use crate::pod::Pod;
 
@@ -37,6 +39,12 @@ pub enum GrantError {
         /// By whom.
         holders: Vec<PodUid>,
     },
+    /// The rules of this node do not let the pod in with them.
+    #[error("the rules of this node say no: {}", .0.message)]
+    Refused(Box<Refusal>),
+    /// By the rules of this node the pod gets fewer.
+    #[error("by the rules of this node it gets CPUs {0} of them only")]
+    Fewer(CpuSet),
 }
 
 fn pods(holders: &[PodUid]) -> String {
@@ -78,6 +86,38 @@ impl Ledger {
         draft.resident(&pod.uid, Some(resident));
         let event = Event::Admitted(pod.uid.clone());
         Ok(draft.finish(event).expect("a resident was added"))
+    }
+
+    /// Decides about `pod` by the rules of this node, with exactly these CPUs for its own: memory and devices are
+    /// aligned to them.
+    ///
+    /// # Errors
+    /// If it cannot have them, all of them and no others, or is no pod for this node.
+    pub fn admit_with(
+        &mut self,
+        pod: &Arc<Pod>,
+        cpus: &CpuSet,
+        plugins: &mut dyn PreferredAllocation,
+    ) -> Result<Admission, GrantError> {
+        if self.state.residents.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyHere(pod.uid.clone()).into());
+        }
+        check_containers(pod)?;
+        self.check_granted(cpus)?;
+        let aside = &(self.state.cpus.shared() - cpus) - &self.rules.reserved_cpus();
+        let admission = self.decide_apart(pod, plugins, Some(&aside));
+        if let Verdict::Refused(refusal) = admission.decision.verdict {
+            return Err(GrantError::Refused(Box::new(refusal)));
+        }
+        let got = self.exclusive_cpus(&pod.uid);
+        if got == *cpus {
+            return Ok(admission);
+        }
+        if let Some(change) = &admission.change {
+            self.undo(change)
+                .expect("the last change of a ledger can be taken back");
+        }
+        Err(GrantError::Fewer(got))
     }
 
     fn check_granted(&self, cpus: &CpuSet) -> Result<(), GrantError> {
@@ -215,6 +255,59 @@ mod tests {
         }
         let twice = ledger.grant(&pod("p"), &chosen("4", "5"));
         assert_eq!(twice, Err(LedgerError::AlreadyHere("p".into()).into()));
+    }
+
+    /// A pod of one container with two CPUs and memory.
+    fn small(uid: &str) -> Arc<Pod> {
+        let mut pod = Pod::clone(&pod(uid));
+        pod.containers.truncate(1);
+        let main = &mut pod.containers[0];
+        for list in [&mut main.requests, &mut main.limits] {
+            list.insert("memory".into(), "1Mi".parse().unwrap());
+        }
+        Arc::new(pod)
+    }
+
+    #[test]
+    fn chosen_cpus_bring_memory_along_and_the_rules_have_their_say() {
+        let settings = Settings {
+            topology_policy: "single-numa-node".to_owned(),
+            cpu_policy: "static".to_owned(),
+            memory_policy: "Static".to_owned(),
+            reserved_cpu: Some("1".parse().unwrap()),
+            node_reservation: [("memory".into(), "100Mi".parse().unwrap())].into(),
+            reserved_memory: vec![crate::memory::MemoryReservation {
+                numa_node: 0,
+                limits: [("memory".into(), "100Mi".parse().unwrap())].into(),
+            }],
+            ..Settings::default()
+        };
+        let rules = Rules::new(Arc::new(machine()), settings).unwrap();
+        let mut ledger = Ledger::new(Arc::new(rules));
+        let empty = ledger.clone();
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let admitted = ledger.admit_with(&small("p"), &set("6-7"), &mut NoPreference);
+        let change = admitted.unwrap().change.unwrap();
+        let assignment = ledger.assignment(&"p".into()).unwrap();
+        let held = &assignment.containers[0];
+        assert_eq!(held.cpus, Some(set("6-7")));
+        let blocks = held.memory.as_ref().unwrap();
+        assert_eq!(blocks[0].nodes.to_string(), "1");
+        assert_eq!(ledger.state().cpus().shared(), &set("0-5"));
+        assert_eq!(ledger.audit(), []);
+        let mut copy = empty.clone();
+        copy.apply(&change).unwrap();
+        assert_eq!(copy.state(), ledger.state());
+        let before = ledger.state().clone();
+        // Two nodes are no single one.
+        let refused = ledger.admit_with(&small("q"), &set("3-4"), &mut NoPreference);
+        assert!(matches!(refused, Err(GrantError::Refused(_))));
+        assert_eq!(ledger.state(), &before);
+        let three = ledger.admit_with(&small("q"), &set("1-3"), &mut NoPreference);
+        assert_eq!(three.unwrap_err(), GrantError::Fewer(set("1-2")));
+        assert_eq!(ledger.state(), &before);
+        let taken = ledger.admit_with(&small("q"), &set("5-6"), &mut NoPreference);
+        assert!(matches!(taken, Err(GrantError::Taken { .. })));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl LedgerState {
     }
 
     /// The CPUs that containers of `pod` may use again.
-    pub(super) fn reusable_cpus_of(&self, pod: &PodUid) -> CpuSet {
+    pub(crate) fn reusable_cpus_of(&self, pod: &PodUid) -> CpuSet {
         match &self.reusable_cpus {
             Some(reusable) if reusable.pod == *pod => reusable.cpus.clone(),
             _ => CpuSet::new(),

@@ -23,6 +23,8 @@ pub const CPU_OPTIONS: &str = "cpuManagerPolicyOptions";
 pub const MEMORY_POLICY: &str = "memoryManagerPolicy";
 /// `true` if the gate `PodLevelResourceManagers` is on.
 pub const POD_LEVEL: &str = "podLevelResourceManagers";
+/// The CPUs of every last-level cache, separated by semicolons; stated where the CPU manager looks at caches.
+pub const CACHES: &str = "cpuCaches";
 /// Device resources with devices near several NUMA nodes, which every one of these counts.
 pub const WIDE_DEVICES: &str = "devicesNearSeveralNUMANodes";
 /// On a zone: the zones that its memory can only be used together with, itself included. Without the

@@ -5,10 +5,13 @@
 //! cannot say and a prediction needs is added as attributes: the managers' policies and options, and which NUMA
 //! nodes can only be used together because a pod's memory lies on all of them.
 
+use std::collections::BTreeMap;
+
 use super::attributes::{self, attribute, options_text};
 use super::{Attribute, Cost, NodeTopology, Zone, ZoneResource};
+use crate::cpu_set::CpuSet;
 use crate::ledger::Ledger;
-use crate::machine::NumaNode;
+use crate::machine::{Machine, NumaNode};
 use crate::memory::hugepages_resource;
 use crate::name::ResourceName;
 use crate::node_set::NodeId;
@@ -52,11 +55,33 @@ fn node_attributes(ledger: &Ledger) -> Vec<Attribute> {
     if settings.pod_level_resources {
         all.push(attribute(attributes::POD_LEVEL, "true"));
     }
+    let most = settings.topology_options.get("max-allowable-numa-nodes");
+    if let Some(most) = most {
+        all.push(attribute(attributes::MAX_NUMA_NODES, most));
+    }
+    let caches = caches(rules.machine());
+    if rules.looks_at_caches() && !caches.is_empty() {
+        all.push(attribute(attributes::CACHES, caches.join(";")));
+    }
     let wide = devices_near_several_nodes(ledger);
     if !wide.is_empty() {
         all.push(attribute(attributes::WIDE_DEVICES, wide.join(",")));
     }
     all
+}
+
+/// The CPUs of every last-level cache that is known, in order of the caches.
+fn caches(machine: &Machine) -> Vec<String> {
+    let mut caches: BTreeMap<u32, CpuSet> = BTreeMap::new();
+    for core in machine.nodes().iter().flat_map(|node| &node.cores) {
+        if let Some(cache) = core.l3 {
+            caches
+                .entry(cache)
+                .or_default()
+                .extend(core.threads.iter().copied());
+        }
+    }
+    caches.values().map(ToString::to_string).collect()
 }
 
 fn devices_near_several_nodes(ledger: &Ledger) -> Vec<&str> {

@@ -73,6 +73,51 @@ pub struct Replica {
     pub(super) gaps: Gaps,
 }
 
+/// So many kinds of kubelets are kept; further ones have rules of their own.
+const MOST_KINDS: usize = 64;
+
+/// The rules of kubelets that were rebuilt before, to be shared by those of the same kind.
+#[derive(Clone, Debug, Default)]
+pub struct Shelf {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Clone, Debug)]
+struct Kind {
+    machine: Arc<Machine>,
+    settings: Settings,
+    unavailable: CpuSet,
+    rules: Arc<Rules>,
+}
+
+impl Shelf {
+    fn rules(
+        &mut self,
+        machine: Machine,
+        settings: Settings,
+        unavailable: CpuSet,
+    ) -> Result<Arc<Rules>, SettingsError> {
+        let same = |kind: &&Kind| {
+            kind.unavailable == unavailable && kind.settings == settings && *kind.machine == machine
+        };
+        if let Some(kind) = self.kinds.iter().find(same) {
+            return Ok(kind.rules.clone());
+        }
+        let machine = Arc::new(machine);
+        let rules = Rules::new(machine.clone(), settings.clone())?.reserving(&unavailable)?;
+        let rules = Arc::new(rules);
+        if self.kinds.len() < MOST_KINDS {
+            self.kinds.push(Kind {
+                machine,
+                settings,
+                unavailable,
+                rules: rules.clone(),
+            });
+        }
+        Ok(rules)
+    }
+}
+
 /// What the object does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
@@ -124,16 +169,32 @@ impl Replica {
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
     ) -> Result<Self, Unreadable> {
+        Self::of_kind(topology, totals, cpus, fidelity, &mut Shelf::default())
+    }
+
+    /// The same, with the rules of another kubelet of the same kind where `shelf` has them: tables of a machine's CPUs
+    /// are far larger than what changes on a node.
+    ///
+    /// # Errors
+    /// If the object describes no machine or no kubelet.
+    pub fn of_kind(
+        topology: &NodeTopology,
+        totals: &DeviceTotals,
+        cpus: Option<&KnownCpus>,
+        fidelity: Fidelity,
+        shelf: &mut Shelf,
+    ) -> Result<Self, Unreadable> {
         let zones = numa_zones(topology)?;
-        let machine = machine(&zones, cpus)?;
+        let caches = caches(topology);
+        let machine = machine(&zones, cpus, &caches)?;
         let settings = settings(topology, &zones, fidelity);
         let unavailable = unavailable_cpus(&zones, &machine, cpus);
         let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
-        let rules = Rules::new(Arc::new(machine), settings)?.reserving(&unavailable)?;
+        let rules = shelf.rules(machine, settings, unavailable)?;
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
-            order: cpus.is_none() || rules.looks_at_caches(),
+            order: cpus.is_none() || (rules.looks_at_caches() && caches.is_empty()),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
@@ -148,7 +209,7 @@ impl Replica {
             memory,
             devices,
         };
-        let ledger = Ledger::taken_over(Arc::new(rules), saved, pool);
+        let ledger = Ledger::taken_over(rules, saved, pool);
         Ok(Self { ledger, gaps })
     }
 
@@ -212,12 +273,23 @@ fn counts(zone: &Zone, name: &str) -> Option<Counts> {
     })
 }
 
-fn machine(zones: &[NumaZone<'_>], known: Option<&KnownCpus>) -> Result<Machine, Unreadable> {
+/// The CPUs of every last-level cache, as far as the attribute says.
+fn caches(topology: &NodeTopology) -> Vec<CpuSet> {
+    let text = topology.attribute(attributes::CACHES).unwrap_or_default();
+    let caches = text.split(';').filter(|cache| !cache.is_empty());
+    caches.map_while(|cache| cache.parse().ok()).collect()
+}
+
+fn machine(
+    zones: &[NumaZone<'_>],
+    known: Option<&KnownCpus>,
+    caches: &[CpuSet],
+) -> Result<Machine, Unreadable> {
     let mut next = 0_u32;
     let mut nodes = Vec::with_capacity(zones.len());
     for &(id, zone) in zones {
         let cores = match known {
-            Some(known) => listed_cores(id, &known.rows),
+            Some(known) => listed_cores(id, &known.rows, caches),
             None => {
                 let capacity = counts(zone, "cpu").map_or(0, |counts| counts.capacity);
                 counted_cores(&mut next, capacity)?
@@ -242,7 +314,7 @@ fn machine(zones: &[NumaZone<'_>], known: Option<&KnownCpus>) -> Result<Machine,
     })?)
 }
 
-fn listed_cores(node: NodeId, rows: &[CpuRow]) -> Vec<Core> {
+fn listed_cores(node: NodeId, rows: &[CpuRow], caches: &[CpuSet]) -> Vec<Core> {
     let mut cores = BTreeMap::<(u32, u32), Vec<CpuId>>::new();
     for row in rows.iter().filter(|row| row.node == node) {
         cores
@@ -250,11 +322,16 @@ fn listed_cores(node: NodeId, rows: &[CpuRow]) -> Vec<Core> {
             .or_default()
             .push(row.cpu);
     }
-    let core = |((socket, id), threads)| Core {
+    let cache = |threads: &[CpuId]| {
+        let first = threads.first()?;
+        let at = caches.iter().position(|cache| cache.contains(*first))?;
+        u32::try_from(at).ok()
+    };
+    let core = |((socket, id), threads): (_, Vec<CpuId>)| Core {
         id,
         socket,
         die: None,
-        l3: None,
+        l3: cache(&threads),
         threads,
     };
     cores.into_iter().map(core).collect()

@@ -55,6 +55,12 @@ impl Reader {
         Self { socket, limit }
     }
 
+    /// Whether there is a socket to ask at. Nobody need listen there.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.socket.exists()
+    }
+
     /// All pods.
     ///
     /// # Errors

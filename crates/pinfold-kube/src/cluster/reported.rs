@@ -4,7 +4,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::name::PodUid;
 use pinfold_core::node_topology::NodeTopology;
-use pinfold_core::node_topology::replica::{KnownCpus, Replica, Unreadable};
+use pinfold_core::node_topology::replica::{KnownCpus, Replica, Shelf, Unreadable};
 
 use super::{device_totals, known_cpus};
 use crate::finding::{Findings, Read};
@@ -52,6 +52,12 @@ impl KubeletReport {
         self.state.as_ref()
     }
 
+    /// Whether it lists the CPUs one by one.
+    #[must_use]
+    pub fn lists_cpus(&self) -> bool {
+        self.cpus.is_some()
+    }
+
     /// Whether it speaks of this pod; `None` if it does not speak of pods.
     #[must_use]
     pub fn lists(&self, pod: &PodUid) -> Option<bool> {
@@ -60,7 +66,7 @@ impl KubeletReport {
     }
 
     /// Rebuilds the kubelet, without pods that are gone. `allocatable` is what the node offers, `used` what the pods
-    /// of the report request together.
+    /// of the report request together. Kubelets of one kind share their rules on `shelf`.
     ///
     /// # Errors
     /// If it describes no machine or no kubelet.
@@ -69,11 +75,12 @@ impl KubeletReport {
         allocatable: &Amounts,
         used: &Amounts,
         is_gone: impl Fn(&PodUid) -> bool,
+        shelf: &mut Shelf,
     ) -> Result<Replica, Unreadable> {
         let totals = device_totals(allocatable, used);
         let Some(state) = &self.state else {
             let cpus = self.cpus.as_ref();
-            return Replica::of(&self.topology, &totals, cpus, Fidelity::Exact);
+            return Replica::of_kind(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
         };
         let mut topology = self.topology.clone();
         let held = state.without(&mut topology, is_gone);
@@ -81,6 +88,6 @@ impl KubeletReport {
             held,
             ..known.clone()
         });
-        Replica::of(&topology, &totals, cpus.as_ref(), state.fidelity)
+        Replica::of_kind(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
     }
 }

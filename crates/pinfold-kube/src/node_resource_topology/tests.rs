@@ -8,6 +8,7 @@ use pinfold_core::quantity::Quantity;
 use super::*;
 use crate::content::Content;
 
+mod predicted;
 mod properties;
 mod published;
 

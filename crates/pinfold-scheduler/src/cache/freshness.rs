@@ -44,10 +44,11 @@ impl Cache {
 
     /// Notes whether the report of a node is behind.
     pub(super) fn judge(&mut self, name: &NodeName, now: Instant) {
-        let behind = self.is_behind(name, now);
+        let Judged { open, behind } = self.judged(name, now);
         let Some(record) = self.nodes.get_mut(name) else {
             return;
         };
+        record.open = open;
         if record.behind != behind {
             record.behind = behind;
             self.changed.insert(name.clone());
@@ -58,62 +59,75 @@ impl Cache {
         }
     }
 
-    fn is_behind(&self, name: &NodeName, now: Instant) -> bool {
+    fn judged(&self, name: &NodeName, now: Instant) -> Judged {
+        let mut judged = Judged::default();
         let Some(record) = self.nodes.get(name) else {
-            return false;
+            return judged;
+        };
+        let Some(Ok(report)) = record.report.as_ref().map(|heard| &heard.what) else {
+            return judged;
         };
         if record.kind != Kind::Kubelet {
-            return false;
+            return judged;
         }
-        let Some(Ok(report)) = record.report.as_ref().map(|heard| &heard.what) else {
-            return false;
-        };
         let patience = self.policy.reports.confirm_within;
-        record.tenants.values().any(|uid| {
-            self.pods.get(uid).is_some_and(|pod| {
-                let overdue = pod
-                    .started
-                    .is_some_and(|at| now.saturating_duration_since(at) >= patience);
-                let missing = report.kubelet.lists(uid) == Some(false);
-                pod.phase == Phase::Started && pod.holds && overdue && missing
-            })
-        })
+        for uid in record.tenants.values() {
+            // Whom the report counts is not on top of it.
+            let Some(pod) = self.pods.get(uid).filter(|pod| pod.holds) else {
+                continue;
+            };
+            let overdue = pod
+                .started
+                .is_some_and(|at| now.saturating_duration_since(at) >= patience);
+            match report.kubelet.lists(uid) {
+                Some(true) => {}
+                Some(false) => {
+                    judged.open = true;
+                    judged.behind |= pod.phase == Phase::Started && overdue;
+                }
+                None => judged.open |= self.cluster.whereabouts(uid).is_some(),
+            }
+        }
+        judged
     }
 
     /// What time alone changes: reports that are overdue, pods that are settled, promises that nobody kept.
     pub fn tick(&mut self, now: Instant) {
         self.expire(now);
-        let settle = self.policy.reports.settle;
-        let mut rebuild = Vec::new();
-        let mut judge = Vec::new();
-        for (name, record) in &self.nodes {
-            if record.kind != Kind::Kubelet || record.tenants.is_empty() {
-                continue;
+        let open = self.nodes.iter().filter(|(_, record)| record.open);
+        let open: Vec<NodeName> = open.map(|(name, _)| name.clone()).collect();
+        for name in open {
+            match self.is_settled(&name, now) {
+                true => self.rebuild(&name, now),
+                false => self.judge(&name, now),
             }
-            let Some(Ok(report)) = record.report.as_ref().map(|heard| &heard.what) else {
-                continue;
-            };
-            match report.kubelet.state() {
-                Some(_) => judge.push(name.clone()),
-                None => {
-                    let settled = |uid: &PodUid| {
-                        self.cluster.whereabouts(uid).is_some()
-                            && self.pods.get(uid).is_some_and(|pod| {
-                                pod.started
-                                    .is_some_and(|at| now.saturating_duration_since(at) >= settle)
-                            })
-                    };
-                    if record.tenants.values().any(settled) {
-                        rebuild.push(name.clone());
-                    }
-                }
-            }
-        }
-        for name in rebuild {
-            self.rebuild(&name, now);
-        }
-        for name in judge {
-            self.judge(&name, now);
         }
     }
+
+    /// Whether a report that names no pods must count one by now that is still on top of it.
+    fn is_settled(&self, name: &NodeName, now: Instant) -> bool {
+        let Some(record) = self.nodes.get(name) else {
+            return false;
+        };
+        let Some(Ok(report)) = record.report.as_ref().map(|heard| &heard.what) else {
+            return false;
+        };
+        let settle = self.policy.reports.settle;
+        report.kubelet.state().is_none()
+            && record.tenants.values().any(|uid| {
+                let pod = self.pods.get(uid);
+                let started = pod.and_then(|pod| pod.started);
+                self.cluster.whereabouts(uid).is_some()
+                    && started.is_some_and(|at| now.saturating_duration_since(at) >= settle)
+            })
+    }
+}
+
+/// What is thought of a report.
+#[derive(Default)]
+struct Judged {
+    /// Pods that hold something are on top of it.
+    open: bool,
+    /// It should count one of them by now.
+    behind: bool,
 }

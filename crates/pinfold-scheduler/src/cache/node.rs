@@ -9,7 +9,7 @@ use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::node as koordinator_node;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::predicate::NumaInfo;
-use pinfold_kube::cluster::KubeletReport;
+use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::{self, NodeFacts};
 use pinfold_kube::node::NodeObject;
@@ -36,8 +36,10 @@ pub struct NodeRecord {
     pub misfits: Vec<PodUid>,
     /// What was made of all this.
     pub kind: Kind,
-    /// Since when it lacks a pod that it should have.
+    /// Whether its report lacks a pod that it should count by now.
     pub behind: bool,
+    /// Whether its report lacks pods that hold something.
+    pub open: bool,
 }
 
 /// Something, when it was heard, and in which version.
@@ -162,14 +164,17 @@ fn understood(name: &str, text: &[u8], generation: Option<String>) -> Result<Rep
     let topology = read.value.topologies.into_iter().next();
     let topology = topology.ok_or_else(|| "expected a NodeResourceTopology".to_owned())?;
     let kubelet = KubeletReport::read(&topology).map_err(|findings| findings.to_string())?;
-    let facts = NodeFacts::read(&topology, Fidelity::Sound);
-    let koordinator = NodeFacts::report(&topology, Fidelity::Sound);
-    Ok(Reported {
-        kubelet: kubelet.value,
-        koordinator: koordinator
+    let kubelet = kubelet.value;
+    let koordinator = match kubelet.state().map(|state| state.dialect) {
+        Some(DialectName::Kubelet) => Err("its agent says that its kubelet decides".to_owned()),
+        _ => NodeFacts::report(&topology, Fidelity::Sound)
             .map(|read| read.value)
             .map_err(|findings| findings.to_string()),
-        lists_cpus: facts.is_ok_and(|facts| !facts.value.cpus.is_empty()),
+    };
+    Ok(Reported {
+        lists_cpus: kubelet.lists_cpus(),
+        kubelet,
+        koordinator,
         generation,
     })
 }

@@ -162,7 +162,12 @@ impl View<'_> {
             |uid: &PodUid| self.absent.contains(uid) || cache.is_gone(uid, self.record, heard);
         let replica = report
             .kubelet
-            .replica(&node.allocatable, &used, is_gone)
+            .replica(
+                &node.allocatable,
+                &used,
+                is_gone,
+                &mut cache.shelf.borrow_mut(),
+            )
             .map_err(|why| format!("its report describes no kubelet: {why}"))?;
         let ledger = replica.ledger().clone();
         let mut member = Member::kubelet(ledger, node.allocatable.clone()).with_used(used);

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
+use pinfold_apiserver::Warning;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::predicate::NumaInfo;
 
 use super::kind::Kind;
 use super::node::{BadObject, Heard, NodeFound, NodeRecord, Reported};
 use super::pod::{BadPod, Found, Phase};
-use super::{Cache, PodRecord};
+use super::{Cache, MOST_PROBLEMS, PodRecord};
 
 impl Cache {
     /// Something was heard of pods.
@@ -52,7 +53,7 @@ impl Cache {
             // Promised elsewhere, and somebody else was quicker.
             let order = self.pods.get(&uid).map(|pod| pod.order);
             if let Some(before) = before.clone() {
-                self.vacate(&uid, &before, order, now);
+                self.vacate(&uid, &before, order, false, now);
             }
         }
         if before.as_ref() == Some(&node)
@@ -102,12 +103,38 @@ impl Cache {
             return self.rebuild(node, now);
         }
         self.changed.insert(node.clone());
-        if !self.seat(uid, node)
-            && let Some(record) = self.nodes.get_mut(node)
-        {
-            record.misfits.push(uid.clone());
+        if !self.seat(uid, node) {
+            if let Some(record) = self.nodes.get_mut(node) {
+                record.misfits.push(uid.clone());
+            }
+            self.warn_misfit(uid, node);
         }
         self.judge(node, now);
+    }
+
+    /// Somebody else bound a pod to a node that will refuse it.
+    fn warn_misfit(&mut self, uid: &PodUid, node: &NodeName) {
+        let Some(pod) = self.pods.get(uid) else {
+            return;
+        };
+        if pod.phase != Phase::Waiting || !pod.asked.needs || self.warnings.len() >= MOST_PROBLEMS {
+            return;
+        }
+        let asked = pod.asked.clone();
+        let verdict = self.cluster.ask(&asked.ask, node);
+        let Some(refusal) = verdict.refusal() else {
+            return;
+        };
+        self.warnings.push(Warning {
+            namespace: asked.namespace.clone(),
+            name: asked.name.clone(),
+            uid: uid.to_string(),
+            reason: "NodeWillRefuse".to_owned(),
+            message: format!(
+                "bound to node {node} by another scheduler, but it will not take the pod: {}",
+                crate::extender::reason::of(refusal)
+            ),
+        });
     }
 
     /// A pod without a node. A promise that was made to it stands: the news are older.
@@ -118,7 +145,7 @@ impl Cache {
                 // Bindings are for ever: this is another pod of the same id, which does not exist.
                 let (node, order) = (record.node.take(), record.order);
                 if let Some(node) = node {
-                    self.vacate(uid, &node, Some(order), now);
+                    self.vacate(uid, &node, Some(order), false, now);
                 }
             }
             return;
@@ -143,7 +170,8 @@ impl Cache {
             return;
         };
         if let Some(node) = record.node {
-            self.vacate(uid, &node, Some(record.order), now);
+            let began = record.phase != Phase::Waiting;
+            self.vacate(uid, &node, Some(record.order), began, now);
         }
     }
 

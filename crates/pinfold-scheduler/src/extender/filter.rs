@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pinfold_core::cluster::Verdict;
-use pinfold_core::name::NodeName;
 
 use super::reason::{self, Class};
 use super::wire::{Args, FilterResult, Named, NodeList, Reasons};
@@ -23,7 +22,7 @@ pub enum Said {
 
 impl Cache {
     /// What is said about nodes, in the order in which they are named.
-    pub fn filter<'n>(&mut self, asked: &Asked, names: &[&'n str]) -> Vec<Said> {
+    pub fn filter(&mut self, asked: &Asked, names: &[&str]) -> Vec<Said> {
         if !asked.needs && !self.has_koordinator() {
             return vec![Said::Yes; names.len()];
         }
@@ -69,8 +68,8 @@ pub struct Filtered {
     pub nodes: usize,
     /// How many refused for each class.
     pub refusals: Vec<(&'static str, u64)>,
-    /// The nodes that refused although room could be made there.
-    pub refused: Vec<NodeName>,
+    /// How many nodes passed.
+    pub passed: usize,
 }
 
 impl Extender {
@@ -119,12 +118,12 @@ impl Extender {
                 Some((_, count)) => *count += 1,
                 None => filtered.refusals.push((class.name(), 1)),
             }
-            filtered.refused.push((*name).into());
             match class.is_final() {
                 true => hopeless.push((*name, words)),
                 false => failed.push((*name, words)),
             }
         }
+        filtered.passed = passed.len();
         let names_of = || {
             passed
                 .iter()

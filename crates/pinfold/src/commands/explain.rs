@@ -11,7 +11,7 @@ use crate::exit::{Failure, REFUSED};
 use crate::node::Node;
 use crate::{input, output, running};
 
-mod cluster;
+pub(crate) mod cluster;
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.cluster.is_cluster() {

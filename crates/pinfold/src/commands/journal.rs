@@ -65,6 +65,7 @@ fn word(what: &What) -> &'static str {
         What::Admitted(_) => "admitted",
         What::Refused(_) => "refused",
         What::Started(..) => "started",
+        What::Held(..) => "held",
         What::Released(_) => "left",
         What::Offered(_) => "devices",
         What::Amended => "rules",

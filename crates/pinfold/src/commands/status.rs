@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{PlanReport, PodReport, Status};
+use pinfold_agent::http::{PlanReport, PodReport, Status, Takeover};
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::count;
 
@@ -71,14 +71,24 @@ fn text(status: &Status) -> String {
         status.generation,
         status.occupancy.shared,
     );
-    if status.kubelet_pinned > 0 {
-        text.push_str(&format!(
-            "takeover: {} still on CPUs that the kubelet gave\n",
-            count(status.kubelet_pinned, "pod is", "pods are")
-        ));
+    if let Some(takeover) = &status.takeover {
+        text.push_str(&takeover_text(takeover));
     }
     for problem in &status.problems {
         text.push_str(&format!("problem: {problem}\n"));
+    }
+    text
+}
+
+fn takeover_text(takeover: &Takeover) -> String {
+    let policy = takeover.kubelet_policy.as_deref().unwrap_or("not known");
+    let mut text = format!(
+        "takeover {}, kubelet's CPU policy {policy}, {} by it\n",
+        takeover.phase,
+        count(takeover.pinned.len(), "pod pinned", "pods pinned"),
+    );
+    for (pod, cpus) in &takeover.pinned {
+        text.push_str(&format!("  pod {pod} keeps CPUs {cpus} until it ends\n"));
     }
     text
 }

@@ -27,5 +27,5 @@ fn every_example_gives_its_expected_output() {
         golden::check(&folder.join("expected.txt"), &seen);
         count += 1;
     }
-    assert_eq!(count, 7);
+    assert_eq!(count, 8);
 }

@@ -1,4 +1,4 @@
-//! The page about the command line shows what the program really prints.
+//! The pages that show the command line show what the program really prints.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,17 @@ use crate::program::{root, run, words};
 
 #[test]
 fn every_example_of_the_handbook_is_true() {
-    let path = root().join("docs/command-line.md");
+    assert!(check("docs/command-line.md") > 5);
+}
+
+#[test]
+fn every_example_about_a_running_cluster_is_true() {
+    assert!(check("docs/cluster.md") >= 4);
+}
+
+/// Runs every example of a page; how many there are.
+fn check(page: &str) -> usize {
+    let path = root().join(page);
     let page = fs::read_to_string(&path).expect("the page is there");
     let mut found = String::new();
     let mut lines = page.lines();
@@ -27,6 +37,6 @@ fn every_example_of_the_handbook_is_true() {
         // What was there before is compared with the rest at once.
         lines.by_ref().find(|line| *line == "```");
     }
-    assert!(examples > 5);
     golden::check(&path, &found);
+    examples
 }

@@ -6,6 +6,8 @@ mod desk;
 mod examples;
 mod golden;
 mod handbook;
+mod live;
+mod plugin;
 mod program;
 mod promises;
 mod terminal;

@@ -19,6 +19,7 @@ fn play(line: &str) -> Run {
 }
 
 const MACHINE: &str = "--machine '2 sockets, 4 cores, smt2'";
+const RUNNING: &str = "--nodes ../../../../examples/running-cluster/cluster.yaml";
 
 #[test]
 fn what_programs_read_is_json_and_the_same_as_yaml() {
@@ -29,6 +30,9 @@ fn what_programs_read_is_json_and_the_same_as_yaml() {
         format!("explain {MACHINE} --pods two.yaml one.yaml"),
         format!("defragment {MACHINE} --pods two.yaml one.yaml"),
         format!("check {MACHINE} --config bad.yaml"),
+        format!("cluster top {RUNNING}"),
+        format!("cluster explain pod trainer-3 -n ml {RUNNING}"),
+        format!("cluster view node gpu-1 {RUNNING}"),
     ] {
         let json = play(&format!("{line} -o json")).stdout;
         let json: serde_json::Value = serde_json::from_str(&json).expect(&line);
@@ -49,6 +53,10 @@ fn every_text_is_legible_without_colour_and_fits_80_columns() {
         format!("defragment {MACHINE} --pods two.yaml one.yaml"),
         "check --machine gb200-nvl4 --config bad.yaml".to_owned(),
         "demo".to_owned(),
+        format!("cluster top {RUNNING}"),
+        format!("cluster explain pod trainer-3 -n ml {RUNNING}"),
+        format!("cluster explain pod trainer-1 -n ml {RUNNING}"),
+        format!("cluster view node worker-1 {RUNNING}"),
     ] {
         let text = play(&line).stdout;
         assert!(!text.is_empty(), "{line}");
@@ -111,6 +119,7 @@ fn shells_and_manuals_know_every_command() {
         "defragment",
         "check",
         "demo",
+        "cluster",
     ];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = play(&format!("completions {shell}")).stdout;
@@ -124,6 +133,14 @@ fn shells_and_manuals_know_every_command() {
     for command in commands {
         let page = fs::read_to_string(format!("{folder}/pinfold-{command}.1"));
         assert!(page.expect(command).starts_with(".ie"), "{command}");
+    }
+    for page in [
+        "pinfold-cluster-explain-pod",
+        "kubectl-pinfold",
+        "kubectl-pinfold-top",
+    ] {
+        let text = fs::read_to_string(format!("{folder}/{page}.1"));
+        assert!(text.expect(page).starts_with(".ie"), "{page}");
     }
 }
 

@@ -92,6 +92,33 @@ fn explain() {
 }
 
 #[test]
+fn running_clusters() {
+    let running = "--nodes ../../../../examples/running-cluster/cluster.yaml";
+    let koordinator = "--dialect koordinator --nodes koordinator.yaml";
+    check(
+        "running-clusters",
+        &[
+            &format!("cluster top --sort name --selector pool=gpu {running}"),
+            &format!("cluster top -o yaml --selector pool=gpu --sort devices {running}"),
+            &format!("cluster explain pod trainer-3 -n ml --if-moved ml/notebook-0 {running}"),
+            &format!("cluster explain pod web-0 -n shop {running}"),
+            &format!("cluster explain pod trainer-3 {running}"),
+            &format!("cluster explain pod trainer-3 -n ml --if-moved ml/trainer-3 {running}"),
+            &format!("cluster view node worker-2 {running}"),
+            &format!("cluster view node worker-9 {running}"),
+            &format!("cluster view node worker-1 -o json {running}"),
+            &format!("cluster top {koordinator}"),
+            &format!("cluster explain pod old {koordinator}"),
+            &format!("cluster view node left {koordinator}"),
+            "cluster top --nodes ../../../../examples/volcano-job/nodes.yaml --dialect volcano",
+            "cluster top --nodes one.yaml",
+            "cluster top --nodes wrong.yaml",
+            "cluster top --nodes one.yaml --kubeconfig x",
+        ],
+    );
+}
+
+#[test]
 fn defragment() {
     let fragmented = "--machine '2 sockets, 8 cores' --config ../../../../examples/fragmented-node/kubelet.yaml \
                       --pods ../../../../examples/fragmented-node/pods.yaml --script holes.yaml";
@@ -174,6 +201,20 @@ fn mistakes() {
 }
 
 #[test]
+fn checkpoint() {
+    let machine = "--machine '2 sockets, 4 cores, smt2' --kubelet-root kubelet --dry-run";
+    check(
+        "checkpoint",
+        &[
+            &format!("checkpoint {machine} chosen.yaml"),
+            &format!("checkpoint {machine} chosen.yaml --output yaml"),
+            &format!("checkpoint {machine} reserved.yaml"),
+            &format!("checkpoint {machine} two.yaml"),
+        ],
+    );
+}
+
+#[test]
 fn help() {
     check(
         "help",
@@ -184,8 +225,13 @@ fn help() {
             "explain --help",
             "defragment --help",
             "check --help",
+            "checkpoint --help",
             "run --help",
             "ps --help",
+            "cluster --help",
+            "cluster explain pod --help",
+            "cluster top --help",
+            "cluster view node --help",
         ],
     );
 }

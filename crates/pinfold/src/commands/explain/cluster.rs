@@ -20,7 +20,7 @@ use crate::exit::{Failure, REFUSED};
 use crate::input;
 use crate::output::{self, remark};
 
-mod changes;
+pub(crate) mod changes;
 
 /// More nodes than this are counted, not listed.
 const LISTED: usize = 10;

@@ -22,14 +22,16 @@ const MEMORY_STEP: i64 = 1 << 20;
 
 /// A change after which a node takes the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Change {
+pub(crate) struct Change {
     /// What to change.
-    change: String,
+    pub(crate) change: String,
     /// The best node then.
-    node: NodeName,
+    pub(crate) node: NodeName,
+    /// The CPUs it gets there.
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
-    cpus: CpuSet,
-    numa_nodes: NodeSet,
+    pub(crate) cpus: CpuSet,
+    /// The NUMA nodes it gets there.
+    pub(crate) numa_nodes: NodeSet,
 }
 
 impl Change {
@@ -41,7 +43,7 @@ impl Change {
 }
 
 /// The changes, smallest kinds first: less of one resource, other words, one running pod less.
-pub(super) fn find(nodes: &Nodes, pod: &PodObject) -> Vec<Change> {
+pub(crate) fn find(nodes: &Nodes, pod: &PodObject) -> Vec<Change> {
     let size = nodes.cluster.nodes().count().max(1);
     let mut trial = Trial {
         nodes,

@@ -1,0 +1,207 @@
+//! One request of kube-scheduler with thousands of names: read, decided about and answered, JSON in and out.
+//!
+//! The nodes are of all kinds, in random states. Cold: a shape that nobody asked about before. Warm: one of its kind
+//! was asked before, and a few pods came or went since. Without needs: a pod that no NUMA rule concerns.
+
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pinfold_core::device::NoPreference;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::settings::Settings;
+use pinfold_kube::cluster::DialectName;
+use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::node_resource_topology::{self, Version};
+use pinfold_kube::node_state::NodeState;
+use pinfold_scheduler::cache::node::{read_node, read_report};
+use pinfold_scheduler::cache::{Policy, pod};
+use pinfold_scheduler::extender::Extender;
+use pinfold_scheduler::{Cache, SchedulerConfig, Weights};
+use serde_json::{Value, json};
+
+use crate::case::{Case, Group};
+use crate::fixture::{self, Shape};
+use crate::scenes::Random;
+
+const NODES: usize = 5000;
+/// So many nodes change between two requests.
+const CHANGED: usize = 10;
+/// So many nodes are made of each kind; the others are their copies.
+const STATES: u64 = 40;
+
+pub(super) fn cases() -> Vec<Case> {
+    let name = |what: &str| format!("filter with {NODES} names of mixed nodes, {what}");
+    let warm = Case::new(Group::Extender, name("warm"), || {
+        let extender = extender();
+        let request = request(&pod("next", 8, 0));
+        let mut number = 0;
+        move || {
+            change(&extender, &mut number);
+            let answer = extender.filter(black_box(&request));
+            assert!(black_box(answer).is_ok());
+        }
+    });
+    let cold = Case::new(Group::Extender, name("cold"), || {
+        let extender = extender();
+        // More shapes than are remembered, so that each comes back forgotten.
+        let requests: Vec<Vec<u8>> = (0..20).map(|size| request(&pod("cold", 8, size))).collect();
+        let mut turn = 0;
+        move || {
+            turn = (turn + 1) % requests.len();
+            assert!(black_box(extender.filter(&requests[turn])).is_ok());
+        }
+    });
+    let free = Case::new(Group::Extender, name("without needs"), || {
+        let extender = plain();
+        let mut pod = pod("free", 1, 0);
+        pod["spec"]["containers"][0]["resources"] = json!({});
+        let request = request(&pod);
+        move || assert!(black_box(extender.filter(&request)).is_ok())
+    });
+    let ranked = format!("prioritize with {NODES} names of mixed nodes, warm");
+    let ranked = Case::new(Group::Extender, ranked, || {
+        let extender = extender();
+        let request = request(&pod("next", 8, 0));
+        let mut number = 0;
+        move || {
+            change(&extender, &mut number);
+            assert!(black_box(extender.prioritize(&request)).is_ok());
+        }
+    });
+    vec![
+        warm.within_us(5000.0),
+        cold,
+        free.within_us(5000.0),
+        ranked.within_us(5000.0),
+    ]
+}
+
+/// Pods come to some nodes and leave again.
+fn change(extender: &Extender, number: &mut usize) {
+    let now = Instant::now();
+    let mut cache = extender.cache();
+    for at in 0..CHANGED {
+        *number += 1;
+        let node = format!("node-{:04}", (*number * 37 + at) % NODES);
+        let come = pod(&format!("comer-{}", *number % 400), 1, 0);
+        if let Ok(come) = pod::read(come) {
+            cache.release(come.asked.uid(), now);
+            // A node that has no room stays as it is.
+            let _ = cache.reserve(&come.asked, &node.as_str().into(), now);
+        }
+    }
+}
+
+fn pod(name: &str, cpus: u32, size: u32) -> Value {
+    let memory = format!("{}Mi", 4096 + size);
+    let amounts = json!({ "cpu": cpus.to_string(), "memory": memory });
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "bench", "uid": format!("{name}-{cpus}-{size}"), "resourceVersion": "1" },
+        "spec": { "containers": [{
+            "name": "main", "image": "i", "resources": { "requests": amounts, "limits": amounts },
+        }]},
+    })
+}
+
+fn request(pod: &Value) -> Vec<u8> {
+    let names: Vec<String> = (0..NODES).map(|at| format!("node-{at:04}")).collect();
+    json!({ "Pod": pod, "Nodes": null, "NodeNames": names })
+        .to_string()
+        .into_bytes()
+}
+
+fn policy() -> Policy {
+    let config = SchedulerConfig::default();
+    Policy {
+        nodes: config.nodes,
+        reports: config.reports,
+    }
+}
+
+/// An extender that knows the nodes.
+fn extender() -> Extender {
+    filled(&[
+        "single-numa-node",
+        "restricted",
+        "best-effort",
+        "koordinator",
+        "none",
+    ])
+}
+
+/// The same without nodes that concern every pod.
+fn plain() -> Extender {
+    filled(&["single-numa-node", "restricted", "best-effort", "none"])
+}
+
+fn filled(kinds: &[&str]) -> Extender {
+    let now = Instant::now();
+    let mut cache = Cache::new(policy());
+    let states: Vec<Vec<Value>> = kinds
+        .iter()
+        .map(|kind| (0..STATES).map(|seed| report(kind, seed)).collect())
+        .collect();
+    for at in 0..NODES {
+        let name = format!("node-{at:04}");
+        let node = json!({
+            "metadata": { "name": name, "resourceVersion": "1" },
+            "status": { "allocatable": { "cpu": "126", "memory": "120Gi", "pods": "110" } },
+        });
+        cache.put_node(read_node(node).expect("a node"), now);
+        let kind = &states[at % kinds.len()];
+        let mut told = kind[at / kinds.len() % kind.len()].clone();
+        told["metadata"]["name"] = name.into();
+        let (name, heard) = read_report(told, now).expect("a report");
+        cache.put_report(&name, heard, now);
+    }
+    let later = now + Duration::from_millis(1);
+    cache.replace_pods(Vec::new(), later, later);
+    Extender::new(Arc::new(Mutex::new(cache)), Weights::default())
+}
+
+/// What a node between empty and full reports: 128 CPUs on 2 NUMA nodes.
+fn report(kind: &str, seed: u64) -> Value {
+    let shape = Shape {
+        nodes: 2,
+        cpus: 128,
+        caches: 2,
+        hugepages: 0,
+    };
+    let (policy, dialect) = match kind {
+        "koordinator" => ("none", DialectName::Koordinator),
+        policy => (policy, DialectName::Kubelet),
+    };
+    let settings = Settings {
+        fidelity: Fidelity::Exact,
+        ..fixture::settings(policy, "container")
+    };
+    let mut ledger: Ledger = fixture::ledger(shape.machine(), settings);
+    let mut random = Random(seed);
+    for number in 0..random.below(16) {
+        let (cpus, gib) = (1 + random.below(12), 1 + random.below(8));
+        let amounts = [("cpu", cpus.to_string()), ("memory", format!("{gib}Gi"))];
+        let amounts: Vec<(&str, &str)> = amounts
+            .iter()
+            .map(|(name, amount)| (*name, amount.as_str()))
+            .collect();
+        // One that does not fit is not there.
+        let _ = ledger.admit(
+            &fixture::pod(&format!("r{number}"), &amounts),
+            &mut NoPreference,
+        );
+    }
+    let rules = ledger.rules();
+    let occupancy = ledger.occupancy();
+    let plain =
+        node_resource_topology::publish("node", rules.machine(), &occupancy, rules.settings());
+    let facts = NodeFacts::of(rules.machine(), rules.settings(), rules.reserved_cpus());
+    let mut told = koordinator::publish(&plain, &facts);
+    NodeState::attach(&ledger, dialect, &mut told);
+    let told = told.converted(Version::V1Alpha2);
+    let mut told = serde_json::to_value(told.content()).expect("JSON");
+    told["metadata"]["resourceVersion"] = format!("{seed}").into();
+    told
+}

@@ -1,0 +1,119 @@
+//! [`Seen`]: what is counted elsewhere, added to the metrics as far as it is new.
+
+use std::collections::BTreeMap;
+
+use pinfold_devices::Activity;
+use pinfold_devices::pod_resources::Asked;
+
+use crate::metrics::{Metric, Metrics, catalogue};
+use crate::node::Tally;
+
+/// The version of the podresources API that is served.
+const API: &str = "v1";
+
+/// The totals that the metrics have already.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    totals: BTreeMap<(&'static str, Vec<String>), u64>,
+}
+
+impl Seen {
+    /// Brings a counter to a total that only ever grows.
+    fn bring(&mut self, metrics: &Metrics, metric: &Metric, labels: &[&str], total: u64) {
+        let own = labels.iter().map(|&label| label.to_owned()).collect();
+        let before = self.totals.insert((metric.name, own), total);
+        metrics.add(metric, labels, total.saturating_sub(before.unwrap_or(0)));
+    }
+
+    /// What pods asked for.
+    pub(super) fn tally(&mut self, metrics: &Metrics, tally: &Tally) {
+        for (metric, total) in [
+            (&catalogue::CPU_REQUESTS, tally.cpu_requests),
+            (&catalogue::CPU_ERRORS, tally.cpu_errors),
+            (&catalogue::MEMORY_REQUESTS, tally.memory_requests),
+            (&catalogue::MEMORY_ERRORS, tally.memory_errors),
+        ] {
+            self.bring(metrics, metric, &[], total);
+        }
+        for (metric, counts) in [
+            (&catalogue::ALIGNED, &tally.aligned),
+            (&catalogue::NOT_ALIGNED, &tally.unaligned),
+        ] {
+            for (&(scope, boundary), &total) in counts {
+                self.bring(metrics, metric, &[scope, boundary], total);
+            }
+        }
+    }
+
+    /// What device plugins did.
+    pub(super) fn plugins(&mut self, metrics: &Metrics, activity: Activity) {
+        let metric = &catalogue::PLUGIN_REGISTRATIONS;
+        for (resource, total) in activity.registrations {
+            self.bring(metrics, metric, &[resource.as_str()], total);
+        }
+        for (resource, took) in activity.allocations {
+            let metric = &catalogue::PLUGIN_ALLOCATION;
+            metrics.observe(metric, &[resource.as_str()], took.as_secs_f64());
+        }
+    }
+
+    /// What monitoring agents asked.
+    pub(super) fn pod_resources(&mut self, metrics: &Metrics, asked: Asked) {
+        let all = asked.list + asked.allocatable + asked.get;
+        for (metric, total) in [
+            (&catalogue::POD_RESOURCES_TOTAL, all),
+            (&catalogue::POD_RESOURCES_LIST, asked.list),
+            (&catalogue::POD_RESOURCES_ALLOCATABLE, asked.allocatable),
+            (&catalogue::POD_RESOURCES_GET, asked.get),
+            (&catalogue::POD_RESOURCES_LIST_ERRORS, 0),
+            (&catalogue::POD_RESOURCES_ALLOCATABLE_ERRORS, 0),
+            (&catalogue::POD_RESOURCES_GET_ERRORS, asked.get_failed),
+        ] {
+            self.bring(metrics, metric, &[API], total);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn totals_are_added_once() {
+        let (metrics, mut seen) = (crate::metrics::registry(), Seen::default());
+        let tally = Tally {
+            cpu_requests: 3,
+            aligned: [(("pod", "numa_node"), 2)].into(),
+            ..Tally::default()
+        };
+        let asked = Asked {
+            list: 2,
+            get: 1,
+            get_failed: 1,
+            ..Asked::default()
+        };
+        for _ in 0..2 {
+            seen.tally(&metrics, &tally);
+            seen.pod_resources(&metrics, asked);
+        }
+        let took = ("vendor.com/gpu".into(), Duration::from_millis(20));
+        let activity = Activity {
+            registrations: [("vendor.com/gpu".into(), 1)].into(),
+            allocations: [took].into(),
+        };
+        seen.plugins(&metrics, activity);
+        let text = metrics.expose();
+        for line in [
+            "kubelet_cpu_manager_pinning_requests_total 3",
+            "kubelet_container_aligned_compute_resources_count{scope=\"pod\",boundary=\"numa_node\"} 2",
+            "kubelet_pod_resources_endpoint_requests_total{server_api_version=\"v1\"} 3",
+            "kubelet_pod_resources_endpoint_errors_get{server_api_version=\"v1\"} 1",
+            "kubelet_device_plugin_registration_total{resource_name=\"vendor.com/gpu\"} 1",
+            "kubelet_device_plugin_alloc_duration_seconds_count{resource_name=\"vendor.com/gpu\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use nri::api::{LinuxContainer, LinuxCpu, LinuxPodSandbox};
+use pinfold_core::ledger::Rules;
+use pinfold_core::settings::Settings;
+use pinfold_devices::pod_resources::Reader;
+use pinfold_kube::pod;
+use tempfile::TempDir;
+
+use super::*;
+use crate::journal::Limits;
+use crate::keeper::Keeper;
+use crate::node::{KubeletPins, Rulebook, Strangers};
+
+/// Remembers what it was told.
+#[derive(Default)]
+struct Listener(Mutex<Vec<String>>);
+
+impl Witness for Listener {
+    fn connected(&self, _: &RuntimeInfo) {}
+    fn decided(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
+    fn remarked(&self, _: &Remark) {}
+    fn failed(&self, _: &KeeperError) {}
+    fn troubled(&self, problem: &str) {
+        self.0.lock().expect("unpoisoned").push(problem.to_owned());
+    }
+    fn changed(&self) {}
+}
+
+/// Every pod is one of guaranteed CPUs, as many as its name says.
+struct Numbered;
+
+impl Specifications for Numbered {
+    fn pod(&self, uid: &PodUid, _: Duration) -> Option<Arc<PodObject>> {
+        let count = uid.as_str().rsplit('-').next()?;
+        let manifest = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\nspec:\n  containers:\n  \
+             - name: main\n    resources: {{limits: {{cpu: {count}, memory: 1Mi}}}}\n"
+        );
+        let read = pod::read("pod.yaml", manifest.as_bytes()).ok()?;
+        read.value.into_iter().next().map(Arc::new)
+    }
+}
+
+struct Stage {
+    _folder: TempDir,
+    runtime: Runtime,
+    told: Arc<Listener>,
+    later: Receiver<Vec<Update>>,
+}
+
+/// Two NUMA nodes with eight CPUs each.
+fn stage(pins: bool) -> Stage {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hardware = pinfold_hardware::synthetic::read("2 sockets, 1 numa, 4 cores, smt2");
+    let hardware = hardware.expect("a machine");
+    let (machine, _) = hardware.machine_within_reach().expect("a machine");
+    let settings = Settings {
+        topology_policy: "single-numa-node".to_owned(),
+        cpu_policy: "static".to_owned(),
+        reserved_cpu: Some("2".parse().expect("a quantity")),
+        ..Settings::default()
+    };
+    let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
+    let keeper = Keeper::open(folder.path(), Arc::new(rules), Limits::default());
+    let node = Node::new(
+        keeper.expect("a journal"),
+        Rulebook::Kubelet,
+        Strangers::Adopt,
+        KubeletPins::default(),
+    );
+    let told = Arc::new(Listener::default());
+    let (others, later) = sync_channel(16);
+    let runtime = Runtime {
+        node: Arc::new(Mutex::new(node)),
+        specifications: Box::new(Numbered),
+        devices: Devices::Kubelets(Reader::new("/nowhere/kubelet.sock", Duration::ZERO)),
+        pins,
+        witness: told.clone(),
+        others,
+        clock: || Timestamp(0),
+    };
+    Stage {
+        _folder: folder,
+        runtime,
+        told,
+        later,
+    }
+}
+
+fn sandbox_of(uid: &str) -> PodSandbox {
+    PodSandbox {
+        id: format!("box-{uid}"),
+        uid: uid.to_owned(),
+        namespace: "default".to_owned(),
+        name: uid.to_owned(),
+        linux: Some(LinuxPodSandbox {
+            cgroup_parent: format!("/kubepods/pod{uid}"),
+            ..LinuxPodSandbox::default()
+        }),
+        ..PodSandbox::default()
+    }
+}
+
+fn container_of(uid: &str) -> Container {
+    Container {
+        id: format!("{uid}-main"),
+        pod_sandbox_id: format!("box-{uid}"),
+        name: "main".to_owned(),
+        linux: Some(LinuxContainer::default()),
+        ..Container::default()
+    }
+}
+
+impl Stage {
+    fn cpus(&mut self, uid: &str) -> String {
+        let answer = self
+            .runtime
+            .create_container(&sandbox_of(uid), &container_of(uid))
+            .expect("let in");
+        let linux = answer.adjust.and_then(|adjust| adjust.linux);
+        let resources = linux.and_then(|linux| linux.resources);
+        let cpu: Option<LinuxCpu> = resources.and_then(|resources| resources.cpu);
+        cpu.map_or_else(String::new, |cpu| cpu.cpus)
+    }
+}
+
+#[test]
+fn a_container_is_created_on_its_cpus_and_nobody_can_change_them() {
+    let mut stage = stage(true);
+    let pod = sandbox_of("a-4");
+    stage.runtime.run_pod_sandbox(&pod).expect("let in");
+    assert_eq!(stage.cpus("a-4"), "1-2,9-10");
+    let update = stage.runtime.update_container(
+        &pod,
+        &container_of("a-4"),
+        &LinuxResources::default().cpus("0-15"),
+    );
+    assert_eq!(update.expect("answered").update.len(), 1);
+    let refused = stage.runtime.run_pod_sandbox(&sandbox_of("b-9"));
+    let words = refused.expect_err("too many").to_string();
+    assert!(words.contains("Pinfold: TopologyAffinityError"), "{words}");
+}
+
+#[test]
+fn where_somebody_else_pins_nobody_is_touched_or_refused() {
+    let mut stage = stage(false);
+    for uid in ["a-4", "b-9"] {
+        stage
+            .runtime
+            .run_pod_sandbox(&sandbox_of(uid))
+            .expect("not ours to refuse");
+        assert_eq!(stage.cpus(uid), "", "{uid}");
+    }
+    let pod = sandbox_of("a-4");
+    let asked = LinuxResources::default().cpus("0-15");
+    let update = stage
+        .runtime
+        .update_container(&pod, &container_of("a-4"), &asked);
+    assert_eq!(update.expect("answered").update, []);
+    let both = ["a-4", "b-9"];
+    let synchronized = stage
+        .runtime
+        .synchronize(both.map(sandbox_of).into(), both.map(container_of).into());
+    assert_eq!(synchronized.expect("answered"), []);
+    assert!(stage.later.try_recv().is_err(), "nobody is told anything");
+    let told = stage.told.0.lock().expect("unpoisoned").join("\n");
+    assert!(told.contains("default/b-9 would be refused"), "{told}");
+    // What the rules gave is still written down.
+    let node = lock(&stage.runtime.node);
+    assert_eq!(
+        node.keeper().ledger().exclusive_cpus(&"a-4".into()).len(),
+        4
+    );
+}
+
+#[test]
+fn an_old_sandbox_that_is_removed_takes_nothing_from_the_new_one() {
+    let mut stage = stage(true);
+    let old = sandbox_of("a-4");
+    stage.runtime.run_pod_sandbox(&old).expect("let in");
+    stage.runtime.stop_pod_sandbox(&old).expect("stopped");
+    let new = PodSandbox {
+        id: "box-again".to_owned(),
+        ..old.clone()
+    };
+    stage.runtime.run_pod_sandbox(&new).expect("let in again");
+    stage.runtime.remove_pod_sandbox(&old).expect("removed");
+    let node = lock(&stage.runtime.node);
+    assert!(node.is_here(&"a-4".into()));
+    assert!(node.has_sandbox_of(&"a-4".into()));
+}

@@ -1,0 +1,152 @@
+use std::sync::Arc;
+
+use pinfold_core::cluster::{Cluster, Verdict};
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::ledger::Rules;
+use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
+use pinfold_core::node_set::NodeId;
+use pinfold_core::settings::Settings;
+
+use super::*;
+
+/// Four NUMA nodes with four CPUs each; neighbours are near, the others far.
+fn machine() -> Machine {
+    let node = |id: u32| NumaNode {
+        id: NodeId::new(id.into()).expect("small"),
+        memory: 8 << 30,
+        hugepages: Vec::new(),
+        distances: (0..4)
+            .map(|other| match (id, other) {
+                (id, other) if id == other => 10,
+                (0, 1) | (1, 0) | (2, 3) | (3, 2) => 12,
+                _ => 32,
+            })
+            .collect(),
+        cores: (id * 4..id * 4 + 4)
+            .map(|core| Core {
+                id: core,
+                socket: 0,
+                die: None,
+                l3: None,
+                threads: vec![pinfold_core::cpu_set::CpuId::new(core).expect("small")],
+            })
+            .collect(),
+    };
+    Machine::new(MachineParts {
+        nodes: (0..4).map(node).collect(),
+        num_cpus: 16,
+        num_sockets: 1,
+        offline: CpuSet::new(),
+    })
+    .expect("a machine")
+}
+
+fn ask(uid: &str, cpus: u32) -> PodAsk {
+    let amounts = serde_json::json!({ "cpu": cpus.to_string(), "memory": "1Gi" });
+    let pod = serde_json::json!({ "uid": uid, "containers": [
+        { "name": "main", "requests": amounts, "limits": amounts },
+    ]});
+    PodAsk::new(Arc::new(serde_json::from_value(pod).expect("a pod")))
+}
+
+/// A cluster with one node on which pods with so many CPUs run.
+fn node(residents: &[u32]) -> Cluster {
+    let settings = Settings {
+        topology_policy: "best-effort".to_owned(),
+        cpu_policy: "static".to_owned(),
+        reserved_cpu: Some(1.into()),
+        ..Settings::default()
+    };
+    let rules = Rules::new(machine().into(), settings).expect("rules");
+    let ledger = Ledger::new(Arc::new(rules));
+    let allocatable = Amounts::from([("cpu", 15_000), ("memory", 32 << 30), ("pods", 110)]);
+    let mut cluster = Cluster::new();
+    cluster.insert("a".into(), Member::kubelet(ledger, allocatable));
+    for (at, cpus) in residents.iter().enumerate() {
+        let placed = cluster.place_on(&ask(&format!("r{at}"), *cpus), &"a".into());
+        assert!(placed.is_ok(), "{cpus}");
+    }
+    cluster
+}
+
+/// The score of the node for a pod with so many CPUs.
+fn score(weights: &Weights, residents: &[u32], cpus: u32) -> i64 {
+    let mut cluster = node(residents);
+    let next = ask("next", cpus);
+    let Verdict::Fits(fit) = cluster.ask(&next, &"a".into()) else {
+        panic!("it fits");
+    };
+    let member = cluster.node(&"a".into()).expect("it is there");
+    weights.score(&next, member, Some(&fit))
+}
+
+const NOTHING: Weights = Weights {
+    span: 0,
+    dialect: 0,
+    usage: 0,
+    distance: 0,
+    fragmentation: 0,
+    prefer: Prefer::Pack,
+};
+
+#[test]
+fn every_part_orders_nodes_as_its_name_says() {
+    let span = Weights { span: 1, ..NOTHING };
+    assert_eq!(score(&span, &[], 4), BEST);
+    assert!(score(&span, &[], 8) < score(&span, &[], 4));
+    assert!(score(&span, &[], 12) < score(&span, &[], 8));
+    let pack = Weights {
+        usage: 1,
+        ..NOTHING
+    };
+    assert!(score(&pack, &[4, 4], 2) > score(&pack, &[], 2));
+    let spread = Weights {
+        prefer: Prefer::Spread,
+        ..pack.clone()
+    };
+    assert!(score(&spread, &[4, 4], 2) < score(&spread, &[], 2));
+    let distance = Weights {
+        distance: 1,
+        ..NOTHING
+    };
+    assert_eq!(
+        score(&distance, &[], 4),
+        BEST,
+        "one NUMA node is near itself"
+    );
+    assert!(score(&distance, &[], 12) < score(&distance, &[], 4));
+    let whole = Weights {
+        fragmentation: 1,
+        ..NOTHING
+    };
+    // What is left of one NUMA node beside whole ones is no harm; the last whole one is.
+    assert_eq!(score(&whole, &[], 3), BEST);
+    assert!(score(&whole, &[4, 4, 2], 2) <= score(&whole, &[], 3));
+}
+
+#[test]
+fn without_weights_all_nodes_are_equal_and_no_score_leaves_its_bounds() {
+    assert_eq!(score(&NOTHING, &[], 4), 0);
+    let all = Weights {
+        span: 100,
+        dialect: 100,
+        usage: 100,
+        distance: 100,
+        fragmentation: 100,
+        prefer: Prefer::Pack,
+    };
+    for cpus in 1..=15 {
+        assert!((0..=BEST).contains(&score(&all, &[], cpus)), "{cpus}");
+        assert!((0..=BEST).contains(&score(&Weights::default(), &[], cpus)));
+    }
+}
+
+#[test]
+fn a_node_without_an_opinion_is_scored_by_its_use() {
+    let allocatable = Amounts::from([("cpu", 10_000), ("pods", 110)]);
+    let empty = Member::unknown(allocatable.clone());
+    let half = Member::unknown(allocatable).with_used(Amounts::from([("cpu", 5000)]));
+    let (weights, next) = (Weights::default(), ask("next", 1));
+    assert_eq!(weights.score(&next, &empty, None), 1);
+    assert_eq!(weights.score(&next, &half, None), 6);
+}

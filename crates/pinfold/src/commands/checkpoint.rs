@@ -1,0 +1,161 @@
+//! `pinfold checkpoint`: the CPUs that a scheduler chose, into the state of a kubelet that is stopped.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use pinfold_agent::checkpoint::{self, FileError, Replacement, Stored};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::ledger::Rules;
+use pinfold_core::name::PodUid;
+use pinfold_kube::koordinator::ResourceStatus;
+use pinfold_kube::pod;
+use pinfold_render::table::{Align, Table};
+use serde::Serialize;
+
+use crate::args::{Format, MachineArg};
+use crate::exit::{Failure, REFUSED};
+use crate::input::{self, Source};
+use crate::{node, output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  \
+    systemctl stop kubelet\n  \
+    kubectl get pods -A --field-selector spec.nodeName=$(hostname) -o yaml > pods.yaml\n  \
+    pinfold checkpoint pods.yaml --dry-run\n  \
+    pinfold checkpoint pods.yaml\n  \
+    systemctl start kubelet\n\n\
+    Every pod with the annotation scheduling.koordinator.sh/resource-status gets the CPUs that it names. The old file\n\
+    is kept beside the new one.\n\n\
+    Exit code 1: a kubelet runs, or cannot live with these CPUs; nothing was done.")]
+pub(crate) struct CheckpointArgs {
+    /// The pods of the node, with their annotations; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The kubelet's folder
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
+    kubelet_root: PathBuf,
+    /// The kubelet's configuration; without one `config.yaml` in its folder
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    machine: MachineArg,
+    /// Only say what would happen; a kubelet may run
+    #[arg(long)]
+    dry_run: bool,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// Whether the file was written.
+    written: bool,
+    /// Where the old one is kept.
+    kept: Option<PathBuf>,
+    /// The containers with other CPUs.
+    changes: Vec<Replacement>,
+    /// The shared CPUs.
+    shared: CpuSet,
+}
+
+pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
+    let root = &args.kubelet_root;
+    let config = args
+        .config
+        .clone()
+        .unwrap_or_else(|| root.join("config.yaml"));
+    let kubelet = input::kubelet(&config, Fidelity::Exact)?;
+    let hardware = input::hardware(&args.machine.machine)?;
+    let machine = Arc::new(node::view(&hardware)?);
+    let settings = kubelet.settings(hardware.memory, Fidelity::Exact);
+    let rules = Rules::new(machine, settings).map_err(|error| {
+        let told = format!("{}: no kubelet would start with this", config.display());
+        Failure::BadInput(format!("{told}\n  {error}\n  try: pinfold check"))
+    })?;
+    let stored = Stored::read(root, kubelet.pod_level()).map_err(unusable)?;
+    let chosen = chosen(&args.files)?;
+    let replaced = checkpoint::replace(&stored.state, &chosen, &rules.reserved_cpus());
+    let replaced = match replaced {
+        Ok(replaced) => replaced,
+        Err(error) => return refused(&error.to_string()),
+    };
+    let mut report = Report {
+        written: false,
+        kept: None,
+        changes: replaced.changes,
+        shared: replaced.state.default_cpus.clone(),
+    };
+    if !args.dry_run && !report.changes.is_empty() {
+        if let Some(sign) = checkpoint::kubelet_runs(Path::new("/proc"), root) {
+            let told = format!("a kubelet runs: {sign}\n  stop it first, or try --dry-run");
+            return refused(&told);
+        }
+        report.kept = Some(stored.replace(&replaced.state).map_err(unusable)?);
+        report.written = true;
+    }
+    output::print_as(args.output, &report, || text(&report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What schedulers chose for the pods in these files.
+fn chosen(files: &[PathBuf]) -> Result<BTreeMap<PodUid, CpuSet>, Failure> {
+    let mut chosen = BTreeMap::new();
+    for file in files {
+        let source = Source::open(file)?;
+        let read = pod::read(&source.name, &source.bytes);
+        let read = read.map_err(|findings| source.failure(&findings))?;
+        source.warn(&read.warnings);
+        for pod in read.value {
+            let status = ResourceStatus::read(&pod, Fidelity::Sound);
+            let status = status.map_err(|findings| source.failure(&findings))?;
+            let cpus = status.value.map(|status| status.cpus);
+            if let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) {
+                chosen.insert(pod.pod.uid.clone(), cpus);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn unusable(error: FileError) -> Failure {
+    match error {
+        FileError::Content(_) | FileError::NotPlain(_) => Failure::BadInput(error.to_string()),
+        FileError::System { .. } | FileError::Changed(_) => Failure::Environment(error.to_string()),
+    }
+}
+
+fn refused(told: &str) -> Result<ExitCode, Failure> {
+    output::remark(told);
+    Ok(ExitCode::from(REFUSED))
+}
+
+fn text(report: &Report) -> String {
+    let mut table = Table::new([
+        ("pod", Align::Left),
+        ("container", Align::Left),
+        ("CPUs before", Align::Left),
+        ("CPUs after", Align::Left),
+    ]);
+    for change in &report.changes {
+        table.row([
+            change.pod.to_string(),
+            change.container.to_string(),
+            change.before.to_string(),
+            change.after.to_string(),
+        ]);
+    }
+    if report.changes.is_empty() {
+        return "every pod has what its scheduler chose; nothing to do\n".to_owned();
+    }
+    let done = match &report.kept {
+        Some(kept) => format!("written; the old file is {}\n", kept.display()),
+        None => "nothing was written\n".to_owned(),
+    };
+    format!("{}\nshared CPUs {}\n{done}", table.draw(), report.shared)
+}

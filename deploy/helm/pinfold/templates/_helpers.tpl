@@ -1,0 +1,69 @@
+{{/* The labels of one part: a dict with root and part. */}}
+{{- define "pinfold.labels" -}}
+app.kubernetes.io/name: pinfold
+app.kubernetes.io/component: {{ .part }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{/* The labels that pods of one part are found by. They never change. */}}
+{{- define "pinfold.selector" -}}
+app.kubernetes.io/name: pinfold
+app.kubernetes.io/component: {{ .part }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end }}
+
+{{- define "pinfold.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* The objects of a file of roles, in this namespace. The rules stand in deploy/, once. */}}
+{{- define "pinfold.rbac" -}}
+{{- range $text := regexSplit "(?m)^---$" (.root.Files.Get .file) -1 }}
+{{- $object := fromYaml $text }}
+{{- if and $object (ne (toString $object.kind) "Namespace") }}
+{{- if hasKey $object.metadata "namespace" }}
+{{- $_ := set $object.metadata "namespace" $.root.Release.Namespace }}
+{{- end }}
+{{- range $subject := $object.subjects }}
+{{- $_ := set $subject "namespace" $.root.Release.Namespace }}
+{{- end }}
+{{- $_ := set $object.metadata "labels" (fromYaml (include "pinfold.labels" $)) }}
+---
+{{ toYaml $object }}
+{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The agent's configuration. */}}
+{{- define "pinfold.agent.config" -}}
+{{ toYaml .Values.agent.config }}
+{{- end }}
+
+{{/* The extender's configuration: what the chart decides, and what was asked for. */}}
+{{- define "pinfold.scheduler.config" -}}
+{{- $own := dict
+  "listen" "0.0.0.0:9465"
+  "metrics" (dict "listen" "0.0.0.0:9466")
+  "kubernetes" (dict "kubeconfig" "inCluster")
+  "leader" (dict "elect" (gt (int .Values.scheduler.replicas) 1) "namespace" .Release.Namespace) }}
+{{- if ne .Values.scheduler.tls.source "none" }}
+{{- $_ := set $own "tls" (dict
+  "certificate" "/etc/pinfold/tls/tls.crt"
+  "key" "/etc/pinfold/tls/tls.key"
+  "clientAuthority" "/etc/pinfold/tls/ca.crt") }}
+{{- end }}
+{{- toYaml (mergeOverwrite (deepCopy .Values.scheduler.config) $own) }}
+{{- end }}
+
+{{/* The port behind an address such as 0.0.0.0:9464 or [::]:9464. */}}
+{{- define "pinfold.port" -}}
+{{ regexFind "[0-9]+$" . }}
+{{- end }}
+
+{{/* The name under which the extender is reached. */}}
+{{- define "pinfold.scheduler.host" -}}
+pinfold-scheduler.{{ .Release.Namespace }}.svc
+{{- end }}

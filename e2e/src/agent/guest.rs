@@ -1,0 +1,72 @@
+//! The suite in an emulated machine of four NUMA nodes, with cgroup v2 and a kernel of its own.
+
+use std::fs;
+use std::path::Path;
+
+use super::programs;
+use crate::containerd::packages;
+use crate::guest::{Guest, Load};
+use crate::programs as own;
+use crate::report::{Report, say};
+
+/// Boots it and runs everything there.
+pub(crate) fn run(report: &mut Report) {
+    if let Err(problem) = boot(report) {
+        report.check("agent in a guest", Err(problem));
+    }
+}
+
+/// Where the programs are in there.
+const PROGRAMS: &str = "programs";
+
+/// Controllers as systemd would hand them on, and huge pages on every node.
+const SCRIPT: &str = "
+for controller in cpuset cpu pids hugetlb; do
+    echo +$controller >/sys/fs/cgroup/cgroup.subtree_control
+done
+for node in /sys/devices/system/node/node[0-9]*; do
+    echo 16 >$node/hugepages/hugepages-2048kB/nr_hugepages
+done
+# Programs that start a thread for each of 16 CPUs spend an emulated machine's time on waking them.
+export GOMAXPROCS=2 TOKIO_WORKER_THREADS=2
+section() { echo \"@@ section $1\"; }
+section agent
+";
+
+/// How much of everything: what takes many repetitions is done on faster machines.
+const AMOUNTS: &str = "alone kills=5 storm=8 soak=0 vectors=4";
+
+fn boot(report: &mut Report) -> Result<(), String> {
+    own::install_emulator()?;
+    let folder = programs::folder()?;
+    let mut load = Load::default();
+    load.program("bin/e2e", &own::static_e2e()?)?;
+    for file in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let file = file.map_err(|error| error.to_string())?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        add(&mut load, &name, &file.path())?;
+    }
+    let guest = Guest {
+        name: "agent",
+        hardware: crate::numa::four_node_machine(1024),
+        kernel: Some(packages::kernel()?),
+        kernel_options: "",
+    };
+    say("booting a guest for the agent");
+    let script = format!("{SCRIPT}e2e agent-inside /{PROGRAMS} {AMOUNTS}\n");
+    let said = guest.run(&load, &script)?;
+    report.repeat("4 nodes", said.section("agent")?);
+    Ok(())
+}
+
+fn add(load: &mut Load, name: &str, host: &Path) -> Result<(), String> {
+    let path = format!("{PROGRAMS}/{name}");
+    let is_program = !name.contains('.');
+    match is_program {
+        true => load.program(&path, host),
+        false => {
+            load.file(&path, host);
+            Ok(())
+        }
+    }
+}

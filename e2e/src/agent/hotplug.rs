@@ -1,0 +1,123 @@
+//! CPUs that go offline and come back: whoever was there moves, and everybody is told.
+
+use std::path::PathBuf;
+
+use pinfold_core::cpu_set::{CpuId, CpuSet};
+
+use super::kernel::write;
+use super::options::Options;
+use super::pods::{ContainerPlan, PodPlan};
+use super::rules::kubelet as rules;
+use super::scene::{Known, Scene};
+use super::stage::Stage;
+use crate::containerd::eventually;
+use crate::report::{Report, equal};
+
+/// Plays it, where CPUs may go offline.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+    if !options.alone {
+        return Ok(());
+    }
+    let mut scene = Scene::open(stage, &rules("restricted", "container"))?;
+    let mut offline = Offline(None);
+    let outcome = play(&mut scene, &mut offline);
+    drop(offline);
+    if outcome.is_err() {
+        scene.abandon();
+    }
+    report.check(
+        "agent: whoever was on a CPU that goes offline moves, and pools shrink and grow",
+        outcome,
+    );
+    Ok(())
+}
+
+/// A CPU that is offline as long as this value is there.
+struct Offline(Option<CpuId>);
+
+impl Offline {
+    fn take(&mut self, cpu: CpuId) -> Result<(), String> {
+        self.0 = Some(cpu);
+        write(&switch(cpu), "0")
+    }
+
+    fn give_back(&mut self) -> Result<(), String> {
+        match self.0.take() {
+            Some(cpu) => write(&switch(cpu), "1"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        let _ = self.give_back();
+    }
+}
+
+fn switch(cpu: CpuId) -> PathBuf {
+    format!("/sys/devices/system/cpu/cpu{cpu}/online").into()
+}
+
+fn play(scene: &mut Scene<'_>, offline: &mut Offline) -> Result<(), String> {
+    let shares = ContainerPlan::between("main", (100, 200), (0, 0));
+    for plan in [
+        PodPlan::guaranteed("mover", 2000, 16),
+        PodPlan::guaranteed("stays", 2000, 16),
+        PodPlan::new("shares", vec![shares]),
+    ] {
+        equal("let in", scene.come(&plan, Known::Beforehand)?, true)?;
+    }
+    let stays = allowed(scene, "stays")?;
+    let before = allowed(scene, "mover")?;
+    let all = &(&allowed(scene, "shares")? | &before) | &stays;
+    let victim = before.iter().last().ok_or("no CPU")?;
+    let generation = scene.agent.status()?["generation"].as_u64();
+
+    offline.take(victim)?;
+    settles(scene, &(&all - &CpuSet::single(victim)), 2)?;
+    equal("who was not there", allowed(scene, "stays")?, stays)?;
+    let later = scene.agent.status()?["generation"].as_u64();
+    equal("the journal has it", later > generation, true)?;
+    let log = scene.agent.log();
+    let told = log.iter().any(|line| line["event"] == "reloaded");
+    equal("the log has it", told, true)?;
+
+    offline.give_back()?;
+    settles(scene, &all, 2)?;
+    scene.clear()
+}
+
+/// What the kernel lets the container of a pod use.
+fn allowed(scene: &Scene<'_>, pod: &str) -> Result<CpuSet, String> {
+    let running = scene.running.iter().find(|one| one.plan.name == pod);
+    let container = running.and_then(|one| one.containers.first());
+    let group = &container.ok_or("no such container")?.group;
+    Ok(scene.stage.groups.look(group)?.cpus)
+}
+
+/// Soon two pods have as many CPUs of their own as they asked for, the third all others, and the agent says the same.
+fn settles(scene: &Scene<'_>, online: &CpuSet, count: usize) -> Result<(), String> {
+    let mut wrong = String::new();
+    let is_so = || -> Result<(), String> {
+        let [mover, stays] = [allowed(scene, "mover")?, allowed(scene, "stays")?];
+        let shares = allowed(scene, "shares")?;
+        equal("CPUs of one", mover.len(), count)?;
+        equal("CPUs of the other", stays.len(), count)?;
+        equal("in common", mover.is_disjoint(&stays), true)?;
+        equal("shared", &shares, &(&(online - &mover) - &stays))?;
+        let status = scene.agent.status()?;
+        let told = status["occupancy"]["shared"].as_str().unwrap_or_default();
+        equal("shared by the agent's word", told, &shares.to_string())
+    };
+    let settled = eventually("everybody is on CPUs that are online", || {
+        let outcome = is_so();
+        wrong = outcome.clone().err().unwrap_or_default();
+        outcome.is_ok()
+    });
+    settled.map_err(|problem| {
+        let log = scene.agent.log();
+        let last: Vec<String> = log.iter().rev().take(8).map(ToString::to_string).collect();
+        format!("{problem}: {wrong}\n{}", last.join("\n"))
+    })
+}

@@ -1,0 +1,318 @@
+//! Many containers at once, and for long: how long decisions take, and what the agent needs for it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pinfold_agent::journal::FILE;
+
+use super::chance::Chance;
+use super::crashes::Crowd;
+use super::options::Options;
+use super::pods::{ContainerPlan, PodPlan};
+use super::process::Agent;
+use super::rules;
+use super::scene::{Known, Scene};
+use super::stage::Stage;
+use crate::containerd::cri::{FOREVER, Pod};
+use crate::containerd::eventually;
+use crate::report::{Report, equal, say};
+
+/// Clients of the runtime at a time.
+const CLIENTS: u32 = 4;
+/// Containers of a pod.
+const TOGETHER: u32 = 10;
+/// The most memory that an agent may need, in KiB.
+const MEMORY: u64 = 30 * 1024;
+/// By how much memory may grow in a soak, in KiB: pages that the allocator keeps.
+const GROWTH: u64 = 4 * 1024;
+
+/// What an agent used.
+#[derive(Clone, Debug)]
+pub(crate) struct Used {
+    pub(crate) memory: u64,
+    /// Milliseconds of CPU time.
+    pub(crate) cpu: u64,
+    pub(crate) files: usize,
+    pub(crate) journal: u64,
+}
+
+/// What came of a storm, for whoever writes it down.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) containers: u32,
+    pub(crate) seconds: f64,
+    /// Upper bounds of the median and the 99th percentile, in milliseconds.
+    pub(crate) decision: (f64, f64),
+    pub(crate) decisions: f64,
+    pub(crate) used: Used,
+}
+
+/// Plays both.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+    let measured = storm(stage, options.storm);
+    if let Ok(measured) = &measured {
+        say(format_args!("agent: {}", told(measured)));
+    }
+    let outcome = measured.and_then(|measured| {
+        let memory = measured.used.memory;
+        equal(
+            &format!("{memory} KiB of memory are few"),
+            memory < MEMORY,
+            true,
+        )
+    });
+    report.check(
+        format_args!(
+            "agent: {} containers come at once, make room for another, and go",
+            options.storm
+        ),
+        outcome,
+    );
+    if options.soak > 0 {
+        let outcome = soak(stage, options);
+        report.check(
+            format_args!(
+                "agent: {} s of coming and going leave no memory, files or pods behind",
+                options.soak
+            ),
+            outcome,
+        );
+    }
+    Ok(())
+}
+
+/// One line for people.
+pub(crate) fn told(measured: &Measured) -> String {
+    let Measured {
+        containers,
+        seconds,
+        decision: (half, most),
+        decisions,
+        used,
+    } = measured;
+    format!(
+        "{containers} containers in {seconds:.1} s: {decisions} decisions, p50 ≤ {half} ms, p99 ≤ {most} ms; \
+         {} KiB of memory, {} ms of CPU time, {} files, journal of {} bytes",
+        used.memory, used.cpu, used.files, used.journal
+    )
+}
+
+/// Everybody comes, the pool shrinks and grows for all, everybody goes.
+pub(crate) fn storm(stage: &mut Stage, count: u32) -> Result<Measured, String> {
+    let begin = Instant::now();
+    let mut scene = Scene::open(stage, &rules::kubelet("single-numa-node", "container"))?;
+    let pods = count.div_ceil(TOGETHER);
+    let crews = thread::scope(|scope| {
+        let stage = &*scene.stage;
+        let crews: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let mine = (0..pods).filter(move |pod| pod % CLIENTS == client);
+                scope.spawn(move || crew(stage, mine.map(|pod| (pod, most(count, pod)))))
+            })
+            .collect();
+        let ended = crews.into_iter().map(|crew| {
+            let ended = crew.join();
+            ended.unwrap_or_else(|_| (Vec::new(), Err("a client fell".to_owned())))
+        });
+        ended.collect::<Vec<_>>()
+    });
+    let mut outcome = Ok(());
+    let mut here = Vec::new();
+    for (pods, ended) in crews {
+        here.extend(pods);
+        outcome = outcome.and(ended);
+    }
+    let outcome = outcome.and_then(|()| all_make_room(&mut scene, &here, count));
+    let measured = measure(&scene.agent, &scene.setup.state);
+    for (pod, _) in here {
+        scene.stage.cri.remove(&pod)?;
+    }
+    scene.clear()?;
+    outcome?;
+    let (decision, decisions, used) = measured?;
+    Ok(Measured {
+        containers: count,
+        seconds: begin.elapsed().as_secs_f64(),
+        decision,
+        decisions,
+        used,
+    })
+}
+
+/// How many containers a pod has.
+fn most(count: u32, pod: u32) -> u32 {
+    count.saturating_sub(pod * TOGETHER).min(TOGETHER)
+}
+
+type Crew = (Vec<(Pod, Vec<String>)>, Result<(), String>);
+
+/// One client's pods: sandbox and control groups of each.
+fn crew(stage: &Stage, pods: impl Iterator<Item = (u32, u32)>) -> Crew {
+    let mut made = Vec::new();
+    let outcome = (|| {
+        let cri = stage.containerd.connect()?;
+        let root = stage.containerd.cgroup();
+        for (number, count) in pods {
+            let container = |one| ContainerPlan::between(&format!("c{one}"), (20, 0), (0, 0));
+            let containers = (0..count).map(container).collect();
+            let plan = PodPlan::new(&format!("storm-{number}"), containers);
+            let pod = cri.run(plan.sandbox(root, 0)?)?;
+            let parent = plan.group(root)?;
+            made.push((pod.clone(), Vec::new()));
+            for container in &plan.containers {
+                let resources = container.resources();
+                let id = cri.create_as(&pod, &container.name, 0, resources, &FOREVER)?;
+                cri.start_container(&id)?;
+                if let Some((_, groups)) = made.last_mut() {
+                    groups.push(format!("{parent}/{id}"));
+                }
+            }
+        }
+        Ok(())
+    })();
+    (made, outcome)
+}
+
+/// One pod with a CPU of its own comes and goes: everybody else moves twice.
+fn all_make_room(
+    scene: &mut Scene<'_>,
+    here: &[(Pod, Vec<String>)],
+    count: u32,
+) -> Result<(), String> {
+    let groups: Vec<&String> = here.iter().flat_map(|(_, groups)| groups).collect();
+    equal(
+        "containers",
+        u32::try_from(groups.len()).unwrap_or(0),
+        count,
+    )?;
+    let everybody = |scene: &Scene<'_>| {
+        let shared = scene.oracle.ledger().state().cpus().shared();
+        eventually(&format!("everybody is on CPUs {shared}"), || {
+            groups.iter().all(|group| {
+                let seen = scene.stage.groups.look(group);
+                seen.is_ok_and(|seen| seen.cpus == *shared && seen.group_cpus == *shared)
+            })
+        })
+    };
+    everybody(scene)?;
+    let own = PodPlan::guaranteed("own", 1000, 16);
+    let is_in = scene.come(&own, Known::FromTheRuntime)?;
+    equal("own is let in", is_in, true)?;
+    everybody(scene)?;
+    scene.go("own")?;
+    everybody(scene)
+}
+
+/// The agent's own numbers, and the system's about it.
+#[expect(
+    clippy::type_complexity,
+    reason = "three plain numbers and what was used"
+)]
+fn measure(agent: &Agent, state: &Path) -> Result<((f64, f64), f64, Used), String> {
+    let metrics = agent.metrics()?;
+    let (decisions, buckets) =
+        histogram(&metrics, "pinfold_decision_seconds", "verdict=\"admitted\"");
+    let bound = |part: f64| {
+        let bucket = buckets.iter().find(|(_, count)| *count >= part * decisions);
+        bucket.map_or(f64::INFINITY, |(bound, _)| bound * 1000.0)
+    };
+    Ok((
+        (bound(0.5), bound(0.99)),
+        decisions,
+        used(agent.id(), state)?,
+    ))
+}
+
+/// How many values a histogram has, and its buckets.
+fn histogram(metrics: &BTreeMap<String, f64>, name: &str, label: &str) -> (f64, Vec<(f64, f64)>) {
+    let prefix = format!("{name}_bucket");
+    let own = metrics
+        .iter()
+        .filter(|(key, _)| key.starts_with(&prefix) && key.contains(label));
+    let mut buckets: Vec<(f64, f64)> = own
+        .filter_map(|(key, count)| {
+            let bound = key.split("le=\"").nth(1)?.split('"').next()?;
+            let bound = if bound == "+Inf" {
+                f64::INFINITY
+            } else {
+                bound.parse().ok()?
+            };
+            Some((bound, *count))
+        })
+        .collect();
+    buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+    (buckets.last().map_or(0.0, |(_, count)| *count), buckets)
+}
+
+/// What the system says about a process and its journal.
+fn used(process: u32, state: &Path) -> Result<Used, String> {
+    let path = format!("/proc/{process}/stat");
+    let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let ticks = after.split_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.filter_map(|text| text.parse::<u64>().ok()).sum();
+    let path = format!("/proc/{process}/fd");
+    let files = fs::read_dir(&path);
+    let files = files.map_err(|error| format!("{path}: {error}"))?.count();
+    Ok(Used {
+        memory: resident(process)?,
+        // A hundred ticks a second, wherever Linux runs.
+        cpu: ticks * 10,
+        files,
+        journal: fs::metadata(state.join(FILE)).map_or(0, |found| found.len()),
+    })
+}
+
+/// The memory of a process, in KiB.
+pub(crate) fn resident(process: u32) -> Result<u64, String> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| format!("no VmRSS in {path}"))
+}
+
+/// Pods come and go for a while.
+fn soak(stage: &mut Stage, options: &Options) -> Result<(), String> {
+    let folder = stage.fresh();
+    let setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
+    let agent = stage.agent(&setup, &folder)?;
+    let mut crowd = Crowd::new(stage)?;
+    let mut chance = Chance::new(options.seed);
+    let begin = Instant::now();
+    let whole = Duration::from_secs(options.soak);
+    let mut early = None;
+    while begin.elapsed() < whole {
+        crowd.moves(&mut chance);
+        agent.status()?;
+        agent.metrics()?;
+        if early.is_none() && begin.elapsed() > whole / 3 {
+            early = Some(used(agent.id(), &setup.state)?);
+        }
+    }
+    let late = used(agent.id(), &setup.state)?;
+    crowd.leave();
+    let early = early.ok_or("the soak was too short")?;
+    say(format_args!(
+        "agent: after {} pods: {late:?}, at a third of the time {early:?}",
+        crowd.came + crowd.turned_away
+    ));
+    let grown = late.memory.saturating_sub(early.memory);
+    equal(
+        &format!("memory grew by {grown} KiB, which is little"),
+        grown < GROWTH,
+        true,
+    )?;
+    equal(
+        &format!("{} files were open, {} are", early.files, late.files),
+        late.files <= early.files + 2,
+        true,
+    )?;
+    eventually("nobody is left", || {
+        let pods = agent.ask("GET", "/v1/pods", "");
+        pods.is_ok_and(|(_, pods)| pods.as_array().is_some_and(Vec::is_empty))
+    })
+}
