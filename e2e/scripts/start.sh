@@ -25,6 +25,7 @@ while :; do
     done
     sleep 15
 done >/dev/ttyS1 2>/dev/null &
+while read -r module; do insmod "$module"; done </modules
 hostname guest
 echo '127.0.0.1 localhost guest' >/etc/hosts
 : >/etc/resolv.conf
