@@ -51,6 +51,20 @@ pub(crate) fn run(report: &mut Report) {
     }
 }
 
+/// Measures an agent under load, in a release build, and writes it down.
+pub(crate) fn bench(report: &mut Report) {
+    let folder = std::env::temp_dir().join(format!("pinfold-e2e-agent-{}", std::process::id()));
+    let measured = programs::folder().and_then(|programs| {
+        let mut stage = Stage::set(&programs, &folder)?;
+        stage.pinfold = crate::programs::release_pinfold()?;
+        let part = load::bench(&mut stage);
+        stage.cri.remove_everything()?;
+        crate::page::write("agent", &part?)
+    });
+    let _ = fs::remove_dir_all(&folder);
+    report.check("agent: measured", measured);
+}
+
 /// Runs scenarios with the programs of a folder, on whatever machine this is.
 pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
     let options = match Options::read(words) {

@@ -102,7 +102,7 @@ pub(super) fn of(cluster: &mut Cluster, ask: &PodAsk) -> Vec<(NodeName, No)> {
     let no = |(node, refusal): (NodeName, Refusal)| {
         let no = match &refusal {
             Refusal::Room(short) => room(short),
-            Refusal::Kubelet(_) => kubelet(cluster, &node, ask, &refusal),
+            Refusal::Kubelet(..) => kubelet(cluster, &node, ask, &refusal),
             other => No {
                 reason: other.to_string(),
                 misses: None,
