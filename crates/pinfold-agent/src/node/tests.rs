@@ -559,40 +559,6 @@ fn a_control_group_is_held_after_a_restart_too_and_no_runtime_is_told_of_it() {
 }
 
 #[test]
-fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
-    use pinfold_core::device::{Device, DeviceOffer};
-    use pinfold_devices::align;
-
-    let mut scene = Scene::kubelet();
-    let text = "spec:\n  containers:\n  - name: main\n    resources:\n      \
-        limits: {cpu: 2, memory: 10Mi, vendor.com/gpu: 1}\n";
-    let pod = specification("g", text);
-    let home = sandbox("g", &pod);
-    let device = Device {
-        numa: Some(vec![1]),
-        healthy: true,
-    };
-    let offer: DeviceOffer = [("gpu7".into(), device)].into();
-    let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
-    let beside = [("g".into(), align::aligned(&pod.pod, &given))].into();
-    let guest = Guest::new("g-main".to_owned(), &home, "main".into());
-    let pods = vec![(home, Some(Arc::new(pod)))];
-    let met = scene
-        .node
-        .synchronize_beside(pods, vec![guest], beside, NOW);
-    let (_, remarks) = met.expect("written");
-    assert_eq!(remarks, [Remark::Adopted("g".into())]);
-    // Node 1 has CPUs 4-7 and 12-15.
-    assert_eq!(scene.told("g-main"), "4,12");
-    let met = scene
-        .node
-        .synchronize_beside(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
-    assert_eq!(met.expect("written").1, [Remark::Gone("g".into())]);
-    let pool = scene.node.keeper().ledger().state().pool();
-    assert_eq!(pool.resources().count(), 0, "its devices are gone with it");
-}
-
-#[test]
 fn who_had_to_share_is_not_asked_about_every_time() {
     let mut scene = Scene::kubelet();
     let big = specification("x", &cpus(15));
