@@ -1,12 +1,14 @@
 # A node of a cluster: containerd, the kubelet and the agent, and what the kernel lets every container use, again and
-# again. The files are in /etc/node; $mode says who pins.
+# again. The files are in /etc/node;
 cd /
 ip addr add 10.0.2.15/24 dev eth0
 ip link set eth0 up
 ip route add default via 10.0.2.2
 hostname "$(cat /etc/node/name)"
 echo "127.0.0.1 localhost $(cat /etc/node/name)" >/etc/hosts
-echo +cpuset +cpu +pids +memory +io +hugetlb >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
+echo "root:x:0:0:root:/:/bin/sh" >/etc/passwd
+echo "root:x:0:" >/etc/group
+echo "0123456789abcdef0123456789abcdef" >/etc/machine-id
 for controller in cpuset cpu pids memory io hugetlb; do
     echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
 done

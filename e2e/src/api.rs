@@ -42,7 +42,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     let mut plane = ControlPlane::start(folder)?;
     let admin = plane.admin()?;
     prepare(&admin)?;
-    let token = token(&admin)?;
+    let token = admin.token("pinfold-agent")?;
     let kubeconfig = plane.kubeconfig("agent", &Credentials::Token(&token))?;
     let connection = Connection::from_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
     let timing = Timing {
@@ -122,19 +122,6 @@ fn prepare(admin: &Admin) -> Result<(), String> {
         })?;
     }
     Ok(())
-}
-
-fn token(admin: &Admin) -> Result<String, String> {
-    let path = "/api/v1/namespaces/pinfold-system/serviceaccounts/pinfold-agent/token";
-    let answer = admin.expect(
-        "POST",
-        path,
-        Some(&json!({ "spec": { "expirationSeconds": 3600 } })),
-    )?;
-    let token = answer["status"]["token"].as_str();
-    token
-        .map(str::to_owned)
-        .ok_or_else(|| "no token".to_owned())
 }
 
 /// What the node says with these CPUs shared.

@@ -9,6 +9,7 @@
 //!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold agent
 //! ```
 
+mod dialects;
 mod extender;
 mod faults;
 mod kubelets;
@@ -21,6 +22,7 @@ mod real;
 mod replicas;
 mod scale;
 mod stage;
+mod stories;
 mod watch;
 
 use std::fs;
@@ -117,6 +119,12 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     }
     if wanted("random") {
         random::run(report, stage, OURS);
+    }
+    if wanted("stories") {
+        stories::run(report, stage, OURS);
+    }
+    if wanted("dialects") {
+        dialects::run(report, stage, OURS);
     }
     if wanted("faults") {
         faults::run(report, stage, &mut extender, OURS);

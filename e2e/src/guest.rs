@@ -20,11 +20,8 @@ mod server;
 pub(crate) use load::Load;
 pub(crate) use server::Server;
 
-/// The longest a guest may run. Emulation is slow and the host may be busy.
-const PATIENCE: Duration = Duration::from_secs(900);
-
-/// The longest a guest may say nothing. No script waits longer than a minute for anything.
-const SILENCE: Duration = Duration::from_secs(240);
+/// The longest a guest usually may run. Emulation is slow and the host may be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A guest whose pulse is older than this stands still as a whole, whatever its script does.
 const PULSELESS: Duration = Duration::from_secs(90);
@@ -46,6 +43,8 @@ pub(crate) struct Guest {
     pub(crate) kernel: Option<PathBuf>,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
+    /// The longest it may run; it may say nothing for a quarter of that.
+    pub(crate) patience: Duration,
 }
 
 /// Why there is no transcript.
@@ -145,7 +144,7 @@ impl Guest {
                 }
             }
         });
-        let transcript = listen(&receive, log);
+        let transcript = listen(&receive, log, self.patience);
         let _ = child.kill();
         let _ = child.wait();
         transcript.map_err(|silence| match age(&self.file("pulse")) {
@@ -156,12 +155,16 @@ impl Guest {
 }
 
 /// Collects what the guest says, and notes it with the time in `log` for whoever has to find out why it went wrong.
-fn listen(lines: &mpsc::Receiver<String>, mut log: File) -> Result<Transcript, String> {
+fn listen(
+    lines: &mpsc::Receiver<String>,
+    mut log: File,
+    patience: Duration,
+) -> Result<Transcript, String> {
     let mut transcript = Transcript::default();
     let start = Instant::now();
     loop {
-        let left = PATIENCE.saturating_sub(start.elapsed());
-        let Ok(line) = lines.recv_timeout(SILENCE.min(left)) else {
+        let left = patience.saturating_sub(start.elapsed());
+        let Ok(line) = lines.recv_timeout(left.min(patience / 4)) else {
             return Err("it did not come to an end".to_owned());
         };
         let _ = writeln!(log, "{:6.1} {line}", start.elapsed().as_secs_f32());

@@ -125,9 +125,7 @@ pub fn run(
         log.info("probes", &[("listen", &address)]);
     }
     let identity = identity(config);
-    if config.leader.elect {
-        parts.elect(&api, config, &identity);
-    }
+    let elected = (config.leader.elect).then(|| parts.elect(&api, config, &identity));
     let follow = Api::new(&connection, Patience::default().request)?;
     let watches = tokio::spawn(parts.clone().follow(follow));
     let ticks = tokio::spawn(tick(desk.clone(), parts.events(&api, &identity)));
@@ -148,7 +146,8 @@ pub fn run(
     parts.standing.lost();
     watches.abort();
     ticks.abort();
-    if config.leader.elect {
+    if let Some(elected) = elected {
+        elected.abort();
         let leader = &config.leader;
         let resign = Elector::resign(&api, &leader.namespace, &leader.name, &identity);
         let _ = runtime.block_on(async { tokio::time::timeout(GRACE, resign).await });
@@ -223,7 +222,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn elect(&self, api: &Api, config: &SchedulerConfig, identity: &str) {
+    fn elect(&self, api: &Api, config: &SchedulerConfig, identity: &str) -> JoinHandle<()> {
         let leader = &config.leader;
         let elector = Elector::new(api.clone(), &leader.namespace, &leader.name, identity);
         let (standing, log) = (self.standing.clone(), self.log.clone());
@@ -232,7 +231,7 @@ impl Parts {
                 log.warn("lease", &[("error", error)]);
             };
             elector.run(&standing, tell).await;
-        });
+        })
     }
 
     /// Where warnings about pods go.

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::stage::eventually;
 use crate::control_plane::{self, ControlPlane, Credentials, Process, free_ports};
+use crate::programs::workspace;
 
 /// The metric of how long calls take.
 const CALLS: &str = "pinfold_extender_request_seconds";
@@ -39,7 +40,10 @@ impl Extender {
     fn spawned(plane: &ControlPlane, program: &Path, name: &str) -> Result<Self, String> {
         let folder = plane.folder();
         plane.server_certificate(name)?;
-        let kubeconfig = plane.kubeconfig(name, &Credentials::Certificate("admin"))?;
+        let admin = plane.admin()?;
+        admin.create(&workspace().join("deploy/scheduler/rbac.yaml"))?;
+        let token = admin.token("pinfold-scheduler")?;
+        let kubeconfig = plane.kubeconfig(name, &Credentials::Token(&token))?;
         let [port, metrics] = free_ports()?;
         let file = |name: String| folder.join(name);
         let config = json!({
@@ -51,7 +55,7 @@ impl Extender {
             },
             "metrics": { "listen": format!("127.0.0.1:{metrics}") },
             "kubernetes": { "kubeconfig": kubeconfig },
-            "leader": { "namespace": "default", "identity": name },
+            "leader": { "identity": name },
         });
         let path = file(format!("{name}.yaml"));
         let written = std::fs::write(&path, config.to_string());

@@ -8,46 +8,74 @@ use super::extender::Extender;
 use super::machines;
 use super::pods::{cpus, pod};
 use super::stage::{Stage, eventually};
+use super::stories::leave;
 use crate::control_plane::{Admin, Scheduler};
 use crate::report::{Report, equal};
 
 mod objects;
 mod requests;
 
-/// Nodes of this machine hold five pods of three CPUs, none of which crosses NUMA nodes.
+/// Nodes of this machine hold four pods of three CPUs: two on each NUMA node, none across. One CPU is reserved.
 const MACHINE: &str = "2 sockets, 8 cores, mem=16Gi";
 const CPUS: u32 = 3;
 const PODS_OF_A_NODE: usize = 4;
 
 /// Plays everything that may go wrong.
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extender, ours: &str) {
-    let mut check = |name: &str, outcome| report.check(format_args!("cluster: {name}"), outcome);
+    let mut check = |stage: &Stage, name: &str, outcome: Result<(), String>| {
+        let cleared = stage.clear().and_then(|()| leave(stage));
+        report.check(format_args!("cluster: {name}"), outcome.and(cleared));
+    };
+    let outcome = killed(stage, extender, ours);
     check(
+        stage,
         "an extender killed between decisions loses nothing",
-        killed(stage, extender, ours),
+        outcome,
     );
+    let outcome = restarted(stage, ours);
+    check(stage, "a restarted API server loses nothing", outcome);
+    let outcome = gap(stage, extender, ours);
     check(
-        "a restarted API server loses nothing",
-        restarted(stage, ours),
-    );
-    check(
+        stage,
         "a gap in the watches is closed by a new list",
-        gap(stage, extender, ours),
+        outcome,
     );
+    let outcome = two(stage, extender, ours);
     check(
+        stage,
         "of two extenders one decides, and the other takes over",
-        two(stage, extender, ours),
+        outcome,
     );
+    let outcome = deleted(stage, ours);
     check(
+        stage,
         "a node that is deleted takes its reservations along",
-        deleted(stage, ours),
+        outcome,
     );
-    for (name, outcome) in objects::run(stage, ours) {
-        check(name, outcome);
-    }
-    for (name, outcome) in requests::run(stage, extender) {
-        check(name, outcome);
-    }
+    let outcome = objects::reports(stage, ours);
+    check(
+        stage,
+        "a node with a malformed report is told, and others go on",
+        outcome,
+    );
+    let outcome = objects::annotations(stage, ours);
+    check(
+        stage,
+        "a pod with malformed annotations is told, and others go on",
+        outcome,
+    );
+    let outcome = requests::without_certificate(stage, extender);
+    check(
+        stage,
+        "a client without a certificate is not heard",
+        outcome,
+    );
+    let outcome = requests::malformed(stage, extender);
+    check(
+        stage,
+        "oversized and malformed requests are refused with a reason",
+        outcome,
+    );
 }
 
 /// Fresh nodes for a story.
@@ -67,15 +95,8 @@ pub(super) fn nodes(stage: &Stage, prefix: &str, count: usize) -> Result<Vec<Str
     Ok(names)
 }
 
-/// The end of a story: its pods and nodes go, and no pod was refused.
-pub(super) fn close(stage: &Stage, nodes: &[String]) -> Result<(), String> {
-    stage.clear()?;
-    let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    stage.kubelets.leave(&stage.admin, &names)?;
-    none_refused(stage)
-}
-
-pub(super) fn none_refused(stage: &Stage) -> Result<(), String> {
+/// No kubelet had to refuse a pod.
+pub(crate) fn none_refused(stage: &Stage) -> Result<(), String> {
     let refused = stage.kubelets.refused();
     match refused.first() {
         None => Ok(()),
@@ -125,7 +146,7 @@ fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
         extender.restart()?;
     }
     run_all(stage, count)?;
-    close(stage, &nodes)
+    none_refused(stage)
 }
 
 fn restarted(stage: &mut Stage, ours: &str) -> Result<(), String> {
@@ -136,7 +157,7 @@ fn restarted(stage: &mut Stage, ours: &str) -> Result<(), String> {
     stage.plane.start_api_server()?;
     create(stage, ours, "after", count - count / 2)?;
     run_all(stage, count)?;
-    close(stage, &nodes)
+    none_refused(stage)
 }
 
 /// The extender sleeps while the server is new, its history is gone, and pods come and go.
@@ -155,7 +176,7 @@ fn gap(stage: &mut Stage, extender: &mut Extender, ours: &str) -> Result<(), Str
     extender.process.signal("CONT")?;
     create(stage, ours, "new", count)?;
     run_all(stage, count)?;
-    close(stage, &nodes)
+    none_refused(stage)
 }
 
 fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
@@ -182,7 +203,7 @@ fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String>
     run_all(stage, 2 * half)?;
     drop(second);
     extender.restart()?;
-    close(stage, &nodes)
+    none_refused(stage)
 }
 
 fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
@@ -201,7 +222,7 @@ fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
         }
         equal("running", running(&stage.pods()?), count)
     })?;
-    close(stage, stay)
+    none_refused(stage)
 }
 
 /// Somebody who asks an extender as kube-scheduler does.

@@ -103,6 +103,18 @@ impl Kubelets {
         Ok(())
     }
 
+    /// The names of the nodes.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.shared.state().nodes.keys().cloned().collect()
+    }
+
+    /// What a pod has, for people.
+    pub(crate) fn holding(&self, pod: &str) -> Option<String> {
+        let state = self.shared.state();
+        let mut nodes = state.nodes.values();
+        nodes.find_map(|node| node.holding(pod))
+    }
+
     /// The nodes that would let the pod in now.
     pub(crate) fn would_admit(&self, pod: &Value) -> Result<Vec<String>, String> {
         let pod = read(pod.clone())?.pod;

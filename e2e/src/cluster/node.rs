@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -133,7 +134,7 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         ("ctr", &runtime.containerd.join("ctr")),
         ("runc", &runtime.runc),
         ("kubelet", &kubelet),
-        ("pinfold", &programs::static_pinfold()?),
+        ("pinfold", &stripped(&programs::debug_pinfold()?, folder)?),
     ])?;
     load.module("e1000");
     let image = make_image(&folder.join("image"))?;
@@ -147,7 +148,9 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
     ] {
         load.file(&format!("etc/node/{inside}"), &plane.folder().join(outside));
     }
-    let token = token(stage)?;
+    let role = workspace().join("deploy/agent/rbac.yaml");
+    stage.admin.create(&role)?;
+    let token = stage.admin.token("pinfold-agent")?;
     let certificate = json!({
         "client-certificate": "/etc/node/node.crt", "client-key": "/etc/node/node.key",
     });
@@ -176,22 +179,13 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
     Ok(load)
 }
 
-/// A token of the agent's service account, with the role that it is installed with.
-fn token(stage: &Stage) -> Result<String, String> {
-    let account = "/api/v1/namespaces/pinfold-system/serviceaccounts/pinfold-agent";
-    if stage.admin.ask("GET", account, None)?.0 == 404 {
-        stage
-            .admin
-            .create(&workspace().join("deploy/agent/rbac.yaml"))?;
-    }
-    let wish = json!({ "spec": { "expirationSeconds": 7200 } });
-    let answer = stage
-        .admin
-        .expect("POST", &format!("{account}/token"), Some(&wish))?;
-    let token = answer["status"]["token"].as_str();
-    token
-        .map(str::to_owned)
-        .ok_or_else(|| "no token".to_owned())
+/// A copy without what only debuggers need: a guest has to carry all of it.
+fn stripped(program: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let copy = folder.join("pinfold");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&copy).arg(program);
+    programs::succeed(&mut strip)?;
+    Ok(copy)
 }
 
 fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {

@@ -2,18 +2,19 @@
 //!
 //! Its objects are made by the code with which a mirroring agent makes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_agent::mirror::{Picture, PodName, objects};
 use pinfold_core::demand::effective_requests;
 use pinfold_core::device::{Device, DeviceOffer, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
-use pinfold_core::machine::Machine;
+use pinfold_core::machine::{Machine, NumaNode};
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
+use pinfold_kube::generation::GENERATION;
 use pinfold_kube::node_resource_topology::Version;
 use pinfold_kube::pod::PodObject;
 use serde_json::{Value, json};
@@ -30,6 +31,10 @@ pub(crate) struct PlayedNode {
     used: ResourceList,
     /// How often anything changed.
     pub(crate) generation: u64,
+    /// More labels of the node.
+    labels: Value,
+    /// Whether its report is one of Koordinator's agent, which does not tell what ours does.
+    koordinator: bool,
 }
 
 /// A kubelet's answer to a pod that was bound to its node.
@@ -53,10 +58,19 @@ impl PlayedNode {
             names: BTreeMap::new(),
             used: ResourceList::new(),
             generation: 1,
+            labels: json!({}),
+            koordinator: false,
         };
         node.allocatable
             .insert("pods".into(), i64::try_from(MOST_PODS).unwrap_or(0).into());
         Ok(node)
+    }
+
+    /// Lets Koordinator's agent report it.
+    pub(crate) fn reported_by_koordinator(mut self, labels: Value) -> Self {
+        self.koordinator = true;
+        self.labels = labels;
+        self
     }
 
     /// Gives it devices, as many near each of the NUMA nodes.
@@ -130,6 +144,45 @@ impl PlayedNode {
         true
     }
 
+    /// What a pod has here, and on which NUMA nodes that is, for people.
+    pub(crate) fn holding(&self, pod: &str) -> Option<String> {
+        let (uid, _) = self.names.iter().find(|(_, name)| name.name == pod)?;
+        let assignment = self.ledger.assignment(uid)?;
+        let machine = self.ledger.rules().machine();
+        let mut on = BTreeSet::new();
+        let mut things = Vec::new();
+        for container in assignment.containers {
+            if let Some(cpus) = container.cpus {
+                let of = |node: &&NumaNode| {
+                    let mut threads = node.cores.iter().flat_map(|core| &core.threads);
+                    threads.any(|cpu| cpus.contains(*cpu))
+                };
+                on.extend(
+                    machine
+                        .nodes()
+                        .iter()
+                        .filter(of)
+                        .map(|node| node.id.to_string()),
+                );
+                things.push(format!("CPUs {cpus}"));
+            }
+            for block in container.memory.unwrap_or_default() {
+                on.extend(block.nodes.iter().map(|node| node.to_string()));
+                things.push(block.resource.to_string());
+            }
+            for (resource, devices) in &container.devices {
+                for device in devices {
+                    // The suite names devices after their NUMA nodes.
+                    on.extend(device.as_str().split('-').next().map(str::to_owned));
+                    things.push(format!("{resource} {device}"));
+                }
+            }
+        }
+        let on: Vec<String> = on.into_iter().collect();
+        let (things, on) = (things.join(", "), on.join(" and "));
+        Some(format!("{}: {things}, all on node {on}", self.name))
+    }
+
     /// Who holds what.
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -152,9 +205,11 @@ impl PlayedNode {
             .iter()
             .map(|(resource, amount)| (resource.as_str(), amount.to_string()))
             .collect();
+        let mut labels = self.labels.clone();
+        labels["kubernetes.io/hostname"] = json!(self.name);
         json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": self.name, "labels": { "kubernetes.io/hostname": self.name } },
+            "metadata": { "name": self.name, "labels": labels },
             "status": {
                 "capacity": amounts, "allocatable": amounts,
                 "conditions": [{
@@ -179,7 +234,10 @@ impl PlayedNode {
             .clone_from(&first.topology_policies);
         let generation = self.generation.to_string();
         let annotations = &mut second.meta.annotations;
-        annotations.insert(pinfold_agent::kubernetes::GENERATION.to_owned(), generation);
+        annotations.insert(GENERATION.to_owned(), generation);
+        if self.koordinator {
+            annotations.retain(|key, _| !key.starts_with("pinfold"));
+        }
         serde_json::to_value(second.content()).unwrap_or_default()
     }
 }

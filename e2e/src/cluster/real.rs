@@ -2,15 +2,13 @@
 
 use serde_json::Value;
 
+use super::dialects::DECISION;
 use super::kubelets::TOPOLOGIES;
 use super::node::{Mode, RealNode};
 use super::pods::{PODS, cpus, on, pod};
 use super::replicas::{self, Scene};
 use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
-
-/// The annotation in which the scheduler's decision is written.
-const DECISION: &str = "scheduling.koordinator.sh/resource-status";
 
 /// Plays everything that needs a real kubelet.
 pub(crate) fn run(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) {

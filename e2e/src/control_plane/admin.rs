@@ -101,7 +101,7 @@ impl Admin {
         }
     }
 
-    /// Creates every object of a file.
+    /// Creates every object of a file that is not there yet.
     pub(crate) fn create(&self, file: &Path) -> Result<(), String> {
         let shown = file.display();
         let text = fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;
@@ -113,6 +113,10 @@ impl Admin {
             let path = match kind {
                 "Namespace" => "/api/v1/namespaces".to_owned(),
                 "ServiceAccount" => format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+                "Role" | "RoleBinding" => {
+                    let plural = format!("{}s", kind.to_lowercase());
+                    format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{plural}")
+                }
                 "ClusterRole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
                 "ClusterRoleBinding" => {
                     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned()
@@ -122,8 +126,25 @@ impl Admin {
                 }
                 other => return Err(format!("{shown}: nobody knows where {other:?} goes")),
             };
-            self.expect("POST", &path, Some(&object))?;
+            match self.ask("POST", &path, Some(&object))? {
+                // Several files make the namespace.
+                (200..=299 | 409, _) => {}
+                (code, answer) => {
+                    return Err(format!("POST {path}: {code} {}", answer["message"]));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// A token of a service account in `pinfold-system`.
+    pub(crate) fn token(&self, account: &str) -> Result<String, String> {
+        let path = format!("/api/v1/namespaces/pinfold-system/serviceaccounts/{account}/token");
+        let wish = serde_json::json!({ "spec": { "expirationSeconds": 7200 } });
+        let answer = self.expect("POST", &path, Some(&wish))?;
+        let token = answer["status"]["token"].as_str();
+        token
+            .map(str::to_owned)
+            .ok_or_else(|| format!("{path}: no token"))
     }
 }

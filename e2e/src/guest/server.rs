@@ -1,7 +1,7 @@
 //! [`Server`]: a guest that stays, and whose network leads to this machine.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,8 +37,11 @@ impl Guest {
         let output = child.stdout.take().expect("it was asked for");
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let hears = Arc::clone(&said);
+        let log = self.file("log");
+        let mut log = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = writeln!(log, "{line}");
                 let mut lines = hears.lock().unwrap_or_else(PoisonError::into_inner);
                 lines.push(line.trim_end_matches('\r').to_owned());
             }

@@ -325,6 +325,74 @@ fn strangers_share_if_that_is_the_rule_or_they_would_be_refused() {
 }
 
 #[test]
+fn a_pod_that_was_asked_for_stays_while_its_sandboxes_come_and_go() {
+    let mut scene = Scene::kubelet();
+    let pod = specification("a", &cpus(2));
+    let admitted = scene.node.admit(&pod, &mut NoPreference, NOW);
+    admitted.expect("let in");
+    for _ in 0..2 {
+        let own = scene.run("a", &cpus(2)).expect("told");
+        assert_eq!(own.cpus, set("1,9"));
+        scene.stop("a");
+    }
+    let released = scene.node.release(&"a".into(), NOW);
+    released.expect("it was still here");
+}
+
+#[test]
+fn what_init_containers_held_alone_is_shared_once_the_last_has_started() {
+    let mut scene = Scene::kubelet();
+    scene.run("x", "spec: {containers: [{name: main}]}");
+    let resources = |count: u32| format!("resources: {{limits: {{cpu: {count}, memory: 1Mi}}}}");
+    let text = format!(
+        "spec:\n  initContainers: [{{name: first, {}}}]\n  containers: [{{name: main, {}}}]",
+        resources(4),
+        resources(2)
+    );
+    scene.pod("a", &text).expect("let in");
+    scene.container("a", "first");
+    assert_eq!(scene.told("x-main"), "0,3-8,11-15");
+    let (own, _) = scene.container("a", "main");
+    let own = own.expect("told").cpus;
+    let updates = scene.node.container_started("a-main", NOW);
+    let updates = updates.expect("written");
+    assert_eq!(scene.told("x-main"), (&set("0-15") - &own).to_string());
+    assert!(updates.iter().any(|update| update.container == "x-main"));
+}
+
+#[test]
+fn a_departure_that_cannot_be_written_down_is_made_up_for() {
+    let mut scene = Scene::kubelet();
+    scene.run("a", &cpus(2));
+    scene.run("x", "spec: {containers: [{name: main}]}");
+    scene.node.keeper_mut().fail_to_write(true);
+    let stopped = scene.node.pod_stops("box-a", NOW);
+    stopped.expect_err("the disk is full");
+    assert!(scene.node.keeper().unwritten().is_some());
+    scene.node.settle(NOW).expect_err("it still is");
+    assert_eq!(scene.told("x-main"), "0,2-8,10-15");
+    scene.node.keeper_mut().fail_to_write(false);
+    let updates = scene.node.settle(NOW).expect("there is room");
+    assert_eq!(updates.expect("somebody left").len(), 1);
+    assert_eq!(scene.told("x-main"), "0-15");
+    assert!(scene.node.keeper().unwritten().is_none());
+    assert_eq!(scene.node.settle(NOW).expect("nothing to do"), None);
+}
+
+#[test]
+fn everything_that_is_told_has_a_number_of_its_own() {
+    let mut scene = Scene::kubelet();
+    scene.run("x", "spec: {containers: [{name: main}]}");
+    let number = |scene: &Scene| scene.node.guests["x-main"].changes();
+    let first = number(&scene);
+    scene.run("a", &cpus(2));
+    let second = number(&scene);
+    scene.stop("a");
+    // It may use what it could at first, and was told twice since.
+    assert!(first < second && second < number(&scene));
+}
+
+#[test]
 fn koordinators_classes_have_their_pools() {
     let mut scene = Scene::koordinator();
     let reserved = scene.node.keeper().ledger().rules().reserved_cpus();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -192,6 +192,12 @@ async fn respond<A: Answers + ?Sized>(
     limits: Limits,
 ) -> Answer {
     let (head, body) = request.into_parts();
+    let declared = head.headers.get(CONTENT_LENGTH);
+    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limits.body) {
+        let error = format!("the body is larger than {} bytes", limits.body);
+        return answers.refuse(StatusCode::PAYLOAD_TOO_LARGE, &error);
+    }
     let body = Limited::new(body, limits.body).collect();
     let body = match tokio::time::timeout(limits.arrival, body).await {
         Ok(Ok(body)) => body.to_bytes(),

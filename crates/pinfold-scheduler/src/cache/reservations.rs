@@ -117,32 +117,38 @@ impl Cache {
         let Some(reservation) = self.reservations.remove(pod) else {
             return;
         };
-        let mut rest = None;
+        let mut order = None;
         if let Some(record) = self.pods.get_mut(pod) {
             record.node = None;
             record.holds = false;
-            rest = Some(record.order);
+            order = Some(record.order);
         }
-        self.vacate(pod, &reservation.node, rest, now);
+        self.vacate(pod, &reservation.node, order, false, now);
     }
 
-    /// Takes a pod off its node.
+    /// Takes a pod off its node. `began`: its kubelet had let it in.
     pub(super) fn vacate(
         &mut self,
         pod: &PodUid,
         node: &NodeName,
         order: Option<u64>,
+        began: bool,
         now: Instant,
     ) {
+        let mut later = false;
         if let (Some(record), Some(order)) = (self.nodes.get_mut(node), order) {
             record.tenants.remove(&order);
             record.misfits.retain(|misfit| misfit != pod);
+            let mut after = record.tenants.range(order..);
+            later = after.any(|(_, uid)| self.cluster.whereabouts(uid).is_some());
         }
         self.changed.insert(node.clone());
-        match self.cluster.remove(pod) {
-            Some(_) => self.judge(node, now),
-            // Its node's report counts it: only a new picture is one without it.
-            None => self.rebuild(node, now),
+        // Who was placed after one that never came will be placed without it. And if its node's report counts it, only a
+        // new picture is one without it.
+        let replay = later && !began;
+        match replay || self.cluster.remove(pod).is_none() {
+            true => self.rebuild(node, now),
+            false => self.judge(node, now),
         }
     }
 

@@ -74,7 +74,7 @@ impl What {
 /// An object that was read.
 pub enum Item {
     /// A node.
-    Node(NodeFound),
+    Node(Box<NodeFound>),
     /// A pod.
     Pod(Found),
     /// A report.
@@ -119,7 +119,7 @@ impl Sink for Follow {
             },
             what => {
                 let read = match what {
-                    What::Nodes => node::read_node(object).map(Item::Node),
+                    What::Nodes => node::read_node(object).map(|node| Item::Node(Box::new(node))),
                     What::Reports => node::read_report(object, now)
                         .map(|(name, heard)| Item::Report(name, heard)),
                     _ => node::read_numa(object, now).map(|(name, heard)| Item::Numa(name, heard)),
@@ -138,7 +138,7 @@ impl Sink for Follow {
             let (nodes, pods): (&mut Vec<_>, &mut Vec<_>) = (&mut nodes, &mut pods);
             let (reports, numas): (&mut Vec<_>, &mut Vec<_>) = (&mut reports, &mut numas);
             match item {
-                Item::Node(node) => nodes.push(node),
+                Item::Node(node) => nodes.push(*node),
                 Item::Pod(pod) => pods.push(pod),
                 Item::Report(name, heard) => reports.push((name, heard)),
                 Item::Numa(name, heard) => numas.push((name, heard)),
@@ -164,7 +164,7 @@ impl Sink for Follow {
         let now = Instant::now();
         let mut cache = self.cache();
         match item {
-            Item::Node(node) => cache.put_node(node, now),
+            Item::Node(node) => cache.put_node(*node, now),
             Item::Pod(pod) => cache.put_pod(pod, now),
             Item::Report(name, heard) => cache.put_report(&name, heard, now),
             Item::Numa(name, heard) => cache.put_numa(&name, heard, now),

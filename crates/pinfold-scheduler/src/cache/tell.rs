@@ -53,7 +53,7 @@ impl Cache {
             // Promised elsewhere, and somebody else was quicker.
             let order = self.pods.get(&uid).map(|pod| pod.order);
             if let Some(before) = before.clone() {
-                self.vacate(&uid, &before, order, now);
+                self.vacate(&uid, &before, order, false, now);
             }
         }
         if before.as_ref() == Some(&node)
@@ -145,7 +145,7 @@ impl Cache {
                 // Bindings are for ever: this is another pod of the same id, which does not exist.
                 let (node, order) = (record.node.take(), record.order);
                 if let Some(node) = node {
-                    self.vacate(uid, &node, Some(order), now);
+                    self.vacate(uid, &node, Some(order), false, now);
                 }
             }
             return;
@@ -170,7 +170,8 @@ impl Cache {
             return;
         };
         if let Some(node) = record.node {
-            self.vacate(uid, &node, Some(record.order), now);
+            let began = record.phase != Phase::Waiting;
+            self.vacate(uid, &node, Some(record.order), began, now);
         }
     }
 

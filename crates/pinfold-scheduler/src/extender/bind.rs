@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::{Api, ApiError, escaped};
-use pinfold_core::cluster::{Decided, Dialect};
+use pinfold_core::cluster::{Decided, Dialect, Member};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::generation::GENERATION;
@@ -159,12 +159,9 @@ impl Extender {
             })
         };
         let told = api.post(&format!("{path}/binding"), &binding).await;
-        let error = match told {
-            Ok(_) => {
-                self.cache().bound(asked.uid());
-                return Ok(());
-            }
-            Err(error) => error,
+        let Err(error) = told else {
+            self.cache().bound(asked.uid());
+            return Ok(());
         };
         let happened = match error.code() {
             // A server that fails in the middle may have done it.
@@ -217,7 +214,7 @@ fn annotations(
     let Decided::Koordinator { status, spec } = &reserved.placement.decided else {
         return told;
     };
-    let member = cache.cluster.node(node).map(|member| member.dialect());
+    let member = cache.cluster.node(node).map(Member::dialect);
     if let (Some(status), Some(Dialect::Koordinator { node, .. })) = (status, member)
         && let Some(report) = &node.report
     {

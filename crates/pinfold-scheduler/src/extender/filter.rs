@@ -22,7 +22,7 @@ pub enum Said {
 
 impl Cache {
     /// What is said about nodes, in the order in which they are named.
-    pub fn filter<'n>(&mut self, asked: &Asked, names: &[&'n str]) -> Vec<Said> {
+    pub fn filter(&mut self, asked: &Asked, names: &[&str]) -> Vec<Said> {
         if !asked.needs && !self.has_koordinator() {
             return vec![Said::Yes; names.len()];
         }

@@ -5,22 +5,8 @@ use serde_json::{Value, json};
 use super::super::kubelets::TOPOLOGIES;
 use super::super::pods::{cpus, on, pod};
 use super::super::stage::Stage;
-use super::{close, nodes, none_refused};
+use super::{nodes, none_refused};
 use crate::report::{equal, say};
-
-/// Every check with its name.
-pub(super) fn run(stage: &Stage, ours: &str) -> Vec<(&'static str, Result<(), String>)> {
-    vec![
-        (
-            "a node with a malformed report is told, and others go on",
-            reports(stage, ours),
-        ),
-        (
-            "a pod with malformed annotations is told, and others go on",
-            annotations(stage, ours),
-        ),
-    ]
-}
 
 /// Reports that the definition lets pass and that describe no machine.
 fn malformed() -> Vec<(&'static str, Value)> {
@@ -64,7 +50,8 @@ fn malformed() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn reports(stage: &Stage, ours: &str) -> Result<(), String> {
+/// Nodes whose reports make no sense.
+pub(super) fn reports(stage: &Stage, ours: &str) -> Result<(), String> {
     let mut made = Vec::new();
     for (name, mut topology) in malformed() {
         let node = json!({
@@ -97,10 +84,11 @@ fn reports(stage: &Stage, ours: &str) -> Result<(), String> {
             .admin
             .expect("DELETE", &format!("{TOPOLOGIES}/{name}"), None)?;
     }
-    close(stage, &good)
+    none_refused(stage)
 }
 
-fn annotations(stage: &Stage, ours: &str) -> Result<(), String> {
+/// Pods whose annotations make no sense.
+pub(super) fn annotations(stage: &Stage, ours: &str) -> Result<(), String> {
     let good = nodes(stage, "annotated", 1)?;
     let cases = [
         ("scheduling.koordinator.sh/resource-spec", "{not json"),
@@ -127,6 +115,5 @@ fn annotations(stage: &Stage, ours: &str) -> Result<(), String> {
             say(format_args!("        {name}: {words}"));
         }
     }
-    none_refused(stage)?;
-    close(stage, &good)
+    none_refused(stage)
 }

@@ -11,25 +11,12 @@ use crate::report::equal;
 /// More than any list of names of a cluster is.
 const OVERSIZED: usize = 64 << 20;
 
-/// Every check with its name.
-pub(super) fn run(stage: &Stage, extender: &Extender) -> Vec<(&'static str, Result<(), String>)> {
-    vec![
-        (
-            "a client without a certificate is not heard",
-            without_certificate(stage, extender),
-        ),
-        (
-            "oversized and malformed requests are refused with a reason",
-            malformed(stage, extender),
-        ),
-    ]
-}
-
 fn asked() -> Value {
     json!({ "Pod": { "metadata": { "name": "a", "uid": "a" }, "spec": { "containers": [] } }, "NodeNames": [] })
 }
 
-fn without_certificate(stage: &Stage, extender: &Extender) -> Result<(), String> {
+/// Whoever shows no certificate gets no answer.
+pub(super) fn without_certificate(stage: &Stage, extender: &Extender) -> Result<(), String> {
     let nobody = client(stage, extender, &json!({}))?;
     match nobody.ask("POST", "/filter", Some(&asked())) {
         Ok((code, answer)) => Err(format!("was answered: {code} {answer}")),
@@ -41,7 +28,8 @@ fn known(stage: &Stage, extender: &Extender) -> Result<Admin, String> {
     client(stage, extender, &as_scheduler(stage))
 }
 
-fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String> {
+/// Whatever is too long or makes no sense is refused.
+pub(super) fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String> {
     let client = known(stage, extender)?;
     let long = json!({ "NodeNames": ["x".repeat(OVERSIZED)] });
     // The connection may be closed before everything is sent, which is an answer, too.

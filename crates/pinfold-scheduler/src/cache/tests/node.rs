@@ -134,7 +134,7 @@ impl Node {
     pub(crate) fn object(&self) -> Value {
         json!({
             "metadata": { "name": self.name, "resourceVersion": "1" },
-            "status": { "allocatable": { "cpu": "7", "memory": "15Gi", "pods": "110" } },
+            "status": { "allocatable": { "cpu": "8", "memory": "16Gi", "pods": "110" } },
         })
     }
 
@@ -148,7 +148,10 @@ impl Node {
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
         let plain = node_resource_topology::publish(&self.name, machine, &occupancy, settings);
-        let facts = NodeFacts::of(machine, settings, rules.reserved_cpus());
+        let mut facts = NodeFacts::of(machine, settings, rules.reserved_cpus());
+        if self.dialect == DialectName::Koordinator {
+            facts.cpu_manager.policy = "none".to_owned();
+        }
         let mut told = koordinator::publish(&plain, &facts);
         NodeState::attach(&self.ledger, self.dialect, &mut told);
         let told = told.converted(node_resource_topology::Version::V1Alpha2);

@@ -28,7 +28,8 @@ fn a_node_is_asked_as_its_kubelet_would_be() {
     assert_eq!(class(&mut cache, "a", 4, "strict"), None);
     assert_eq!(class(&mut cache, "a", 5, "strict"), Some(Class::Numa));
     assert_eq!(class(&mut cache, "a", 5, "loose"), None);
-    assert_eq!(class(&mut cache, "a", 8, "loose"), Some(Class::Room));
+    assert_eq!(class(&mut cache, "a", 8, "loose"), Some(Class::Numa));
+    assert_eq!(class(&mut cache, "a", 9, "loose"), Some(Class::Room));
     assert_eq!(class(&mut cache, "a", 1, "elsewhere"), Some(Class::Unknown));
     let asked = found("a", 5, "1Gi", None, "Pending").asked;
     let said = cache.filter(&asked, &["strict"]);
@@ -294,4 +295,20 @@ fn a_binding_under_koordinator_says_which_cpus() {
     let reserved = cache.reserve(&asked, &"a".into(), now).expect("free");
     assert_eq!(reserved.placement.cpus.len(), 2);
     assert_eq!(reserved.generation.as_deref(), Some("7"));
+}
+
+#[test]
+fn who_was_placed_after_a_pod_that_never_came_is_placed_without_it() {
+    let now = Instant::now();
+    let mut node = Node::new("a", "single-numa-node", "container");
+    let mut cache = cache(&[&node], now);
+    let first = found("first", 3, "1Gi", None, "Pending").asked;
+    let second = found("second", 3, "1Gi", None, "Pending").asked;
+    cache.reserve(&first, &"a".into(), now).expect("free");
+    cache.reserve(&second, &"a".into(), now).expect("free");
+    cache.release(first.uid(), now);
+    // The kubelet sees the second one alone and gives it NUMA node 0.
+    assert!(node.admit(second.ask.pod()));
+    assert_eq!(class(&mut cache, "third", 4, "a"), None);
+    assert!(node.would_admit(found("third", 4, "1Gi", None, "Pending").asked.ask.pod()));
 }
