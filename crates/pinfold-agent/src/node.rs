@@ -307,9 +307,7 @@ impl Node {
     ) -> Result<(Option<Allowance>, Vec<Update>), Refused> {
         let outcome = self.take_in_container(guest, plugins, now);
         self.refused += u64::from(outcome.is_err());
-        let mut guest = outcome?;
-        self.tellings = self.tellings.saturating_add(1);
-        guest.changes = self.tellings;
+        let guest = outcome?;
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
         Ok((allowance, self.updates()))
@@ -329,9 +327,11 @@ impl Node {
         id: &str,
         now: Timestamp,
     ) -> Result<Vec<Update>, KeeperError> {
-        let Some(guest) = self.guests.get(id) else {
+        let Some(guest) = self.guests.get_mut(id) else {
             return Ok(Vec::new());
         };
+        self.tellings = self.tellings.saturating_add(1);
+        guest.changes = self.tellings;
         let residents = self.keeper.ledger().state().residents();
         let resident = residents.get(&guest.resident);
         let is_its_own = resident.is_some_and(|here| here.pod.container(&guest.name).is_some());

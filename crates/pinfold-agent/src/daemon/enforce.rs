@@ -185,7 +185,8 @@ impl Enforcer {
             let node = lock(&self.node);
             let mut guests = node.guests();
             let guest = guests.find(|guest| *guest.id == *watched.who.id.as_str());
-            guest.map(Guest::changes) == before.get(&watched.who.id).copied()
+            let last = guest.map(Guest::changes).filter(|&number| number > 0);
+            last.is_some() && last == before.get(&watched.who.id).copied()
         };
         let now = Instant::now();
         let round = watch.round_of(hierarchy, &containers, &evidence, now, &is_settled);

@@ -69,7 +69,7 @@ pub struct Guest {
     pub(super) resident: PodUid,
     /// What its runtime was last told; `None` if it was left alone.
     pub(super) told: Option<Allowance>,
-    /// The number of the last thing it was told: no two are alike.
+    /// The number of the last thing it was told, or of its start: no two are alike. 0: it has not started.
     pub(super) changes: u64,
 }
 
@@ -112,6 +112,7 @@ impl Guest {
     }
 
     /// The number of the last thing it was told: who finds the same one twice knows that nothing happened in between.
+    /// 0 as long as it has not started: its control group is still being made.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes
