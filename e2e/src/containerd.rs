@@ -17,8 +17,8 @@ pub(crate) mod packages;
 const IMAGE: &str = "localhost/e2e:1";
 const IMAGE_SCRIPT: &str = include_str!("../scripts/image.sh");
 
-/// How long anything may take that a busy machine delays.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take that a busy machine delays, emulated ones included.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A containerd, and what it needs to start again.
 pub(crate) struct Containerd {

@@ -1,7 +1,6 @@
 //! As much of a CRI client as the suites need: the kubelet's side of a container runtime.
 
 use std::path::Path;
-use std::time::Duration;
 
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -50,7 +49,7 @@ impl Cri {
         let address = format!("unix://{}", socket.display());
         let endpoint = Endpoint::from_shared(address).map_err(|error| error.to_string())?;
         let _inside = runtime.enter();
-        let channel = endpoint.timeout(Duration::from_secs(60)).connect_lazy();
+        let channel = endpoint.timeout(super::PATIENCE).connect_lazy();
         drop(_inside);
         Ok(Cri {
             runtime,
