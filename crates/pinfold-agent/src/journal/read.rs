@@ -82,7 +82,7 @@ impl History {
         for entry in self.entries.iter().filter(|entry| entry.number > base) {
             match (&entry.what, &entry.note) {
                 (What::Admitted(pod) | What::Held(pod, _), Some(note)) => {
-                    drop(notes.insert(pod.clone(), note.clone()))
+                    drop(notes.insert(pod.clone(), note.clone()));
                 }
                 (What::Released(pod), _) => drop(notes.remove(pod)),
                 _ => {}
