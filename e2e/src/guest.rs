@@ -43,8 +43,6 @@ pub(crate) struct Guest {
     pub(crate) kernel: Option<PathBuf>,
     /// More for the kernel's command line.
     pub(crate) kernel_options: &'static str,
-    /// The longest it may run; it may say nothing for a quarter of that.
-    pub(crate) patience: Duration,
 }
 
 /// Why there is no transcript.
@@ -58,6 +56,16 @@ enum Trouble {
 impl Guest {
     /// Boots, runs `script` with what is there, and waits for the end.
     pub(crate) fn run(&self, load: &Load, script: &str) -> Result<Transcript, String> {
+        self.run_for(PATIENCE, load, script)
+    }
+
+    /// The same with other patience: a guest may say nothing for a quarter of it.
+    pub(crate) fn run_for(
+        &self,
+        patience: Duration,
+        load: &Load,
+        script: &str,
+    ) -> Result<Transcript, String> {
         let folder =
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -66,15 +74,15 @@ impl Guest {
             .kernel()
             .and_then(|kernel| load.pack(&kernel, script))
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
-        let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
+        let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd, patience));
         let _ = fs::remove_dir_all(&folder);
         outcome
     }
 
     /// Boots again if the emulator stands still, which is told and never goes unseen.
-    fn boot_until_it_goes(&self, initrd: &Path) -> Result<Transcript, String> {
+    fn boot_until_it_goes(&self, initrd: &Path, patience: Duration) -> Result<Transcript, String> {
         for boot in 1..=BOOTS {
-            match self.boot(initrd) {
+            match self.boot(initrd, patience) {
                 Ok(transcript) => return Ok(transcript),
                 Err(Trouble::StandsStill) => {
                     say(format_args!("{}: boot {boot} stands still", self.name));
@@ -126,7 +134,7 @@ impl Guest {
         Ok(emulator)
     }
 
-    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
+    fn boot(&self, initrd: &Path, patience: Duration) -> Result<Transcript, Trouble> {
         let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
         let log = File::create(self.file("log")).map_err(|error| other(&error))?;
         let _ = fs::remove_file(self.file("pulse"));
@@ -144,7 +152,7 @@ impl Guest {
                 }
             }
         });
-        let transcript = listen(&receive, log, self.patience);
+        let transcript = listen(&receive, log, patience);
         let _ = child.kill();
         let _ = child.wait();
         transcript.map_err(|silence| match age(&self.file("pulse")) {

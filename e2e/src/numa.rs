@@ -5,7 +5,7 @@ use std::path::Path;
 use pinfold_core::cpu_set::CpuSet;
 
 use crate::emulated::{Emulated, Node};
-use crate::guest::{Guest, Load, PATIENCE};
+use crate::guest::{Guest, Load};
 use crate::placement::{self, in_place, nodes_of};
 use crate::programs;
 use crate::report::{Report, equal, say};
@@ -103,7 +103,6 @@ fn four_nodes(report: &mut Report, pinfold: &Path) {
         hardware: four_node_machine(640),
         kernel: None,
         kernel_options: "",
-        patience: PATIENCE,
     };
     let settings = "export DATA=4\nOWN=2\nALL=14\n";
     let scripts = [
@@ -155,7 +154,6 @@ fn eight_nodes(report: &mut Report, pinfold: &Path) {
         },
         kernel: None,
         kernel_options: "",
-        patience: PATIENCE,
     };
     let script = "start a --policy single-numa-node --cpus 7 --memory 64Mi\n\
         start b --policy restricted --cpus 12 --memory 200Mi\n\
@@ -243,7 +241,6 @@ fn small_guest(
         hardware,
         kernel: None,
         kernel_options: "",
-        patience: PATIENCE,
     };
     let script = format!(
         "start a --cpus 1\n{b}\nsection 'small ps'\npinfold ps -o json\nlook small a b\nstop a b\n"
@@ -270,7 +267,6 @@ fn fake_nodes(report: &mut Report, pinfold: &Path) {
         },
         kernel: None,
         kernel_options: "numa=fake=4U",
-        patience: PATIENCE,
     };
     let script = "start a --cpus 2 --memory 64Mi\nstart b\n\
         section 'fake ps'\npinfold ps -o json\nlook fake a b\nstop a b\n";

@@ -55,12 +55,11 @@ fn boot(report: &mut Report) -> Result<(), String> {
         hardware: crate::numa::four_node_machine(1024),
         kernel: Some(packages::kernel()?),
         kernel_options: "",
-        // A check is several containers, each of which takes seconds of a fast machine that has nothing else to do.
-        patience: 4 * PATIENCE,
     };
     say("booting a guest for the agent");
     let script = format!("{SCRIPT}e2e agent-inside /{PROGRAMS} {THEMES}\n");
-    let said = guest.run(&load, &script)?;
+    // A check is several containers, each of which takes seconds of a machine that has nothing else to do.
+    let said = guest.run_for(4 * PATIENCE, &load, &script)?;
     report.repeat("4 nodes", said.section("agent")?);
     Ok(())
 }
