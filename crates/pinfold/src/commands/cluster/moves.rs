@@ -9,7 +9,8 @@ use pinfold_core::cluster::{Cluster, Member, PodAsk, Refusal, Verdict};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::node_set::NodeSet;
+use pinfold_core::node_set::{NodeId, NodeSet};
+use pinfold_core::quantity::Quantity;
 use pinfold_kube::cluster::{NodeSources, Seat, Witness};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::terms::PodTerms;
@@ -130,7 +131,7 @@ impl<'a> Mover<'a> {
             Refusal::Room(short) => {
                 let requests = effective_requests(&pod.pod);
                 let counts = |name: &str| {
-                    name == "pods" || requests.get(name).is_some_and(|own| own.is_positive())
+                    name == "pods" || requests.get(name).is_some_and(Quantity::is_positive)
                 };
                 short.iter().any(|one| counts(one.resource.as_str()))
             }
@@ -189,7 +190,7 @@ impl<'a> Mover<'a> {
         }
         let cpus = |pod: &&PodObject| {
             let requests = effective_requests(&pod.pod);
-            requests.get("cpu").map_or(0, |cpu| cpu.milli_value())
+            requests.get("cpu").map_or(0, Quantity::milli_value)
         };
         Some((set.iter().map(cpus).sum(), plan?))
     }
@@ -308,7 +309,7 @@ impl<'a> Mover<'a> {
 }
 
 /// On exactly this NUMA node.
-fn alone(node: pinfold_core::node_set::NodeId) -> Seat {
+fn alone(node: NodeId) -> Seat {
     Seat::Known {
         cpus: CpuSet::new(),
         numa: NodeSet::single(node),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Dialect, PodAsk, Refusal, Shortage};
+use pinfold_core::cluster::{Cluster, Dialect, Member, PodAsk, Refusal, Shortage};
 use pinfold_core::decision::{Decision, Manager};
 use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, NodeFacts, ResourceFacts};
@@ -157,7 +157,7 @@ fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodAsk, refusal: &Refusal) 
 
 /// What a node's kubelet would decide about a pod, with all facts; `None` if no kubelet decides there.
 pub(super) fn decided(cluster: &Cluster, node: &NodeName, ask: &PodAsk) -> Option<Decision> {
-    let Some(Dialect::Kubelet(ledger)) = cluster.node(node).map(|member| member.dialect()) else {
+    let Some(Dialect::Kubelet(ledger)) = cluster.node(node).map(Member::dialect) else {
         return None;
     };
     let mut ledger = ledger.clone();
