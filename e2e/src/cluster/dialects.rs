@@ -53,7 +53,7 @@ fn node(name: &str, text: &str, labels: Value) -> Result<PlayedNode, String> {
 }
 
 /// A pod with CPUs of its own, by Koordinator's rules.
-fn pinned(name: &str, ours: &str, count: u32, how: &Value) -> Value {
+pub(crate) fn pinned(name: &str, ours: &str, count: u32, how: &Value) -> Value {
     let mut pod = pod(name, ours, &[cpus(count)]);
     pod["metadata"]["labels"] = json!({
         "koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod",
