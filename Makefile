@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help run test lint bench bench-docs bench-cluster fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
+.PHONY: help run test lint bench bench-docs bench-agent bench-cluster fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them 
 
 e2e-cluster: ## the scheduler extender with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
+
+bench-agent: ## 250 containers at once and an hour of coming and going with the node agent (root); writes a part of docs/benchmarks.md
+	$(CARGO) run --quiet -p e2e -- agent-bench
 
 bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler; writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- cluster-bench

@@ -75,6 +75,8 @@ def say(*words):
 
 directory, resource, version = sys.argv[1:4]
 endpoint = "python.sock"
+folder = os.environ.get("PLUGIN_FOLDER", "/opt/plugin")
+names_cdi = os.environ.get("PLUGIN_CDI") != "no"
 current = sys.argv[4:]
 watchers = []
 lock = threading.Lock()
@@ -114,10 +116,11 @@ def allocate(request, context):
     if is_failing.is_set():
         context.abort(grpc.StatusCode.INTERNAL, "out of order")
     answer = pairs(1, {"PLUGIN_DEVICES": ",".join(names)})
-    answer += block(2, block(1, "/usr/lib/plugin") + block(2, "/opt/plugin") + b"\x18\x01")
+    answer += block(2, block(1, "/usr/lib/plugin") + block(2, folder) + b"\x18\x01")
     answer += block(3, block(1, "/dev/plugin0") + block(2, "/dev/null") + block(3, "rw"))
     answer += pairs(4, {"example.com/devices": str(len(names))})
-    answer += b"".join(block(5, block(1, "example.com/gpu=" + name)) for name in names)
+    if names_cdi:
+        answer += b"".join(block(5, block(1, "example.com/gpu=" + name)) for name in names)
     return block(1, answer)
 
 

@@ -11,6 +11,7 @@
 mod chance;
 mod classes;
 mod crashes;
+mod devices;
 mod drift;
 mod faults;
 pub(crate) mod guest;
@@ -19,6 +20,7 @@ mod kernel;
 mod koordinator;
 mod kubelet;
 mod load;
+mod nodes;
 mod options;
 mod oracle;
 mod partitions;
@@ -26,6 +28,7 @@ mod pods;
 mod pretend;
 mod process;
 pub(crate) mod programs;
+mod reports;
 mod rules;
 mod scene;
 mod stage;
@@ -43,9 +46,23 @@ use crate::report::Report;
 /// Runs every scenario on this machine.
 pub(crate) fn run(report: &mut Report) {
     match programs::folder() {
-        Ok(folder) => inside(report, &folder, &[]),
+        Ok(folder) => inside(report, &folder, &["devices=1".to_owned()]),
         Err(problem) => report.check("agent: programs", Err(problem)),
     }
+}
+
+/// Measures an agent under load, in a release build, and writes it down.
+pub(crate) fn bench(report: &mut Report) {
+    let folder = std::env::temp_dir().join(format!("pinfold-e2e-agent-{}", std::process::id()));
+    let measured = programs::folder().and_then(|programs| {
+        let mut stage = Stage::set(&programs, &folder)?;
+        stage.pinfold = crate::programs::release_pinfold()?;
+        let part = load::bench(&mut stage);
+        stage.cri.remove_everything()?;
+        crate::page::write("agent", &part?)
+    });
+    let _ = fs::remove_dir_all(&folder);
+    report.check("agent: measured", measured);
 }
 
 /// Runs scenarios with the programs of a folder, on whatever machine this is.
@@ -55,8 +72,10 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
         Err(problem) => return report.check("agent: options", Err(problem)),
     };
     let folder = std::env::temp_dir().join(format!("pinfold-e2e-agent-{}", std::process::id()));
-    let outcome = Stage::set(programs, &folder).map(|mut stage| {
+    let outcome = Stage::set(programs, &folder).and_then(|mut stage| {
         play(report, &mut stage, &options);
+        // Nothing stays behind, whatever went wrong.
+        stage.cri.remove_everything()
     });
     if let Err(problem) = outcome {
         let log = stage::end_of(&folder.join("containerd.log"));
@@ -67,11 +86,14 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 10] = [
+    let themes: [(&str, Theme); 13] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
+        ("reports", reports::run),
+        ("devices", devices::run),
         ("drift", drift::run),
+        ("nodes", nodes::run),
         ("takeover", takeover::run),
         ("hotplug", hotplug::run),
         ("partitions", partitions::run),

@@ -21,8 +21,8 @@ use pinfold_devices::{Config, ContainerEdits, Host, HostConfig, HostError, Limit
 use crate::programs::{self, succeed};
 use crate::report::{Report, equal, say};
 
-const PLUGIN: &str = include_str!("../scripts/plugin.py");
-const RESOURCE: &str = "example.com/gpu";
+pub(crate) const PLUGIN: &str = include_str!("../scripts/plugin.py");
+pub(crate) const RESOURCE: &str = "example.com/gpu";
 const GPU: &str = "GPU-fef8089b-4820-abfc-e83e-94318197576e";
 const OTHER: &str = "GPU-0";
 const POD: &str = "pod";
@@ -292,8 +292,24 @@ fn offered(offers: &OfferReceiver, expected: &[(&str, bool)]) -> Result<DeviceOf
     Ok(offer)
 }
 
+fn command(
+    python: &Path,
+    script: &Path,
+    sockets: &Path,
+    version: &str,
+    devices: &[String],
+) -> Command {
+    let mut command = Command::new(python);
+    command
+        .arg(script)
+        .arg(sockets)
+        .args([RESOURCE, version])
+        .args(devices);
+    command
+}
+
 /// A plugin process; it ends with this value.
-struct Plugin {
+pub(crate) struct Plugin {
     process: Child,
     input: Option<ChildStdin>,
     said: Receiver<String>,
@@ -301,15 +317,32 @@ struct Plugin {
 
 impl Plugin {
     fn start(python: &Path, script: &Path, sockets: &Path, version: &str) -> Result<Self, String> {
-        let mut process = Command::new(python)
-            .arg(script)
-            .arg(sockets)
-            .args([RESOURCE, version])
-            .args([format!("{GPU}:Healthy:1"), format!("{OTHER}:Healthy:0")])
+        let devices = [format!("{GPU}:Healthy:1"), format!("{OTHER}:Healthy:0")];
+        let mut command = command(python, script, sockets, version, &devices);
+        Self::spawn(&mut command)
+    }
+
+    /// A plugin with these devices, which wants a folder of this machine mounted and nothing that needs a description
+    /// of its own.
+    pub(crate) fn start_with(
+        python: &Path,
+        script: &Path,
+        sockets: &Path,
+        version: &str,
+        devices: &[String],
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let mut command = command(python, script, sockets, version, devices);
+        command.env("PLUGIN_FOLDER", folder).env("PLUGIN_CDI", "no");
+        Self::spawn(&mut command)
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self, String> {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("{}: {error}", python.display()))?;
+            .map_err(|error| format!("{command:?}: {error}"))?;
         let output = process.stdout.take().ok_or("the plugin has no output")?;
         let (line, said) = mpsc::channel();
         thread::spawn(move || {
@@ -327,13 +360,13 @@ impl Plugin {
     }
 
     /// Writes a line to its input.
-    fn say(&mut self, line: &str) -> Result<(), String> {
+    pub(crate) fn say(&mut self, line: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("the plugin has no input")?;
         writeln!(input, "{line}").map_err(|error| format!("plugin: {error}"))
     }
 
     /// The next line it prints that begins with these words.
-    fn told(&mut self, words: &str) -> Result<String, String> {
+    pub(crate) fn told(&mut self, words: &str) -> Result<String, String> {
         let end = Instant::now() + PATIENCE;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -345,7 +378,7 @@ impl Plugin {
         }
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -358,7 +391,7 @@ impl Drop for Plugin {
 }
 
 /// A Python that has grpcio, in an environment of its own.
-fn python() -> Result<PathBuf, String> {
+pub(crate) fn python() -> Result<PathBuf, String> {
     let folder = programs::tools().join("python");
     let python = folder.join("bin/python");
     let has_grpc = Command::new(&python)

@@ -20,11 +20,8 @@ mod server;
 pub(crate) use load::Load;
 pub(crate) use server::Server;
 
-/// The longest a guest may run. Emulation is slow and the host may be busy.
-const PATIENCE: Duration = Duration::from_secs(900);
-
-/// The longest a guest may say nothing. No script waits longer than a minute for anything.
-const SILENCE: Duration = Duration::from_secs(240);
+/// The longest a guest usually may run. Emulation is slow and the host may be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A guest whose pulse is older than this stands still as a whole, whatever its script does.
 const PULSELESS: Duration = Duration::from_secs(90);
@@ -59,6 +56,16 @@ enum Trouble {
 impl Guest {
     /// Boots, runs `script` with what is there, and waits for the end.
     pub(crate) fn run(&self, load: &Load, script: &str) -> Result<Transcript, String> {
+        self.run_for(PATIENCE, load, script)
+    }
+
+    /// The same with other patience: a guest may say nothing for a quarter of it.
+    pub(crate) fn run_for(
+        &self,
+        patience: Duration,
+        load: &Load,
+        script: &str,
+    ) -> Result<Transcript, String> {
         let folder =
             std::env::temp_dir().join(format!("pinfold-e2e-{}-{}", self.name, std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -67,15 +74,15 @@ impl Guest {
             .kernel()
             .and_then(|kernel| load.pack(&kernel, script))
             .and_then(|bytes| fs::write(&initrd, bytes).map_err(|error| error.to_string()));
-        let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd));
+        let outcome = packed.and_then(|()| self.boot_until_it_goes(&initrd, patience));
         let _ = fs::remove_dir_all(&folder);
         outcome
     }
 
     /// Boots again if the emulator stands still, which is told and never goes unseen.
-    fn boot_until_it_goes(&self, initrd: &Path) -> Result<Transcript, String> {
+    fn boot_until_it_goes(&self, initrd: &Path, patience: Duration) -> Result<Transcript, String> {
         for boot in 1..=BOOTS {
-            match self.boot(initrd) {
+            match self.boot(initrd, patience) {
                 Ok(transcript) => return Ok(transcript),
                 Err(Trouble::StandsStill) => {
                     say(format_args!("{}: boot {boot} stands still", self.name));
@@ -127,7 +134,7 @@ impl Guest {
         Ok(emulator)
     }
 
-    fn boot(&self, initrd: &Path) -> Result<Transcript, Trouble> {
+    fn boot(&self, initrd: &Path, patience: Duration) -> Result<Transcript, Trouble> {
         let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
         let log = File::create(self.file("log")).map_err(|error| other(&error))?;
         let _ = fs::remove_file(self.file("pulse"));
@@ -145,7 +152,7 @@ impl Guest {
                 }
             }
         });
-        let transcript = listen(&receive, log);
+        let transcript = listen(&receive, log, patience);
         let _ = child.kill();
         let _ = child.wait();
         transcript.map_err(|silence| match age(&self.file("pulse")) {
@@ -156,12 +163,16 @@ impl Guest {
 }
 
 /// Collects what the guest says, and notes it with the time in `log` for whoever has to find out why it went wrong.
-fn listen(lines: &mpsc::Receiver<String>, mut log: File) -> Result<Transcript, String> {
+fn listen(
+    lines: &mpsc::Receiver<String>,
+    mut log: File,
+    patience: Duration,
+) -> Result<Transcript, String> {
     let mut transcript = Transcript::default();
     let start = Instant::now();
     loop {
-        let left = PATIENCE.saturating_sub(start.elapsed());
-        let Ok(line) = lines.recv_timeout(SILENCE.min(left)) else {
+        let left = patience.saturating_sub(start.elapsed());
+        let Ok(line) = lines.recv_timeout(left.min(patience / 4)) else {
             return Err("it did not come to an end".to_owned());
         };
         let _ = writeln!(log, "{:6.1} {line}", start.elapsed().as_secs_f32());

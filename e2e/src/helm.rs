@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_agent::config::AgentConfig;
+use pinfold_scheduler::config::SchedulerConfig;
 use serde_json::{Value, json};
 
 use self::program::Helm;
@@ -142,7 +143,11 @@ fn configurations(objects: &[Value]) -> Result<(), String> {
 }
 
 fn scheduler(text: &str) -> Result<(), String> {
-    parsed(text).map(drop)
+    let read = SchedulerConfig::read("scheduler.yaml", text.as_bytes());
+    let read = read.map_err(|findings| findings.to_string())?;
+    equal("warnings", read.warnings.len(), 0)?;
+    let written = serde_json::to_value(&read.value).map_err(|error| error.to_string())?;
+    contains("scheduler.yaml", &written, &parsed(text)?)
 }
 
 fn parsed(text: &str) -> Result<Value, String> {

@@ -14,6 +14,7 @@ mod helm;
 mod host;
 mod nri;
 mod numa;
+mod page;
 mod placement;
 mod programs;
 mod report;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 use report::Report;
 
 /// What can be run.
-const SUITES: [&str; 10] = [
+const SUITES: [&str; 11] = [
     "host",
     "numa",
     "nri",
@@ -34,6 +35,7 @@ const SUITES: [&str; 10] = [
     "api",
     "agent",
     "agent-guest",
+    "agent-bench",
     "helm",
     "cluster",
     "cluster-bench",
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
             "api" => api::run(&mut report),
             "agent" => agent::run(&mut report),
             "agent-guest" => agent::guest::run(&mut report),
+            "agent-bench" => agent::bench(&mut report),
             "helm" => helm::run(&mut report),
             "cluster" => cluster::run(&mut report),
             "cluster-bench" => cluster::bench(&mut report),

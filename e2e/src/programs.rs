@@ -20,9 +20,14 @@ pub(crate) fn folder() -> PathBuf {
     workspace().join("target/guest")
 }
 
-/// Where programs of others go that are fetched once.
+/// Where programs of others go that are fetched or built once. Checkouts share them: some take many minutes.
 pub(crate) fn tools() -> PathBuf {
-    workspace().join("target/e2e-tools")
+    let home = env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home);
+    match cache.filter(|cache| cache.is_absolute()) {
+        Some(cache) => cache.join("pinfold-e2e"),
+        None => workspace().join("target/e2e-tools"),
+    }
 }
 
 /// Builds an example of one of our crates.

@@ -169,17 +169,6 @@ const INTRODUCTION: &str = "\
 The machine of this page was a virtual machine with 2 CPUs, shared with other work.
 ";
 
-/// Where the part of the page begins that `make bench-cluster` writes.
-const OF_OTHERS: &str = "<!-- make bench-cluster -->";
-
-/// The part of a page that others write, to be kept.
-pub(crate) fn of_others(page: &str) -> String {
-    match page.find(OF_OTHERS) {
-        Some(begin) => format!("\n{}", &page[begin..]),
-        None => String::new(),
-    }
-}
-
 /// `docs/benchmarks.md`.
 pub(crate) fn markdown(rows: &[Row], counts: &Counts) -> String {
     let mut text = format!("{INTRODUCTION}\n{}\n", verdict(rows));

@@ -66,6 +66,9 @@ pub struct Journal {
     last: u64,
     /// A write failed in a way that leaves unknown what is on disk.
     broken: bool,
+    /// The disk is full, as far as a test is concerned.
+    #[cfg(test)]
+    pub(crate) is_full: bool,
     _lock: File,
 }
 

@@ -131,6 +131,12 @@ impl Keeper {
         self.journal.is_broken()
     }
 
+    /// Whether the disk is full from now on.
+    #[cfg(test)]
+    pub(crate) fn fail_to_write(&mut self, fails: bool) {
+        self.journal.is_full = fails;
+    }
+
     /// Finds out whether changes can be written down again after one could not.
     pub fn try_again(&mut self) {
         if self.unwritten.is_some() && self.journal.try_again().is_ok() {

@@ -32,7 +32,7 @@ const FLOODED: u64 = 20 * 1024;
 type Story = fn(&mut Stage) -> Result<(), String>;
 
 /// Plays every fault.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
     let stories: [(&str, Story); 8] = [
         (
             "a runtime that restarts is met again, and nobody moves",
@@ -71,11 +71,6 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
         let outcome = story(stage);
         report.check(format_args!("agent: {name}"), outcome);
     }
-    let outcome = cpu_offline(stage);
-    if let Some(outcome) = outcome {
-        report.check("agent: a CPU goes offline and comes back", outcome);
-    }
-    let _ = options;
     Ok(())
 }
 
@@ -414,46 +409,4 @@ fn flooded(stage: &mut Stage) -> Result<(), String> {
         scene.check()?;
         scene.clear()
     })
-}
-
-/// `None` where no CPU can be taken offline.
-fn cpu_offline(stage: &mut Stage) -> Option<Result<(), String>> {
-    let last = super::oracle::machine().ok()?.0.online().iter().last()?;
-    let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{last}/online"));
-    let others = super::oracle::machine().ok()?.0.online().len();
-    if others < 4 || fs::write(&switch, "1").is_err() {
-        return None;
-    }
-    let outcome = with_scene(stage, |scene| {
-        come(scene, "sharing", 200)?;
-        come(scene, "own", 1000)?;
-        let agent = &scene.agent;
-        let shares = |with: bool| {
-            let told = if with {
-                "is back"
-            } else {
-                "is not shared any more"
-            };
-            eventually(&format!("CPU {last} {told}"), || {
-                agent.status().is_ok_and(|status| {
-                    let shared = status["occupancy"]["shared"].as_str().unwrap_or_default();
-                    let shared = shared.parse::<pinfold_core::cpu_set::CpuSet>();
-                    shared.is_ok_and(|shared| shared.iter().any(|cpu| cpu == last) == with)
-                })
-            })
-        };
-        fs::write(&switch, "0").map_err(|error| error.to_string())?;
-        let gone = shares(false);
-        let running = scene.running.iter().flat_map(|pod| &pod.containers);
-        let runs = running.map(|one| scene.stage.cri.is_running(&one.id));
-        let runs: Result<Vec<bool>, String> = runs.collect();
-        fs::write(&switch, "1").map_err(|error| error.to_string())?;
-        gone?;
-        equal("everybody runs", runs?.contains(&false), false)?;
-        shares(true)?;
-        scene.check()?;
-        scene.clear()
-    });
-    let _ = fs::write(&switch, "1");
-    Some(outcome)
 }

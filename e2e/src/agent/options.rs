@@ -13,6 +13,8 @@ pub(crate) struct Options {
     pub(crate) soak: u64,
     /// At most so many vectors of the kubelet.
     pub(crate) vectors: usize,
+    /// Whether a device plugin in Python can be run.
+    pub(crate) devices: bool,
     /// What chance begins with.
     pub(crate) seed: u64,
     /// The themes to play; all if empty.
@@ -30,6 +32,7 @@ impl Default for Options {
             storm: 60,
             soak: 20,
             vectors: 40,
+            devices: false,
             seed: 20_260_730,
             only: Vec::new(),
             policies: Vec::new(),
@@ -54,13 +57,14 @@ impl Options {
                 "storm" => options.storm = small()?,
                 "soak" => options.soak = number()?,
                 "vectors" => options.vectors = usize::try_from(number()?).unwrap_or(usize::MAX),
+                "devices" => options.devices = number()? > 0,
                 "seed" => options.seed = number()?,
                 "only" => options.only = value.split(',').map(str::to_owned).collect(),
                 "policies" => options.policies = value.split(',').map(str::to_owned).collect(),
                 "alone" => options.alone = true,
                 _ => {
                     return Err(format!(
-                        "{word}: there are kills, storm, soak, vectors, seed, only, policies and alone"
+                        "{word}: there are kills, storm, soak, vectors, devices, seed, only, policies and alone"
                     ));
                 }
             }

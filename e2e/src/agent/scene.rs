@@ -1,6 +1,7 @@
 //! [`Scene`]: pods come and go on a node, and the kernel is compared with what should be.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::Pod as CorePod;
@@ -13,6 +14,7 @@ use super::process::{Agent, Setup};
 use super::stage::Stage;
 use crate::containerd::cri::{FOREVER, Pod, PodConfig};
 use crate::containerd::{PATIENCE, eventually};
+use crate::programs::succeed;
 use crate::report::equal;
 
 /// How an agent comes to know a pod.
@@ -220,16 +222,28 @@ impl Scene<'_> {
         Ok((resident, expected))
     }
 
-    /// A container ends, and is removed.
+    /// A container ends by itself, as if it had done its work. It is removed with its pod, as the kubelet does.
     pub(crate) fn end(&mut self, id: &str) -> Result<(), String> {
-        self.stage.cri.stop_container(id)?;
-        self.stage.cri.remove_container(id)?;
+        let mut ended = Vec::new();
         for running in &mut self.running {
             let gone = running.containers.extract_if(.., |one| one.id == id);
-            for container in gone.collect::<Vec<_>>() {
-                if running.known == Known::FromTheRuntime {
-                    self.oracle.release(&container.resident)?;
-                }
+            ended.extend(gone.map(|container| (running.known, container)));
+        }
+        for (known, container) in ended {
+            let process = self.stage.groups.look(&container.group)?.process;
+            succeed(Command::new("kill").args(["-s", "KILL", &process]))?;
+            let cri = &self.stage.cri;
+            eventually("the container has ended", || {
+                cri.is_running(&container.id).is_ok_and(|runs| !runs)
+            })?;
+            if known == Known::FromTheRuntime {
+                self.oracle.release(&container.resident)?;
+                let uid = container.resident.to_string();
+                let agent = &self.agent;
+                eventually(&format!("{uid} has given back what it held"), || {
+                    let pods = agent.ask("GET", "/v1/pods", "");
+                    pods.is_ok_and(|(_, pods)| !pods.to_string().contains(&format!("\"{uid}\"")))
+                })?;
             }
         }
         Ok(())

@@ -9,9 +9,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
 use super::messages::{
-    ContainerConfig, ContainerMetadata, ContainerStatusAnswer, CreateContainer, Exec, ExecOutput,
-    Id, Image, LinuxContainer, NamespaceOption, Nothing, PodSecurity, RunPod, StopContainer,
-    UpdateResources,
+    ContainerConfig, ContainerFilter, ContainerList, ContainerMetadata, ContainerStatusAnswer,
+    CreateContainer, Exec, ExecOutput, Id, Image, LinuxContainer, ListContainers, NamespaceOption,
+    Nothing, PodList, PodSecurity, RunPod, StopContainer, UpdateResources,
 };
 
 pub(crate) use super::messages::{HugePages, LinuxPod, PodConfig, PodMetadata, Resources};
@@ -229,17 +229,34 @@ impl Cri {
         Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned())
     }
 
-    /// Removes a pod with its containers.
+    /// Removes a pod: its containers first, as the kubelet does. containerd 2.3 locks itself out of NRI for good if a
+    /// plugin connects while it removes a pod together with its containers.
     pub(crate) fn remove(&self, pod: &Pod) -> Result<(), String> {
-        self.stop_pod(pod)?;
-        let request = Id { id: pod.id.clone() };
+        self.remove_pod(&pod.id)
+    }
+
+    /// Removes every pod there is.
+    pub(crate) fn remove_everything(&self) -> Result<(), String> {
+        let list: PodList = self.call("ListPodSandbox", Nothing {})?;
+        let removed = list.pods.iter().map(|pod| self.remove_pod(&pod.id));
+        removed.fold(Ok(()), Result::and)
+    }
+
+    fn remove_pod(&self, id: &str) -> Result<(), String> {
+        self.stop_pod(id)?;
+        let filter = Some(ContainerFilter { pod: id.to_owned() });
+        let list: ContainerList = self.call("ListContainers", ListContainers { filter })?;
+        for container in list.containers {
+            self.remove_container(&container.id)?;
+        }
+        let request = Id { id: id.to_owned() };
         self.call::<_, Nothing>("RemovePodSandbox", request)?;
         Ok(())
     }
 
     /// Ends all containers of a pod.
-    pub(crate) fn stop_pod(&self, pod: &Pod) -> Result<(), String> {
-        let request = Id { id: pod.id.clone() };
+    fn stop_pod(&self, id: &str) -> Result<(), String> {
+        let request = Id { id: id.to_owned() };
         self.call::<_, Nothing>("StopPodSandbox", request)?;
         Ok(())
     }

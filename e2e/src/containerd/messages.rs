@@ -95,6 +95,18 @@ messages! {
     ContainerStatusAnswer {
         #[prost(message, optional, tag = "1")] status: Option<ContainerStatus>,
     }
+    ContainerFilter {
+        #[prost(string, tag = "3")] pod: String,
+    }
+    ListContainers {
+        #[prost(message, optional, tag = "1")] filter: Option<ContainerFilter>,
+    }
+    PodList {
+        #[prost(message, repeated, tag = "1")] pods: Vec<Id>,
+    }
+    ContainerList {
+        #[prost(message, repeated, tag = "1")] containers: Vec<Id>,
+    }
     Id {
         #[prost(string, tag = "1")] id: String,
     }

@@ -328,6 +328,26 @@ fn what_drifted_is_put_right_and_counted() {
 }
 
 #[test]
+fn whoever_is_just_being_told_something_else_has_not_drifted() {
+    let root = machine();
+    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let mut watch = Watch::default();
+    let (containers, now) = ([watched()], Instant::now());
+    overwrite(root.path(), "0-3");
+    let round = watch.round_of(&hierarchy, &containers, &evidence(), now, &|_| false);
+    assert!(round.drifts.is_empty(), "{round:?}");
+    assert_eq!(watch.tally(Culprit::Kubelet), Tally::default());
+    let path = root.path().join(format!("cpuset{GROUP}/cpuset.cpus"));
+    let found = fs::read_to_string(path).expect("a file");
+    assert_eq!(found.trim(), "0-3", "nothing is written");
+    let round = watch.round_of(&hierarchy, &containers, &evidence(), now, &|_| true);
+    assert!(
+        matches!(outcomes(&round)[..], [Outcome::Repaired]),
+        "{round:?}"
+    );
+}
+
+#[test]
 fn a_container_that_ended_is_no_trouble() {
     let root = machine();
     let hierarchy = Hierarchy::find(root.path()).expect("v1");

@@ -87,7 +87,7 @@ pinfold_daemon::catalogue! {
         "Pods that were turned away, by the reason that their status shows.";
     /// How long decisions take.
     DECISION: QUICK, "pinfold_decision_seconds" ["verdict"],
-        "Time to decide about a pod, without writing it down, by what came of it.";
+        "Time to decide about a pod or container and to write it down, by what came of it.";
     /// How long runtime events take.
     RUNTIME_EVENT: QUICK, "pinfold_runtime_event_seconds" ["event"],
         "Time to answer the container runtime, by its event.";

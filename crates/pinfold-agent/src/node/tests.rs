@@ -14,6 +14,8 @@ use super::*;
 use crate::allowance::Quota;
 use crate::journal::Limits;
 
+mod takeover;
+
 const NOW: Timestamp = Timestamp(1);
 
 /// Two NUMA nodes with four cores of two threads each: 0-3,8-11 and 4-7,12-15. CPU 0 and 8 are the system's.
@@ -325,6 +327,74 @@ fn strangers_share_if_that_is_the_rule_or_they_would_be_refused() {
 }
 
 #[test]
+fn a_pod_that_was_asked_for_stays_while_its_sandboxes_come_and_go() {
+    let mut scene = Scene::kubelet();
+    let pod = specification("a", &cpus(2));
+    let admitted = scene.node.admit(&pod, &mut NoPreference, NOW);
+    admitted.expect("let in");
+    for _ in 0..2 {
+        let own = scene.run("a", &cpus(2)).expect("told");
+        assert_eq!(own.cpus, set("1,9"));
+        scene.stop("a");
+    }
+    let released = scene.node.release(&"a".into(), NOW);
+    released.expect("it was still here");
+}
+
+#[test]
+fn what_init_containers_held_alone_is_shared_once_the_last_has_started() {
+    let mut scene = Scene::kubelet();
+    scene.run("x", "spec: {containers: [{name: main}]}");
+    let resources = |count: u32| format!("resources: {{limits: {{cpu: {count}, memory: 1Mi}}}}");
+    let text = format!(
+        "spec:\n  initContainers: [{{name: first, {}}}]\n  containers: [{{name: main, {}}}]",
+        resources(4),
+        resources(2)
+    );
+    scene.pod("a", &text).expect("let in");
+    scene.container("a", "first");
+    assert_eq!(scene.told("x-main"), "0,3-8,11-15");
+    let (own, _) = scene.container("a", "main");
+    let own = own.expect("told").cpus;
+    let updates = scene.node.container_started("a-main", NOW);
+    let updates = updates.expect("written");
+    assert_eq!(scene.told("x-main"), (&set("0-15") - &own).to_string());
+    assert!(updates.iter().any(|update| update.container == "x-main"));
+}
+
+#[test]
+fn a_departure_that_cannot_be_written_down_is_made_up_for() {
+    let mut scene = Scene::kubelet();
+    scene.run("a", &cpus(2));
+    scene.run("x", "spec: {containers: [{name: main}]}");
+    scene.node.keeper_mut().fail_to_write(true);
+    let stopped = scene.node.pod_stops("box-a", NOW);
+    stopped.expect_err("the disk is full");
+    assert!(scene.node.keeper().unwritten().is_some());
+    scene.node.settle(NOW).expect_err("it still is");
+    assert_eq!(scene.told("x-main"), "0,2-8,10-15");
+    scene.node.keeper_mut().fail_to_write(false);
+    let updates = scene.node.settle(NOW).expect("there is room");
+    assert_eq!(updates.expect("somebody left").len(), 1);
+    assert_eq!(scene.told("x-main"), "0-15");
+    assert!(scene.node.keeper().unwritten().is_none());
+    assert_eq!(scene.node.settle(NOW).expect("nothing to do"), None);
+}
+
+#[test]
+fn everything_that_is_told_has_a_number_of_its_own() {
+    let mut scene = Scene::kubelet();
+    scene.run("x", "spec: {containers: [{name: main}]}");
+    let number = |scene: &Scene| scene.node.guests["x-main"].changes();
+    let first = number(&scene);
+    scene.run("a", &cpus(2));
+    let second = number(&scene);
+    scene.stop("a");
+    // It may use what it could at first, and was told twice since.
+    assert!(first < second && second < number(&scene));
+}
+
+#[test]
 fn koordinators_classes_have_their_pools() {
     let mut scene = Scene::koordinator();
     let reserved = scene.node.keeper().ledger().rules().reserved_cpus();
@@ -419,44 +489,6 @@ fn a_class_that_does_not_suit_a_pod_is_refused() {
 }
 
 #[test]
-fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
-    let pins = KubeletPins {
-        pods: [("old".into(), [("main".into(), set("2,10"))].into())].into(),
-    };
-    let mut scene = Scene::with(true, pins);
-    let old = specification("old", &cpus(2));
-    let home = sandbox("old", &old);
-    let guest = Guest::new("old-main".to_owned(), &home, "main".into());
-    let (updates, remarks) = scene
-        .node
-        .synchronize(vec![(home, None)], vec![guest], &mut NoPreference, NOW)
-        .expect("written");
-    assert_eq!(updates, []);
-    let cpus_of_old = set("2,10");
-    assert_eq!(
-        remarks,
-        [Remark::Pinned {
-            pod: "old".into(),
-            cpus: cpus_of_old.clone()
-        }]
-    );
-    assert_eq!(scene.node.kubelet_pinned(), 1);
-    let ls = "  labels: {koordinator.sh/qosClass: LS}\nspec: {containers: [{name: main}]}";
-    let ls = scene.run("ls", ls).expect("the pool");
-    assert_eq!(ls.cpus, &set("0-15") - &cpus_of_old);
-    for uid in ["a", "b", "c", "d", "e", "f"] {
-        let own = scene.run(uid, &class("LSR", 2)).expect("its own").cpus;
-        assert!(own.is_disjoint(&cpus_of_old));
-    }
-    scene.pod("g", &class("LSR", 2)).expect_err("all are held");
-    scene.stop("old");
-    assert_eq!(scene.node.kubelet_pinned(), 0);
-    scene
-        .run("g", &class("LSR", 2))
-        .expect("what the kubelet held is ours now");
-}
-
-#[test]
 fn by_the_kubelets_rules_a_schedulers_choice_is_followed_container_by_container() {
     let chosen = |list: &str| {
         format!(
@@ -527,40 +559,6 @@ fn a_control_group_is_held_after_a_restart_too_and_no_runtime_is_told_of_it() {
 }
 
 #[test]
-fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
-    use pinfold_core::device::{Device, DeviceOffer};
-    use pinfold_devices::align;
-
-    let mut scene = Scene::kubelet();
-    let text = "spec:\n  containers:\n  - name: main\n    resources:\n      \
-        limits: {cpu: 2, memory: 10Mi, vendor.com/gpu: 1}\n";
-    let pod = specification("g", text);
-    let home = sandbox("g", &pod);
-    let device = Device {
-        numa: Some(vec![1]),
-        healthy: true,
-    };
-    let offer: DeviceOffer = [("gpu7".into(), device)].into();
-    let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
-    let beside = [("g".into(), align::aligned(&pod.pod, &given))].into();
-    let guest = Guest::new("g-main".to_owned(), &home, "main".into());
-    let pods = vec![(home, Some(Arc::new(pod)))];
-    let met = scene
-        .node
-        .synchronize_beside(pods, vec![guest], beside, NOW);
-    let (_, remarks) = met.expect("written");
-    assert_eq!(remarks, [Remark::Adopted("g".into())]);
-    // Node 1 has CPUs 4-7 and 12-15.
-    assert_eq!(scene.told("g-main"), "4,12");
-    let met = scene
-        .node
-        .synchronize_beside(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
-    assert_eq!(met.expect("written").1, [Remark::Gone("g".into())]);
-    let pool = scene.node.keeper().ledger().state().pool();
-    assert_eq!(pool.resources().count(), 0, "its devices are gone with it");
-}
-
-#[test]
 fn who_had_to_share_is_not_asked_about_every_time() {
     let mut scene = Scene::kubelet();
     let big = specification("x", &cpus(15));
@@ -575,38 +573,4 @@ fn who_had_to_share_is_not_asked_about_every_time() {
         })
         .collect();
     assert_eq!(generations, [1, 1, 1]);
-}
-
-#[test]
-fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus() {
-    let pins = KubeletPins {
-        pods: [("old".into(), [("main".into(), set("1,9"))].into())].into(),
-    };
-    let mut scene = Scene::with(false, pins);
-    let stranger = specification("stranger", &cpus(2));
-    let old = specification("old", &cpus(2));
-    let pods = vec![
-        (sandbox("stranger", &stranger), Some(Arc::new(stranger))),
-        (sandbox("old", &old), Some(Arc::new(old))),
-    ];
-    let synchronized = scene
-        .node
-        .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
-    let (_, remarks) = synchronized.expect("written");
-    let pinned = Remark::Pinned {
-        pod: "old".into(),
-        cpus: set("1,9"),
-    };
-    assert_eq!(remarks, [pinned, Remark::Adopted("stranger".into())]);
-}
-
-#[test]
-fn whoever_keeps_hands_off_decides_and_tells_nobody() {
-    let mut scene = Scene::kubelet();
-    scene.node = scene.node.hands_off();
-    assert_eq!(scene.run("a", &cpus(2)), None);
-    assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
-    let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());
-    assert_eq!(held.len(), 2);
-    assert_eq!(scene.stop("a"), []);
 }

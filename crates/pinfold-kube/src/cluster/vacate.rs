@@ -3,8 +3,9 @@
 //! A report counts what is left and seldom says who took the rest. Where a pod sits is known from the first of
 //!
 //! 1. what a scheduler wrote on the pod (`resource-status`),
-//! 2. what the node reports about pods with CPUs of their own (`pod-cpu-allocs`, `podAllocations`),
-//! 3. the policy `single-numa-node`, where everything that is in use adds up in only one way.
+//! 2. what our agent adds to the report of its node ([`NodeState`]),
+//! 3. what the node reports about pods with CPUs of their own (`pod-cpu-allocs`, `podAllocations`),
+//! 4. the policy `single-numa-node`, where everything that is in use adds up in only one way.
 //!
 //! What is not known is not given back: a node never looks emptier than it would be.
 
@@ -25,6 +26,7 @@ use super::{DialectName, NodeSources, Reading};
 use crate::finding::{Findings, Read};
 use crate::koordinator::{NodeFacts, ResourceStatus, keys};
 use crate::node_resource_topology::{NodeResourceTopology, Resource, Zone};
+use crate::node_state::{NodeState, PodState};
 use crate::pod::PodObject;
 use crate::volcano::Numatopology;
 
@@ -128,6 +130,20 @@ impl NodeSources<'_> {
                 by: Witness::Pod,
             };
         }
+        if let Some(state) = self.state_of(pod) {
+            let memory = state.memory.iter().map(|held| held.nodes);
+            let devices = state.devices.iter().map(|held| held.nodes);
+            let mut numa = self.nodes_of(&state.cpus, how);
+            memory.chain(devices).for_each(|nodes| numa = numa | nodes);
+            if numa.is_empty() && state.cpus.is_empty() {
+                return Seat::Shared;
+            }
+            return Seat::Known {
+                cpus: state.cpus,
+                numa,
+                by: Witness::Report,
+            };
+        }
         if let Some(cpus) = self.reported_cpus(pod, how) {
             return Seat::Known {
                 numa: self.nodes_of(&cpus, how),
@@ -140,6 +156,13 @@ impl NodeSources<'_> {
             return Seat::Shared;
         }
         self.counted_seat(pod, &holding)
+    }
+
+    /// What our agent says the pod holds; `None` if another program reports the node, or the agent knows no such pod.
+    fn state_of(&self, pod: &PodObject) -> Option<PodState> {
+        let state = NodeState::read(self.topology?).ok()?.value?;
+        let mut pods = state.pods.into_iter();
+        pods.find(|own| own.uid == pod.pod.uid)
     }
 
     /// The CPUs that the node reports as the pod's own.
@@ -297,14 +320,16 @@ impl NodeSources<'_> {
         how: &Reading,
     ) {
         let holding = Holding::of(pod);
+        let state = self.state_of(pod);
         let counts = self.by_node(cpus, how);
         for zone in topology.zones.iter_mut().filter(|zone| zone.kind == "Node") {
             let Some(id) = zone_id(zone).filter(|id| numa.contains(*id)) else {
                 continue;
             };
-            let mut amounts = match numa.len() == 1 && self.lies_on_one_node(pod) {
-                true => holding.amounts(),
-                false => BTreeMap::new(),
+            let mut amounts = match &state {
+                Some(state) => held_on(state, id),
+                None if numa.len() == 1 && self.lies_on_one_node(pod) => holding.amounts(),
+                None => BTreeMap::new(),
             };
             if let Some(count) = counts.get(&id) {
                 amounts.insert("cpu".into(), *count as u64);
@@ -318,6 +343,21 @@ impl NodeSources<'_> {
             }
         }
     }
+}
+
+/// What a pod holds on one NUMA node alone. What lies on several together is counted on each of them, and nobody knows how
+/// much of it is where.
+fn held_on(state: &PodState, node: NodeId) -> BTreeMap<ResourceName, u64> {
+    let alone = NodeSet::single(node);
+    let mut amounts = BTreeMap::new();
+    let memory = state.memory.iter().filter(|held| held.nodes == alone);
+    let memory = memory.map(|held| (&held.resource, held.bytes));
+    let devices = state.devices.iter().filter(|held| held.nodes == alone);
+    let devices = devices.map(|held| (&held.resource, held.count));
+    for (resource, amount) in memory.chain(devices) {
+        *amounts.entry(resource.clone()).or_insert(0) += amount;
+    }
+    amounts
 }
 
 fn count_in(counts: &mut BTreeMap<NodeId, usize>, node: i64) {

@@ -23,12 +23,12 @@ use crate::{node, output};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     systemctl stop kubelet\n  \
-    kubectl get pods -A --field-selector spec.nodeName=$(hostname) -o yaml > pods.yaml\n  \
+    kubectl get pods -A -o yaml > pods.yaml\n  \
     pinfold checkpoint pods.yaml --dry-run\n  \
     pinfold checkpoint pods.yaml\n  \
     systemctl start kubelet\n\n\
-    Every pod with the annotation scheduling.koordinator.sh/resource-status gets the CPUs that it names. The old file\n\
-    is kept beside the new one.\n\n\
+    Every pod with the annotation scheduling.koordinator.sh/resource-status gets the CPUs that it names. \
+    The old file is kept beside the new one.\n\n\
     Exit code 1: a kubelet runs, or cannot live with these CPUs; nothing was done.")]
 pub(crate) struct CheckpointArgs {
     /// The pods of the node, with their annotations; `-` is standard input
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
         report.kept = Some(stored.replace(&replaced.state).map_err(unusable)?);
         report.written = true;
     }
-    output::print_as(args.output, &report, || text(&report))?;
+    output::print_as(args.output, &report, || text(&report, chosen.is_empty()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,7 +135,10 @@ fn refused(told: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(REFUSED))
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Report, none_chosen: bool) -> String {
+    if none_chosen {
+        return "no pod names CPUs that a scheduler chose; nothing to do\n".to_owned();
+    }
     let mut table = Table::new([
         ("pod", Align::Left),
         ("container", Align::Left),

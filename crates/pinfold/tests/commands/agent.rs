@@ -159,3 +159,23 @@ fn a_configuration_is_checked_and_shown_whole() {
         wrong.stderr
     );
 }
+
+#[test]
+fn a_configuration_of_the_extender_is_checked_and_shown_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("scheduler.yaml");
+    fs::write(&file, "weights: {prefer: spread}\n").expect("written");
+    let words = ["scheduler", "--check-config", "--config", "scheduler.yaml"];
+    let shown = run(folder.path(), &words);
+    assert_eq!(shown.code, 0, "{}", shown.seen());
+    fs::write(&file, &shown.stdout).expect("written");
+    assert_eq!(run(folder.path(), &words).stdout, shown.stdout);
+    fs::write(&file, "weights: {prefer: spraed}\n").expect("written");
+    let wrong = run(folder.path(), &words);
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong.stderr.contains("did you mean \"spread\"?"),
+        "{}",
+        wrong.stderr
+    );
+}

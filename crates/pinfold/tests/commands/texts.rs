@@ -232,6 +232,7 @@ fn help() {
             "cluster explain pod --help",
             "cluster top --help",
             "cluster view node --help",
+            "scheduler --help",
         ],
     );
 }

@@ -48,7 +48,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
   "listen" "0.0.0.0:9465"
   "metrics" (dict "listen" "0.0.0.0:9466")
   "kubernetes" (dict "kubeconfig" "inCluster")
-  "leader" (dict "elect" (gt (int .Values.scheduler.replicas) 1) "namespace" .Release.Namespace) }}
+  "leader" (dict "namespace" .Release.Namespace) }}
 {{- if ne .Values.scheduler.tls.source "none" }}
 {{- $_ := set $own "tls" (dict
   "certificate" "/etc/pinfold/tls/tls.crt"

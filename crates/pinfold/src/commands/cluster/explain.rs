@@ -1,6 +1,6 @@
 //! `pinfold cluster explain pod`: where a pod is and why, or why no node takes it and what would let it in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use pinfold_core::cluster::{Cluster, PodAsk, Verdict};
@@ -57,8 +57,9 @@ struct Explanation {
     /// The decision of its node's kubelet in words.
     #[serde(skip)]
     because: String,
-    #[serde(skip)]
-    counted: std::collections::BTreeSet<NodeName>,
+    /// Nodes that count CPUs: the numbers of CPUs there are stand-ins.
+    #[serde(rename = "counted_nodes", skip_serializing_if = "BTreeSet::is_empty")]
+    counted: BTreeSet<NodeName>,
 }
 
 /// Where a pod is.

@@ -46,7 +46,9 @@ struct Roomiest {
     node: NodeName,
     numa_node: u32,
     free_cpus: u64,
-    free_memory: u64,
+    /// In bytes; `None` if nobody reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_memory: Option<u64>,
 }
 
 pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
@@ -124,7 +126,8 @@ fn roomiest(nodes: &[NodeUse]) -> Option<Roomiest> {
             let Some(numa_node) = numa.numa_node else {
                 continue;
             };
-            let room = (numa.cpus.free, numa.memory.free);
+            let memory = (numa.memory.total > 0).then_some(numa.memory.free);
+            let room = (numa.cpus.free, memory);
             if best
                 .as_ref()
                 .is_none_or(|best| room > (best.free_cpus, best.free_memory))
@@ -158,16 +161,14 @@ fn text(report: &Report, described: &str) -> String {
     );
     let mut text = paragraph("", &head, 2, width);
     if let Some(room) = &report.roomiest {
+        let cpus = usize::try_from(room.free_cpus).unwrap_or(usize::MAX);
+        let memory = room.free_memory.map(amount::bytes);
         let sentence = format!(
-            "Roomiest: {} NUMA node {}, {} and {} free.",
+            "Roomiest: {} NUMA node {}, {}{} free.",
             room.node,
             room.numa_node,
-            count(
-                usize::try_from(room.free_cpus).unwrap_or(usize::MAX),
-                "CPU",
-                "CPUs"
-            ),
-            amount::bytes(room.free_memory)
+            count(cpus, "CPU", "CPUs"),
+            memory.map_or_else(String::new, |memory| format!(" and {memory}"))
         );
         text.push_str(&paragraph("", &sentence, 2, width));
     }

@@ -1,0 +1,226 @@
+//! Devices of a plugin that is a process of its own, through the agent into real containers.
+
+use std::fs;
+use std::path::Path;
+
+use pinfold_core::cpu_set::CpuSet;
+
+use super::kernel;
+use super::options::Options;
+use super::oracle;
+use super::pods::{ContainerPlan, PodPlan};
+use super::process::Agent;
+use super::reports;
+use super::rules;
+use super::scene::Scene;
+use super::stage::Stage;
+use crate::containerd::cri::{FOREVER, Pod};
+use crate::containerd::eventually;
+use crate::devices::{PLUGIN, Plugin, RESOURCE, python};
+use crate::report::{Report, equal};
+
+/// Devices: both on the last NUMA node.
+const DEVICES: [&str; 2] = ["card-0", "card-1"];
+
+/// Plays it, where it is asked for: the plugin needs Python.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+    if !options.devices {
+        return Ok(());
+    }
+    let python = python()?;
+    let folder = stage.fresh();
+    let sockets = folder.join("device-plugins");
+    fs::create_dir_all(folder.join("library")).map_err(|error| error.to_string())?;
+    let script = folder.join("plugin.py");
+    kernel::write(&script, PLUGIN)?;
+    let mut setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
+    let directory = sockets.display();
+    setup.more += &format!("\ndevices: {{manage: true, directory: {directory}}}");
+    let scene = Scene::with(stage, &setup, &folder)?;
+    let node = home()?;
+    let start = || {
+        let devices = DEVICES.map(|id| format!("{id}:Healthy:{node}"));
+        Plugin::start_with(
+            &python,
+            &script,
+            &sockets,
+            "v1beta1",
+            &devices,
+            &folder.join("library"),
+        )
+    };
+    let plugin = start()?;
+    let mut story = Story {
+        scene,
+        plugin,
+        running: Vec::new(),
+    };
+    report.check(
+        "agent: devices: a container gets its device, what its plugin wants, and CPUs beside it",
+        story.given(&folder),
+    );
+    report.check(
+        "agent: devices: an unhealthy device is not handed out",
+        story.unhealthy(node),
+    );
+    story.plugin.kill();
+    story.plugin = start()?;
+    report.check(
+        "agent: devices: a plugin that starts again offers what is free, not what is held",
+        story.free(1).and_then(|()| story.second()),
+    );
+    let outcome = story.scene.start_again().and_then(|()| story.free(0));
+    report.check(
+        "agent: devices: an agent that starts again knows who holds what",
+        outcome,
+    );
+    let outcome = story.leave().and_then(|()| story.free(2));
+    report.check("agent: devices: who leaves gives back", outcome);
+    let outcome = story.failing();
+    report.check(
+        "agent: devices: a plugin that fails keeps the pod from starting, and nothing is kept",
+        outcome,
+    );
+    Ok(())
+}
+
+/// The last NUMA node with CPUs.
+fn home() -> Result<u32, String> {
+    let (machine, _) = oracle::machine()?;
+    let last = machine
+        .nodes()
+        .iter()
+        .rev()
+        .find(|node| !node.cores.is_empty());
+    last.map(|node| node.id.get())
+        .ok_or_else(|| "no NUMA node has CPUs".to_owned())
+}
+
+struct Story<'a> {
+    scene: Scene<'a>,
+    plugin: Plugin,
+    running: Vec<(PodPlan, Pod, String)>,
+}
+
+fn pod(name: &str, milli: i64, count: u32) -> PodPlan {
+    let mut main = ContainerPlan::guaranteed("main", milli, 16);
+    main.others.insert(RESOURCE.to_owned(), count.to_string());
+    PodPlan::new(name, vec![main])
+}
+
+impl Story<'_> {
+    fn agent(&self) -> &Agent {
+        &self.scene.agent
+    }
+
+    /// So many devices are free.
+    fn free(&self, count: u32) -> Result<(), String> {
+        let name = format!("pinfold_devices{{resource=\"{RESOURCE}\",state=\"free\"}}");
+        let mut found = None;
+        eventually(&format!("{count} devices are free"), || {
+            found = self
+                .agent()
+                .metrics()
+                .ok()
+                .and_then(|all| all.get(&name).copied());
+            found == Some(f64::from(count))
+        })
+        .map_err(|problem| format!("{problem}: {found:?}"))
+    }
+
+    /// Asks for a pod and runs it: its control group, and its container.
+    fn come(&mut self, plan: &PodPlan) -> Result<(String, String), String> {
+        let (code, said) = self.agent().ask("POST", "/v1/pods", &plan.manifest())?;
+        equal(&format!("{}: {said}", plan.name), code, 201)?;
+        let root = self.scene.stage.containerd.cgroup().to_owned();
+        let cri = &self.scene.stage.cri;
+        let sandbox = cri.run(plan.sandbox(&root, 0)?)?;
+        let main = plan.containers.first().ok_or("no container")?;
+        let id = cri.create_as(&sandbox, "main", 0, main.resources(), &FOREVER);
+        let id = id.inspect_err(|_| drop(cri.remove(&sandbox)))?;
+        cri.start_container(&id)?;
+        let group = format!("{}/{id}", plan.group(&root)?);
+        self.running.push((plan.clone(), sandbox, id.clone()));
+        Ok((group, id))
+    }
+
+    fn given(&mut self, folder: &Path) -> Result<(), String> {
+        self.free(2)?;
+        kernel::write(&folder.join("library/file"), "of the plugin")?;
+        let (group, id) = self.come(&pod("first", 1000, 1))?;
+        let cri = &self.scene.stage.cri;
+        // The plugin prefers the last one.
+        equal(
+            "environment",
+            cri.exec(&id, "echo $PLUGIN_DEVICES")?.as_str(),
+            DEVICES[1],
+        )?;
+        let mounted = cri.exec(&id, "busybox cat /usr/lib/plugin/file")?;
+        equal("mount", mounted.as_str(), "of the plugin")?;
+        let file = cri.exec(&id, "[ -c /dev/plugin0 ] && echo there")?;
+        equal("device file", file.as_str(), "there")?;
+        let written = cri.exec(&id, "echo x >/usr/lib/plugin/file || echo no")?;
+        equal("the mount is read-only", written.as_str(), "no")?;
+        let seen = self.scene.stage.groups.look(&group)?;
+        let (machine, _) = oracle::machine()?;
+        let node = machine
+            .nodes()
+            .iter()
+            .find(|node| node.id.get() == home().unwrap_or(0));
+        let cores = node.into_iter().flat_map(|node| &node.cores);
+        let beside: CpuSet = cores
+            .flat_map(|core| core.threads.iter().copied())
+            .collect();
+        equal(
+            "CPUs are beside the device",
+            seen.cpus.is_subset(&beside),
+            true,
+        )?;
+        equal("CPUs", seen.cpus.len(), 1)?;
+        let listed = reports::reader(&self.scene).get("e2e", "first");
+        let listed = listed.map_err(|error| error.to_string())?;
+        let devices = listed.containers.iter().flat_map(|one| &one.devices);
+        let ids: Vec<&String> = devices.flat_map(|device| &device.device_ids).collect();
+        equal("devices in the report", ids, vec![&DEVICES[1].to_owned()])
+    }
+
+    fn unhealthy(&mut self, node: u32) -> Result<(), String> {
+        let [first, second] = DEVICES;
+        self.plugin
+            .say(&format!("{first}:Unhealthy:{node} {second}:Healthy:{node}"))?;
+        self.free(0)?;
+        let refused = pod("ill", 100, 1);
+        let (code, said) = self.agent().ask("POST", "/v1/pods", &refused.manifest())?;
+        equal(&format!("asked for: {said}"), code, 409)
+    }
+
+    fn second(&mut self) -> Result<(), String> {
+        let (_, id) = self.come(&pod("second", 100, 1))?;
+        let got = self.scene.stage.cri.exec(&id, "echo $PLUGIN_DEVICES")?;
+        equal("device", got.as_str(), DEVICES[0])
+    }
+
+    fn leave(&mut self) -> Result<(), String> {
+        for (plan, pod, _) in self.running.drain(..) {
+            self.scene.stage.cri.remove(&pod)?;
+            let path = format!("/v1/pods/{}", plan.uid());
+            self.scene.agent.ask("DELETE", &path, "")?;
+        }
+        Ok(())
+    }
+
+    fn failing(&mut self) -> Result<(), String> {
+        self.plugin.say("fail")?;
+        self.plugin.told("done fail")?;
+        let unlucky = pod("unlucky", 100, 1);
+        let (code, said) = self.agent().ask("POST", "/v1/pods", &unlucky.manifest())?;
+        equal(&format!("asked for: {said}"), code, 503)?;
+        let told = said.to_string();
+        equal(
+            &format!("the plugin's words ({told})"),
+            told.contains("out of order"),
+            true,
+        )?;
+        self.free(2)
+    }
+}
