@@ -104,10 +104,7 @@ fn strategy(stage: &Stage, ours: &str) -> Result<(), String> {
     let text = "2 sockets, 6 cores, mem=32Gi";
     for (strategy, expected) in [("MostAllocated", 0), ("LeastAllocated", 1)] {
         let name = strategy.to_lowercase();
-        let labels = json!({
-            "node.koordinator.sh/numa-allocate-strategy": strategy,
-            "node.koordinator.sh/numa-topology-policy": "SingleNUMANode",
-        });
+        let labels = json!({ "node.koordinator.sh/numa-allocate-strategy": strategy });
         stage
             .kubelets
             .join(&stage.admin, vec![node(&name, text, labels)?])?;
