@@ -62,7 +62,6 @@ impl RealNode {
             hardware: machine(),
             kernel: None,
             kernel_options: "",
-            patience: crate::guest::PATIENCE,
         };
         say(format_args!("switching {name} on"));
         let server = guest.serve(&load, SCRIPT)?;
