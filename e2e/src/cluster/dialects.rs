@@ -53,7 +53,7 @@ fn node(name: &str, text: &str, labels: Value) -> Result<PlayedNode, String> {
 }
 
 /// A pod with CPUs of its own, by Koordinator's rules.
-fn pinned(name: &str, ours: &str, count: u32, how: &Value) -> Value {
+pub(crate) fn pinned(name: &str, ours: &str, count: u32, how: &Value) -> Value {
     let mut pod = pod(name, ours, &[cpus(count)]);
     pod["metadata"]["labels"] = json!({
         "koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod",
@@ -104,10 +104,7 @@ fn strategy(stage: &Stage, ours: &str) -> Result<(), String> {
     let text = "2 sockets, 6 cores, mem=32Gi";
     for (strategy, expected) in [("MostAllocated", 0), ("LeastAllocated", 1)] {
         let name = strategy.to_lowercase();
-        let labels = json!({
-            "node.koordinator.sh/numa-allocate-strategy": strategy,
-            "node.koordinator.sh/numa-topology-policy": "SingleNUMANode",
-        });
+        let labels = json!({ "node.koordinator.sh/numa-allocate-strategy": strategy });
         stage
             .kubelets
             .join(&stage.admin, vec![node(&name, text, labels)?])?;

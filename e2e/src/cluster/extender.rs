@@ -165,7 +165,7 @@ impl Extender {
 pub(crate) type Buckets = Vec<(f64, f64)>;
 
 /// What came in between.
-pub(crate) fn difference(after: &Buckets, before: &Buckets) -> Buckets {
+pub(crate) fn difference(after: &[(f64, f64)], before: &[(f64, f64)]) -> Buckets {
     let earlier = |bound: f64| {
         let same = before.iter().find(|(own, _)| own.total_cmp(&bound).is_eq());
         same.map_or(0.0, |(_, count)| *count)
@@ -177,7 +177,7 @@ pub(crate) fn difference(after: &Buckets, before: &Buckets) -> Buckets {
 }
 
 /// The bounds that half of all calls, and 99 of 100, stayed below.
-pub(crate) fn quantiles(buckets: &Buckets) -> (f64, f64) {
+pub(crate) fn quantiles(buckets: &[(f64, f64)]) -> (f64, f64) {
     let all = buckets.last().map_or(0.0, |(_, count)| *count);
     let below = |part: f64| {
         let bucket = buckets.iter().find(|(_, count)| *count >= all * part);

@@ -101,7 +101,7 @@ pub(crate) fn none_refused(stage: &Stage) -> Result<(), String> {
     match refused.first() {
         None => Ok(()),
         Some(first) => Err(format!(
-            "{} pods were refused, first {first:?}",
+            "{} pods were refused, first {first}",
             refused.len()
         )),
     }

@@ -2,6 +2,7 @@
 //! and reports every node anew some time after it changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,12 @@ pub(crate) struct Refused {
     pub(crate) pod: String,
     pub(crate) node: String,
     pub(crate) reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}: {}", self.pod, self.node, self.reason)
+    }
 }
 
 /// The kubelets of a cluster. They end with this.

@@ -256,6 +256,7 @@ fn agent_configuration(name: &str, mode: Mode) -> Value {
         }
         Mode::Agent => {
             config["mode"] = "manage".into();
+            config["dialect"] = "koordinator".into();
             config["kubelet"]["config"] = "/etc/node/rules.yaml".into();
             config["runtime"] = json!({ "nri": "/run/node/nri.sock" });
         }
@@ -266,6 +267,7 @@ fn agent_configuration(name: &str, mode: Mode) -> Value {
 /// A network that is there, and no more: pods of the suite use the host's.
 const CNI: &str = r#"{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"loopback"}]}"#;
 
+/// Plugins on emulated machines need more time than the two seconds that they usually have.
 const CONTAINERD: &str = r#"version = 3
 root = "/var/lib/containerd"
 state = "/run/node/state"
@@ -279,6 +281,8 @@ disable_connections = false
 socket_path = "/run/node/nri.sock"
 plugin_path = "/run/node/plugins"
 plugin_config_path = "/run/node/plugins.conf"
+plugin_registration_timeout = "2m"
+plugin_request_timeout = "2m"
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "native"
 [plugins."io.containerd.cri.v1.images".pinned_images]

@@ -23,6 +23,15 @@ pub(crate) fn guaranteed(name: &str, amounts: Amounts<'_>) -> Value {
     })
 }
 
+/// A container that shares what others leave.
+pub(crate) fn shared(name: &str) -> Value {
+    json!({
+        "name": name, "image": IMAGE, "imagePullPolicy": "Never",
+        "command": ["/bin/busybox", "sleep", "3600"],
+        "resources": { "requests": { "cpu": "10m", "memory": "16Mi" } },
+    })
+}
+
 /// A container that is guaranteed CPUs and some memory.
 pub(crate) fn cpus(cpus: u32) -> Value {
     guaranteed("main", &[("cpu", &cpus.to_string()), ("memory", "64Mi")])

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::faults::none_refused;
 use super::machines;
 use super::pods::{Dice, PODS};
 use super::stage::{Stage, eventually};
@@ -54,9 +55,7 @@ fn waves(stage: &Stage, scheduler: &str) -> Result<(), String> {
         calm(stage)?;
     }
     say(format_args!("        {} pods ran", stage.kubelets.ran()));
-    let refused = stage.kubelets.refused();
-    let first = refused.first().cloned();
-    equal("refused pods", refused.len(), 0).map_err(|text| format!("{text}, first {first:?}"))?;
+    none_refused(stage)?;
     stage.clear()?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     stage.kubelets.leave(&stage.admin, &names)

@@ -1,14 +1,18 @@
 //! A real kubelet in the cluster: runaway replicas, and pods that Pinfold pins by itself.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::dialects::DECISION;
+use super::dialects::{self, DECISION};
 use super::kubelets::TOPOLOGIES;
 use super::node::{Mode, RealNode};
-use super::pods::{PODS, cpus, on, pod};
+use super::pods::{Dice, PODS, cpus, on, pod};
 use super::replicas::{self, Scene};
 use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
+
+const SEED: u64 = 7;
+/// So many pods of one to three CPUs are more than seven CPUs hold.
+const SAMPLE: u32 = 7;
 
 /// Plays everything that needs a real kubelet.
 pub(crate) fn run(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) {
@@ -33,8 +37,47 @@ fn kubelet(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) -> Result<
         replica: 3,
     };
     replicas::run(report, stage, &scene, schedulers);
+    let outcome = sample(stage, node.name, schedulers[1]);
+    let outcome = outcome.and(stage.clear_pods());
+    report.check(
+        "cluster: real kubelet: random pods run or wait, none is refused",
+        outcome.map_err(|problem| node.with_words(&problem)),
+    );
     let path = format!("/api/v1/nodes/{}", node.name);
     stage.admin.expect("DELETE", &path, None).map(drop)
+}
+
+/// More pods than fit, by chance: the kubelet lets everybody in who comes.
+fn sample(stage: &Stage, node: &str, ours: &str) -> Result<(), String> {
+    let mut dice = Dice::new(SEED);
+    for number in 0..SAMPLE {
+        let count = u32::try_from(1 + dice.below(3)).unwrap_or(1);
+        let pod = pod(&format!("sample-{number}"), ours, &[cpus(count)]);
+        stage.create(&on(pod, node))?;
+    }
+    let pods = eventually("everybody runs or is told to wait", || {
+        let pods = stage.pods()?;
+        for (name, pod) in &pods {
+            let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+            let told = pod["status"]["conditions"][0]["reason"] == "Unschedulable";
+            if phase == "Pending" && !told {
+                return Err(format!("{name} is under way"));
+            }
+        }
+        Ok(pods)
+    })?;
+    let phase = |phase: &str| {
+        let own = pods.values().filter(|pod| pod["status"]["phase"] == phase);
+        own.count()
+    };
+    say(format_args!(
+        "        {} run, {} wait",
+        phase("Running"),
+        phase("Pending")
+    ));
+    equal("refused", phase("Failed"), 0)?;
+    equal("somebody runs", phase("Running") >= 2, true)?;
+    equal("somebody waits", phase("Pending") >= 1, true)
 }
 
 /// The kubelet's managers are off; the extender decides, and the agent pins.
@@ -47,15 +90,16 @@ fn agent(stage: &Stage, ours: &str) -> Result<(), String> {
 
 fn pinned(stage: &Stage, node: &RealNode, ours: &str) -> Result<(), String> {
     for name in ["first", "second"] {
-        stage.create(&on(pod(name, ours, &[cpus(2)]), node.name))?;
+        let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
+        stage.create(&on(dialects::pinned(name, ours, 2, &how), node.name))?;
         equal("its node", stage.runs(name)?.as_str(), node.name)?;
-        let pod = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
-        let decision = pod["metadata"]["annotations"][DECISION].as_str();
+        let found = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
+        let decision = found["metadata"]["annotations"][DECISION].as_str();
         let decision = decision.ok_or("the decision is not written at the pod")?;
         say(format_args!("        {name}: {decision}"));
         let decision: Value = serde_json::from_str(decision).map_err(|error| error.to_string())?;
         let cpus = decision["cpuset"].as_str().ok_or("no CPUs")?.to_owned();
-        agrees(stage, node, &pod, &cpus)?;
+        agrees(stage, node, &found, &cpus)?;
     }
     stage.clear_pods()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::pods::{cpus, deployment, guaranteed, on, pod};
+use super::pods::{cpus, deployment, on, pod, shared};
 use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
 
@@ -118,7 +118,7 @@ fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String
     // Others come and go; each time the scheduler tries the replica again.
     for number in 0..3 {
         let passer = format!("passer-{number}");
-        let small = guaranteed("main", &[("cpu", "10m"), ("memory", "16Mi")]);
+        let small = shared("main");
         stage.create(&on(pod(&passer, scheduler, &[small]), scene.node))?;
         stage.runs(&passer)?;
         stage.delete(&passer)?;

@@ -10,7 +10,8 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long an answer may take: many deletions are one request.
+const LIMIT: Duration = super::PATIENCE;
 
 /// A user of the API server.
 pub(crate) struct Admin {

@@ -18,6 +18,8 @@ pub struct Reservation {
     pub since: Instant,
     /// The API server has taken the binding; only its news are missing.
     pub bound: bool,
+    /// The API server did not answer: the binding may have happened or not. It may be tried again, but only there.
+    pub doubtful: bool,
 }
 
 /// What was promised.
@@ -58,6 +60,9 @@ impl Cache {
         if self.gone.contains_key(uid) {
             return Err(NotReserved::Gone);
         }
+        if self.doubtful(uid) == Some(node) {
+            self.release(uid, now);
+        }
         if let Some(place) = self.pods.get(uid).and_then(|pod| pod.node.clone()) {
             return Err(NotReserved::Already(place));
         }
@@ -89,6 +94,7 @@ impl Cache {
             node: node.clone(),
             since: now,
             bound: false,
+            doubtful: false,
         };
         self.reservations.insert(uid.clone(), reservation);
         self.changed.insert(node.clone());
@@ -110,6 +116,19 @@ impl Cache {
         if let Some(reservation) = self.reservations.get_mut(pod) {
             reservation.bound = true;
         }
+    }
+
+    /// Nobody knows what came of the binding.
+    pub fn doubt(&mut self, pod: &PodUid) {
+        if let Some(reservation) = self.reservations.get_mut(pod) {
+            reservation.doubtful = true;
+        }
+    }
+
+    /// Where a pod was promised a place that it may have by now or not.
+    pub(crate) fn doubtful(&self, pod: &PodUid) -> Option<&NodeName> {
+        let reservation = self.reservations.get(pod)?;
+        (reservation.doubtful && !reservation.bound).then_some(&reservation.node)
     }
 
     /// The binding did not happen: the place is free again. Without effect if the API server says otherwise.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | takes the binding | stands until the node reports the pod |
 //! | refuses it | is taken back |
-//! | does not answer | stands while the pod is looked at; if nobody knows, until its time is over |
+//! | does not answer | stands while the pod is looked at; if nobody knows, until its time is over, and the same binding may be tried again |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,7 +177,10 @@ impl Extender {
                 self.cache().release(asked.uid(), Instant::now());
                 Err(error.into())
             }
-            None => Err(error.into()),
+            None => {
+                self.cache().doubt(asked.uid());
+                Err(error.into())
+            }
         }
     }
 }

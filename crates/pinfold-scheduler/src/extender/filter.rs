@@ -23,6 +23,17 @@ pub enum Said {
 impl Cache {
     /// What is said about nodes, in the order in which they are named.
     pub fn filter(&mut self, asked: &Asked, names: &[&str]) -> Vec<Said> {
+        if let Some(place) = self.doubtful(asked.uid()) {
+            // It may be there by now: nowhere else can it be tried again.
+            let elsewhere = || Said::No(Class::Pod, reason::in_doubt(place));
+            return names
+                .iter()
+                .map(|name| match *name == place.as_str() {
+                    true => Said::Yes,
+                    false => elsewhere(),
+                })
+                .collect();
+        }
         if !asked.needs && !self.has_koordinator() {
             return vec![Said::Yes; names.len()];
         }

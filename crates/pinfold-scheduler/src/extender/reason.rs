@@ -4,6 +4,7 @@
 //! where few different ones occur.
 
 use pinfold_core::cluster::{Refusal, Shortage};
+use pinfold_core::name::NodeName;
 
 /// The longest reason, in bytes.
 pub const LONGEST: usize = 160;
@@ -31,6 +32,11 @@ pub enum Class {
     Volcano,
     /// It is no pod for that node.
     Pod,
+}
+
+/// The pod may be on another node already.
+pub(super) fn in_doubt(node: &NodeName) -> String {
+    format!("may have been bound to node {node} already")
 }
 
 impl Class {

@@ -98,6 +98,25 @@ fn a_promise_of_unknown_outcome_ends_when_news_came_in_after_its_time() {
 }
 
 #[test]
+fn a_binding_of_unknown_outcome_is_tried_again_on_the_same_node_only() {
+    let now = Instant::now();
+    let nodes = ["a", "b"].map(|name| Node::new(name, "single-numa-node", "container"));
+    let mut cache = cache(&[&nodes[0], &nodes[1]], now);
+    let first = found("first", 4, "1Gi", None, "Pending").asked;
+    cache.put_pod(found("first", 4, "1Gi", None, "Pending"), now);
+    cache.reserve(&first, &"a".into(), now).expect("free");
+    cache.doubt(first.uid());
+    assert_eq!(class(&mut cache, "first", 4, "a"), None);
+    assert_eq!(class(&mut cache, "first", 4, "b"), Some(Class::Pod));
+    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    let elsewhere = cache.reserve(&first, &"b".into(), now);
+    assert!(matches!(elsewhere, Err(NotReserved::Already(_))));
+    cache.reserve(&first, &"a".into(), now).expect("its own place");
+    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    assert_eq!(cache.reservations().count(), 1);
+}
+
+#[test]
 fn a_binding_that_the_server_took_is_never_given_up_by_time() {
     let now = Instant::now();
     let node = Node::new("a", "single-numa-node", "container");
