@@ -40,10 +40,6 @@ fn malformed() -> Vec<(&'static str, Value)> {
             object(json!([zone("node-0", "4000000000")]), "single-numa-node"),
         ),
         (
-            "a-policy-of-tomorrow",
-            object(json!([zone("node-0", "4")]), "tomorrow"),
-        ),
-        (
             "negative",
             object(json!([zone("node-0", "-4")]), "single-numa-node"),
         ),
