@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::extender::Extender;
+use super::super::pods::{cpus, pod};
 use super::super::stage::Stage;
 use super::{as_scheduler, client};
 use crate::control_plane::Admin;
@@ -12,7 +13,9 @@ use crate::report::equal;
 const OVERSIZED: usize = 64 << 20;
 
 fn asked() -> Value {
-    json!({ "Pod": { "metadata": { "name": "a", "uid": "a" }, "spec": { "containers": [] } }, "NodeNames": [] })
+    let mut pod = pod("asked", "nobody", &[cpus(1)]);
+    pod["metadata"]["uid"] = json!("asked");
+    json!({ "Pod": pod, "NodeNames": [] })
 }
 
 /// Whoever shows no certificate gets no answer.
