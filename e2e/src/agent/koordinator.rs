@@ -18,6 +18,9 @@ use crate::report::{Report, equal};
 const STATUS: &str = "scheduling.koordinator.sh/resource-status";
 const GENERATION: &str = "pinfold.dev/generation";
 
+/// What happens on a node.
+type Story = fn(&mut Node<'_>) -> Result<(), String>;
+
 /// Plays it with pods that are known beforehand, and with pods that are not.
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
     for (known, how) in [
@@ -25,7 +28,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         (Known::FromTheRuntime, "known from the runtime"),
     ] {
         let mut node = Node::open(stage, known)?;
-        let stories: [(&str, fn(&mut Node<'_>) -> Result<(), String>); 4] = [
+        let stories: [(&str, Story); 4] = [
             (
                 "LSE and LSR pods get CPUs of their own, LS, BE and SYSTEM pods share",
                 classes,

@@ -95,9 +95,9 @@ fn story(scene: &mut Scene<'_>, known: Known, room: &Room) -> Result<(), String>
     scene.go("own")?;
     scene.check()?;
     let steps = vec![
-        app("first", 1000, 16).as_kind(Kind::Init),
-        app("second", 500, 16).as_kind(Kind::Init),
-        app("beside", 250, 16).as_kind(Kind::Sidecar),
+        app("first", 1000, 16).of_kind(Kind::Init),
+        app("second", 500, 16).of_kind(Kind::Init),
+        app("beside", 250, 16).of_kind(Kind::Sidecar),
         app("main", 1000, 16),
         app("other", 500, 16),
     ];
@@ -143,7 +143,7 @@ fn surprises(
             let whole = i64::try_from(chance.below(largest + 1)).unwrap_or(0) * 1000;
             let milli = chance.one_of(&[whole, 1000, 300, 1500]).max(100);
             let container = ContainerPlan::guaranteed(&format!("c{}", containers.len()), milli, 8);
-            containers.push(container.as_kind(kind));
+            containers.push(container.of_kind(kind));
         }
         scene.come(&PodPlan::new(&name, containers), known)?;
     }

@@ -271,10 +271,6 @@ fn all_make_room(
 }
 
 /// The agent's own numbers, and the system's about it.
-#[expect(
-    clippy::type_complexity,
-    reason = "three plain numbers and what was used"
-)]
 fn measure(agent: &Agent, state: &Path) -> Result<((f64, f64), f64, Used), String> {
     let metrics = agent.metrics()?;
     let (decisions, buckets) =

@@ -65,7 +65,7 @@ impl ContainerPlan {
     }
 
     /// The same as another kind.
-    pub(crate) fn as_kind(mut self, kind: Kind) -> Self {
+    pub(crate) fn of_kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
     }

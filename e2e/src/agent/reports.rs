@@ -21,7 +21,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
     let reader = reader(&scene);
     let app = ContainerPlan::guaranteed;
     let steps = vec![
-        app("first", 500, 16).as_kind(Kind::Init),
+        app("first", 500, 16).of_kind(Kind::Init),
         app("main", 1000, 16),
         app("other", 300, 16),
     ];

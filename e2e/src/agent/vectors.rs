@@ -181,7 +181,7 @@ fn agrees(case: &Value, machine: &Path, rules: &str) -> Result<bool, String> {
                     return Ok(false);
                 };
                 let admit = &expected["admit"];
-                if Value::from(is_in) != admit["admit"] {
+                if admit["admit"] != is_in {
                     return Ok(false);
                 }
                 for container in object.pod.all_containers().filter(|_| is_in) {

@@ -15,9 +15,12 @@ const NUMATOPOLOGIES: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies"
 /// The annotation in which the decision is written.
 pub(crate) const DECISION: &str = "scheduling.koordinator.sh/resource-status";
 
+/// What happens in a cluster, to pods of the scheduler of that name.
+type Story = fn(&Stage, &str) -> Result<(), String>;
+
 /// Plays all of them.
 pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
-    let stories: [(&str, fn(&Stage, &str) -> Result<(), String>); 4] = [
+    let stories: [(&str, Story); 4] = [
         (
             "STORY-06: replicas share no core, others may take the siblings",
             apart,

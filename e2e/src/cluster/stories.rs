@@ -10,9 +10,12 @@ use crate::report::{Report, equal, say};
 const HUGE: &str = "hugepages-2Mi";
 const GPU: &str = "example.com/gpu";
 
+/// What happens in a cluster, to pods of the scheduler of that name.
+type Story = fn(&Stage, &str) -> Result<(), String>;
+
 /// Plays all of them.
 pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
-    let stories: [(&str, fn(&Stage, &str) -> Result<(), String>); 5] = [
+    let stories: [(&str, Story); 5] = [
         (
             "STORY-01: hugepages, CPUs and a NIC on one NUMA node, or the reason why not",
             fast_network,

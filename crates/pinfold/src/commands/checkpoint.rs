@@ -78,7 +78,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
         let told = format!("{}: no kubelet would start with this", config.display());
         Failure::BadInput(format!("{told}\n  {error}\n  try: pinfold check"))
     })?;
-    let stored = Stored::read(root, kubelet.pod_level()).map_err(unusable)?;
+    let stored = Stored::read(root, kubelet.pod_level()).map_err(|error| unusable(&error))?;
     let chosen = chosen(&args.files)?;
     let replaced = checkpoint::replace(&stored.state, &chosen, &rules.reserved_cpus());
     let replaced = match replaced {
@@ -96,7 +96,11 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
             let told = format!("a kubelet runs: {sign}\n  stop it first, or try --dry-run");
             return refused(&told);
         }
-        report.kept = Some(stored.replace(&replaced.state).map_err(unusable)?);
+        report.kept = Some(
+            stored
+                .replace(&replaced.state)
+                .map_err(|error| unusable(&error))?,
+        );
         report.written = true;
     }
     output::print_as(args.output, &report, || text(&report, chosen.is_empty()))?;
@@ -123,7 +127,7 @@ fn chosen(files: &[PathBuf]) -> Result<BTreeMap<PodUid, CpuSet>, Failure> {
     Ok(chosen)
 }
 
-fn unusable(error: FileError) -> Failure {
+fn unusable(error: &FileError) -> Failure {
     match error {
         FileError::Content(_) | FileError::NotPlain(_) => Failure::BadInput(error.to_string()),
         FileError::System { .. } | FileError::Changed(_) => Failure::Environment(error.to_string()),

@@ -111,7 +111,9 @@ fn a_binding_of_unknown_outcome_is_tried_again_on_the_same_node_only() {
     assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
     let elsewhere = cache.reserve(&first, &"b".into(), now);
     assert!(matches!(elsewhere, Err(NotReserved::Already(_))));
-    cache.reserve(&first, &"a".into(), now).expect("its own place");
+    cache
+        .reserve(&first, &"a".into(), now)
+        .expect("its own place");
     assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
     assert_eq!(cache.reservations().count(), 1);
 }
