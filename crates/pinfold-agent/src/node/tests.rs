@@ -342,7 +342,7 @@ fn a_pod_that_was_asked_for_stays_while_its_sandboxes_come_and_go() {
 }
 
 #[test]
-fn what_init_containers_held_alone_is_shared_once_the_last_has_started() {
+fn cpus_of_init_containers_stay_with_their_pod_until_it_ends() {
     let mut scene = Scene::kubelet();
     scene.run("x", "spec: {containers: [{name: main}]}");
     let resources = |count: u32| format!("resources: {{limits: {{cpu: {count}, memory: 1Mi}}}}");
@@ -354,12 +354,13 @@ fn what_init_containers_held_alone_is_shared_once_the_last_has_started() {
     scene.pod("a", &text).expect("let in");
     scene.container("a", "first");
     assert_eq!(scene.told("x-main"), "0,3-8,11-15");
-    let (own, _) = scene.container("a", "main");
-    let own = own.expect("told").cpus;
+    scene.container("a", "main");
+    // The kubelet gives back the memory of init containers then, and not their CPUs.
     let updates = scene.node.container_started("a-main", NOW);
-    let updates = updates.expect("written");
-    assert_eq!(scene.told("x-main"), (&set("0-15") - &own).to_string());
-    assert!(updates.iter().any(|update| update.container == "x-main"));
+    assert_eq!(updates.expect("written"), []);
+    assert_eq!(scene.told("x-main"), "0,3-8,11-15");
+    scene.stop("a");
+    assert_eq!(scene.told("x-main"), "0-15");
 }
 
 #[test]
