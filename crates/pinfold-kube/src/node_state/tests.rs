@@ -77,14 +77,18 @@ fn published(ledger: &Ledger) -> NodeResourceTopology {
 
 #[test]
 fn a_report_reads_back_as_what_the_node_knows() {
-    let mut ledger = ledger("restricted");
-    for (uid, cpus, memory) in [("a", 2, "1Gi"), ("b", 3, "10Gi")] {
-        let admission = ledger.admit(&pod(uid, cpus, memory), &mut NoPreference);
-        assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
+    let apart = [("a", 2, "1Gi"), ("b", 3, "5Gi")];
+    let across = [("wide", 6, "10Gi")];
+    for pods in [&apart[..], &across] {
+        let mut ledger = ledger("restricted");
+        for &(uid, cpus, memory) in pods {
+            let admission = ledger.admit(&pod(uid, cpus, memory), &mut NoPreference);
+            assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
+        }
+        let told = published(&ledger);
+        let read = NodeState::read(&told).expect("readable").value;
+        assert_eq!(read, Some(NodeState::of(&ledger, DialectName::Kubelet)));
     }
-    let told = published(&ledger);
-    let read = NodeState::read(&told).expect("readable").value;
-    assert_eq!(read, Some(NodeState::of(&ledger, DialectName::Kubelet)));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whether what a node reports can be trusted: whom it counts, whom it still counts, whom it should count by now.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use pinfold_core::name::{NodeName, PodUid};
@@ -42,17 +43,36 @@ impl Cache {
                 || self.pods_listed.is_some_and(|listed| listed > heard))
     }
 
+    /// Somebody left a node: whom its report does not list yet may be elsewhere than we think, until it does.
+    pub(super) fn doubt_places(&mut self, name: &NodeName) {
+        let Some(record) = self.nodes.get_mut(name) else {
+            return;
+        };
+        let Some(Ok(report)) = record.report.as_ref().map(|heard| &heard.what) else {
+            return;
+        };
+        let unlisted = record.tenants.values();
+        let unlisted = unlisted.filter(|uid| report.kubelet.lists(uid) == Some(false));
+        record.unsure.extend(unlisted.cloned());
+    }
+
     /// Notes whether the report of a node is behind.
     pub(super) fn judge(&mut self, name: &NodeName, now: Instant) {
-        let Judged { open, behind } = self.judged(name, now);
+        let Judged {
+            open,
+            overdue,
+            unsure,
+        } = self.judged(name, now);
         let Some(record) = self.nodes.get_mut(name) else {
             return;
         };
         record.open = open;
+        let behind = overdue || !unsure.is_empty();
+        record.unsure = unsure;
         if record.behind != behind {
             record.behind = behind;
             self.changed.insert(name.clone());
-            if behind {
+            if overdue {
                 let words = "its report lacks pods that run there: does its agent work?";
                 self.tell("report is behind", name.as_str(), words);
             }
@@ -83,7 +103,10 @@ impl Cache {
                 Some(true) => {}
                 Some(false) => {
                     judged.open = true;
-                    judged.behind |= pod.phase == Phase::Started && overdue;
+                    judged.overdue |= pod.phase == Phase::Started && overdue;
+                    if record.unsure.contains(uid) {
+                        judged.unsure.insert(uid.clone());
+                    }
                 }
                 None => judged.open |= self.cluster.whereabouts(uid).is_some(),
             }
@@ -129,5 +152,7 @@ struct Judged {
     /// Pods that hold something are on top of it.
     open: bool,
     /// It should count one of them by now.
-    behind: bool,
+    overdue: bool,
+    /// Those of them whose place is not known before it does.
+    unsure: BTreeSet<PodUid>,
 }

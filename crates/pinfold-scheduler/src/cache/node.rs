@@ -1,6 +1,6 @@
 //! [`NodeRecord`]: everything that was heard about one node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use pinfold_apiserver::object;
@@ -40,6 +40,8 @@ pub struct NodeRecord {
     pub behind: bool,
     /// Whether its report lacks pods that hold something.
     pub open: bool,
+    /// Pods whose place there is not known before the node reports them.
+    pub unsure: BTreeSet<PodUid>,
 }
 
 /// Something, when it was heard, and in which version.

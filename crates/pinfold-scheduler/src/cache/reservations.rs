@@ -45,6 +45,16 @@ pub enum NotReserved {
     Refused(Refusal),
 }
 
+/// What is known about a pod that leaves its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// It never was there.
+    NeverCame,
+    /// It was there, or may have been. Whom the node has not reported yet it let in before that or after, and that makes a
+    /// difference to where they are.
+    Left,
+}
+
 impl Cache {
     /// Promises a pod its place on a node: whatever is decided from now on counts it.
     ///
@@ -142,16 +152,16 @@ impl Cache {
             record.holds = false;
             order = Some(record.order);
         }
-        self.vacate(pod, &reservation.node, order, false, now);
+        self.vacate(pod, &reservation.node, order, Departure::NeverCame, now);
     }
 
-    /// Takes a pod off its node. `began`: its kubelet had let it in.
+    /// Takes a pod off its node.
     pub(super) fn vacate(
         &mut self,
         pod: &PodUid,
         node: &NodeName,
         order: Option<u64>,
-        began: bool,
+        departure: Departure,
         now: Instant,
     ) {
         let mut later = false;
@@ -161,10 +171,13 @@ impl Cache {
             let mut after = record.tenants.range(order..);
             later = after.any(|(_, uid)| self.cluster.whereabouts(uid).is_some());
         }
+        if departure == Departure::Left {
+            self.doubt_places(node);
+        }
         self.changed.insert(node.clone());
         // Who was placed after one that never came will be placed without it. And if its node's report counts it, only a
         // new picture is one without it.
-        let replay = later && !began;
+        let replay = later && departure == Departure::NeverCame;
         match replay || self.cluster.remove(pod).is_none() {
             true => self.rebuild(node, now),
             false => self.judge(node, now),

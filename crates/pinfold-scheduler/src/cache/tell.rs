@@ -10,6 +10,7 @@ use pinfold_core::volcano::predicate::NumaInfo;
 use super::kind::Kind;
 use super::node::{BadObject, Heard, NodeFound, NodeRecord, Reported};
 use super::pod::{BadPod, Found, Phase};
+use super::reservations::Departure;
 use super::{Cache, MOST_PROBLEMS, PodRecord};
 
 impl Cache {
@@ -53,7 +54,7 @@ impl Cache {
             // Promised elsewhere, and somebody else was quicker.
             let order = self.pods.get(&uid).map(|pod| pod.order);
             if let Some(before) = before.clone() {
-                self.vacate(&uid, &before, order, false, now);
+                self.vacate(&uid, &before, order, Departure::NeverCame, now);
             }
         }
         if before.as_ref() == Some(&node)
@@ -145,7 +146,7 @@ impl Cache {
                 // Bindings are for ever: this is another pod of the same id, which does not exist.
                 let (node, order) = (record.node.take(), record.order);
                 if let Some(node) = node {
-                    self.vacate(uid, &node, Some(order), false, now);
+                    self.vacate(uid, &node, Some(order), Departure::NeverCame, now);
                 }
             }
             return;
@@ -170,8 +171,7 @@ impl Cache {
             return;
         };
         if let Some(node) = record.node {
-            let began = record.phase != Phase::Waiting;
-            self.vacate(uid, &node, Some(record.order), began, now);
+            self.vacate(uid, &node, Some(record.order), Departure::Left, now);
         }
     }
 
@@ -209,6 +209,7 @@ impl Cache {
             .map(|(name, _)| name.clone())
             .collect();
         for name in names {
+            self.doubt_places(&name);
             self.rebuild(&name, now);
         }
     }
