@@ -27,8 +27,8 @@ bench-docs: ## the same, and write docs/benchmarks.md
 fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS)
 	CARGO="$(CARGO)" fuzz/run
 
-e2e: ## every end-to-end suite, with real kernels and real processes
-	$(CARGO) run --quiet -p e2e -- host numa nri devices api agent agent-guest helm cluster
+e2e: ## the end-to-end suites of CI, with real kernels and real processes; e2e-agent and e2e-cluster do more
+	$(CARGO) run --quiet -p e2e -- host numa nri devices api helm agent
 
 e2e-host: ## runs on this very machine: pinned, killed, cleaned up
 	$(CARGO) run --quiet -p e2e -- host
