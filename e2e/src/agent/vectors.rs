@@ -1,7 +1,7 @@
 //! What the real kubelet decided, decided again by an agent and seen in the kernel.
 //!
 //! A case is played if its machine fits into this one: its CPUs and NUMA nodes are among ours, so that what is decided
-//! can be carried out. The agent is shown that machine instead of this one (see [`pretend`](super::pretend)), is given the
+//! can be carried out. The agent is shown that machine instead of this one (see [`pretend`]), is given the
 //! case's rules, and its pods in their order. Cases with devices belong elsewhere; cases in which a sound node differs
 //! from the kubelet (its defects) are set aside by asking the core first.
 
