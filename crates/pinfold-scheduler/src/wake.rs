@@ -89,6 +89,7 @@ impl Waiting {
         }
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
         let mut freed = Vec::new();
+        let mut later = Vec::new();
         for _ in 0..AT_ONCE {
             let Some(uid) = to_look_at.pop_front() else {
                 break;
@@ -98,6 +99,7 @@ impl Waiting {
             };
             let rested = |at: Instant| now.saturating_duration_since(at) >= PAUSE;
             if !pod.touched.is_none_or(rested) {
+                later.push(uid);
                 continue;
             }
             let said = cache.filter(&pod.asked, &names);
@@ -110,6 +112,7 @@ impl Waiting {
                 });
             }
         }
+        to_look_at.extend(later);
         if to_look_at.is_empty() {
             nodes.clear();
         }

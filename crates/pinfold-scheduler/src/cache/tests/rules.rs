@@ -1,6 +1,6 @@
 //! Rules one by one.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pinfold_core::name::PodUid;
 
@@ -9,6 +9,7 @@ use super::{cache, found, policy, seconds};
 use crate::cache::{Cache, Kind, NotReserved};
 use crate::extender::filter::Said;
 use crate::extender::reason::Class;
+use crate::wake::Waiting;
 
 fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<Class> {
     let asked = found(uid, cpus, "1Gi", None, "Pending").asked;
@@ -332,4 +333,32 @@ fn who_was_placed_after_a_pod_that_never_came_is_placed_without_it() {
     assert!(node.admit(second.ask.pod()));
     assert_eq!(class(&mut cache, "third", 4, "a"), None);
     assert!(node.would_admit(found("third", 4, "1Gi", None, "Pending").asked.ask.pod()));
+}
+
+#[test]
+fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
+    let now = Instant::now();
+    let node = Node::new("a", "single-numa-node", "container");
+    let mut cache = cache(&[&node], now);
+    let waiting = Waiting::default();
+    let other = found("other", 4, "1Gi", None, "Pending").asked;
+    let waits = found("waits", 4, "1Gi", None, "Pending").asked;
+    cache.put_pod(found("waits", 4, "1Gi", None, "Pending"), now);
+    cache.reserve(&other, &"a".into(), now).expect("free");
+    assert_eq!(class(&mut cache, "waits", 4, "a"), Some(Class::Numa));
+    waiting.refused(waits.clone());
+    let free = |cache: &mut Cache, after: u64| {
+        let changed = cache.take_changed();
+        let freed = waiting.freed(cache, changed, now + Duration::from_secs(after));
+        freed.len()
+    };
+    assert_eq!(free(&mut cache, 0), 0);
+    cache.release(other.uid(), now);
+    assert_eq!(free(&mut cache, 0), 1);
+    // Somebody is quicker, and leaves again while the pod rests.
+    cache.reserve(&other, &"a".into(), now).expect("free");
+    assert_eq!(free(&mut cache, 1), 0);
+    cache.release(other.uid(), now);
+    assert_eq!(free(&mut cache, 2), 0);
+    assert_eq!(free(&mut cache, 8), 1);
 }
