@@ -208,3 +208,44 @@ proptest! {
         play(policies, scope, steps)?;
     }
 }
+
+/// A pod of so many CPUs comes, and its binding succeeds.
+fn come(cpus: u32) -> Step {
+    Step::Come {
+        cpus,
+        gib: 1,
+        fails: false,
+    }
+}
+
+#[test]
+fn who_came_before_a_pod_left_is_not_guessed_at_from_a_list_or_an_old_report() {
+    use Step::{End, HearReport, Relist, Report, Sync};
+    let unseen = vec![
+        come(2),
+        come(2),
+        Sync(0),
+        Sync(0),
+        End(0),
+        Relist,
+        come(1),
+        come(3),
+    ];
+    let old_report = vec![
+        come(2),
+        Sync(0),
+        Relist,
+        come(2),
+        Report(0),
+        Sync(0),
+        End(0),
+        Relist,
+        come(1),
+        HearReport,
+        come(3),
+    ];
+    for steps in [unseen, old_report] {
+        let played = play(["restricted", "best-effort"], "container", steps);
+        played.expect("nothing is promised that a node refuses");
+    }
+}
