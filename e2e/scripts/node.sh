@@ -36,6 +36,7 @@ while :; do
         read -r process <"$file" || continue
         echo "group ${group#/sys/fs/cgroup/} $(cat "$group/cpuset.cpus.effective") $(cat "$group/cpuset.mems.effective")"
     done
+    [ -S /run/pinfold/pod-resources.sock ] && e2e pod-resources /run/pinfold/pod-resources.sock
     echo "round"
     sleep 3
 done

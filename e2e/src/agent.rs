@@ -10,6 +10,7 @@
 
 mod chance;
 mod classes;
+mod clock;
 mod crashes;
 mod devices;
 mod drift;
@@ -86,7 +87,7 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 13] = [
+    let themes: [(&str, Theme); 14] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
@@ -96,6 +97,7 @@ fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
         ("nodes", nodes::run),
         ("takeover", takeover::run),
         ("hotplug", hotplug::run),
+        ("clock", clock::run),
         ("partitions", partitions::run),
         ("faults", faults::run),
         ("crashes", crashes::run),

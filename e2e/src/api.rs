@@ -262,7 +262,9 @@ fn pod(name: &str, node: &str) -> Value {
 /// The names of the pods that the link knows.
 fn known(link: &Kubernetes) -> Vec<String> {
     let pods = link.pods().all().unwrap_or_default();
-    pods.iter().map(|pod| pod.meta.name.clone()).collect()
+    pods.iter()
+        .map(|pod| pod.object.meta.name.clone())
+        .collect()
 }
 
 fn pods(link: &Kubernetes, admin: &Admin) -> Result<(), String> {

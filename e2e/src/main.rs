@@ -16,6 +16,7 @@ mod nri;
 mod numa;
 mod page;
 mod placement;
+mod pod_resources;
 mod programs;
 mod report;
 mod runs;
@@ -49,6 +50,17 @@ fn main() -> ExitCode {
     {
         agent::inside(&mut report, programs.as_ref(), options);
         return report.finish();
+    }
+    if let [word, socket] = suites.as_slice()
+        && word == "pod-resources"
+    {
+        return match pod_resources::print(socket.as_ref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => {
+                eprintln!("{problem}");
+                ExitCode::FAILURE
+            }
+        };
     }
     for suite in &suites {
         match suite.as_str() {

@@ -24,8 +24,7 @@ pub use merge::OWNED;
 pub use object::{Object, Report};
 pub use pinfold_apiserver::{ApiError, Connection, ConnectionError, Events, MAX_MESSAGE, Warning};
 pub use pinfold_kube::generation::GENERATION;
-pub(crate) use pods::CONTAINERS;
-pub use pods::{LONGEST_WAIT, MAX_PODS, PodSpecs};
+pub use pods::{KnownPod, LONGEST_WAIT, MAX_PODS, PodSpecs};
 pub use publisher::Publisher;
 pub use remark::{Count, Counts, Remark};
 

@@ -57,8 +57,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::demand::effective_requests;
 use crate::koordinator::amounts::Amounts;
@@ -70,6 +72,7 @@ mod blame;
 mod fit;
 mod kinds;
 mod member;
+mod names;
 mod place;
 mod portrait;
 mod states;
@@ -78,6 +81,7 @@ mod warm;
 
 use kinds::Kinds;
 use member::Held;
+use names::Names;
 use states::States;
 use warm::{Known, Memory, NEVER};
 
@@ -86,14 +90,15 @@ pub use blame::Blame;
 pub use fit::{PODS, Shortage};
 pub use member::{Dialect, Member, VolcanoNode};
 pub use portrait::Portrait;
-pub use verdict::{Answer, Decided, Fit, Gauge, NotPlaced, Placement, Ranked, Refusal, Verdict};
+pub use verdict::{
+    Answer, Decided, Fit, Gauge, NotPlaced, Opinion, Placement, Ranked, Refusal, Verdict,
+};
 pub use warm::MOST_SHAPES;
 
 /// Many nodes and the pods on them.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Where each node sits.
-    names: BTreeMap<NodeName, usize>,
+    names: Names,
     /// Nothing sits where a node was removed.
     seats: Vec<Option<Seat>>,
     /// The pods that can be removed.
@@ -109,6 +114,8 @@ pub struct Cluster {
 struct Seat {
     member: Member,
     generation: u64,
+    /// The pods on it that can be removed.
+    tenants: BTreeSet<PodUid>,
 }
 
 /// A pod on a node.
@@ -129,7 +136,7 @@ impl Cluster {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            names: BTreeMap::new(),
+            names: Names::default(),
             seats: Vec::new(),
             pods: BTreeMap::new(),
             clock: NEVER,
@@ -151,25 +158,32 @@ impl Cluster {
     /// Adds a node, with the pods its kubelet has, or puts another in its place; returns the one before. Pods that were
     /// placed on that one are forgotten: a member comes with everything that is on it.
     pub fn insert(&mut self, name: NodeName, mut member: Member) -> Option<Member> {
-        let before = self.remove_node(&name);
+        let known = self.names.seat(name.as_str());
+        let before = known.and_then(|at| self.clear(at));
         self.kinds.share(&mut member);
+        let mut tenants = BTreeSet::new();
         if let Dialect::Kubelet(ledger) = member.dialect() {
             for (uid, resident) in ledger.state().residents() {
-                let tenant = Tenant {
-                    node: name.clone(),
-                    held: Held {
-                        requests: Amounts::of(&effective_requests(&resident.pod)),
-                        ..Held::default()
-                    },
-                };
-                self.pods.entry(uid.clone()).or_insert(tenant);
+                // One that is elsewhere as well is known by the place that was heard of first.
+                if let Entry::Vacant(new) = self.pods.entry(uid.clone()) {
+                    let requests = Amounts::of(&effective_requests(&resident.pod));
+                    new.insert(Tenant {
+                        node: name.clone(),
+                        held: Held {
+                            requests,
+                            ..Held::default()
+                        },
+                    });
+                    tenants.insert(uid.clone());
+                }
             }
         }
-        let generation = self.tick();
-        let seat = Some(Seat { member, generation });
-        let is_full = self.names.len() == self.seats.len();
-        let vacant = (!is_full).then(|| self.seats.iter().position(Option::is_none));
-        let at = vacant.flatten().unwrap_or(self.seats.len());
+        let seat = Some(Seat {
+            member,
+            generation: self.tick(),
+            tenants,
+        });
+        let at = known.unwrap_or_else(|| self.vacant());
         match self.seats.get_mut(at) {
             Some(vacant) => *vacant = seat,
             None => self.seats.push(seat),
@@ -181,14 +195,28 @@ impl Cluster {
     /// Takes a node out, with everything on it.
     pub fn remove_node(&mut self, name: &NodeName) -> Option<Member> {
         let at = self.names.remove(name)?;
-        self.pods.retain(|_, tenant| tenant.node != *name);
-        let seat = self.seats.get_mut(at).and_then(Option::take);
-        seat.map(|seat| seat.member)
+        self.clear(at)
+    }
+
+    /// Takes out who sits somewhere, with everything on it.
+    fn clear(&mut self, at: usize) -> Option<Member> {
+        let seat = self.seats.get_mut(at).and_then(Option::take)?;
+        for pod in &seat.tenants {
+            self.pods.remove(pod);
+        }
+        Some(seat.member)
+    }
+
+    /// Where another node can sit.
+    fn vacant(&self) -> usize {
+        let is_full = self.names.len() == self.seats.len();
+        let vacant = (!is_full).then(|| self.seats.iter().position(Option::is_none));
+        vacant.flatten().unwrap_or(self.seats.len())
     }
 
     /// The nodes, ascending by name.
     pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
-        let seat = |at: &usize| self.seats.get(*at)?.as_ref();
+        let seat = |at: usize| self.seats.get(at)?.as_ref();
         self.names
             .iter()
             .filter_map(move |(name, at)| Some((name, &seat(at)?.member)))
@@ -215,12 +243,13 @@ impl Cluster {
     /// What one node says about a pod. Nothing that can be seen changes.
     #[must_use]
     pub fn ask(&mut self, ask: &PodAsk, node: &NodeName) -> Verdict {
-        let Some(&at) = self.names.get(node) else {
+        let Some(at) = self.names.seat(node.as_str()) else {
             return Verdict::Refused(Refusal::UnknownNode);
         };
+        let mut asking = Asking::of(ask, &self.pods);
         let known = self.memory.about(ask, self.seats.len());
         if let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at)) {
-            seat.answer(ask, &mut States::of(ask), known);
+            seat.answer(&mut asking, known);
         }
         self.verdict(at).clone()
     }
@@ -228,33 +257,48 @@ impl Cluster {
     /// What every node says about a pod, ascending by name. Nothing that can be seen changes.
     pub fn ask_all(&mut self, ask: &PodAsk) -> Vec<Answer<'_>> {
         self.refresh(ask);
-        let answer = |(node, &at): (_, &usize)| Answer {
+        let answer = |(node, at)| Answer {
             node,
             verdict: self.verdict(at),
         };
         self.names.iter().map(answer).collect()
     }
 
-    /// What some nodes say about a pod, in the order in which they are named. Nothing that can be seen changes.
+    /// What some nodes say about a pod, in the order in which they are named; `None` for a node that is not here. Nothing
+    /// that can be seen changes.
     pub fn ask_some<'n>(
         &mut self,
         ask: &PodAsk,
         names: impl IntoIterator<Item = &'n str>,
-    ) -> Vec<&Verdict> {
-        let mut states = States::of(ask);
+    ) -> Vec<Option<Opinion<'_>>> {
+        let mut asking = Asking::of(ask, &self.pods);
         let known = self.memory.about(ask, self.seats.len());
         let names = names.into_iter();
         let mut asked = Vec::with_capacity(names.size_hint().0);
         for name in names {
-            let at = self.names.get(name).copied();
+            let at = self.names.seat(name);
             if let Some(at) = at
                 && let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at))
             {
-                seat.answer(ask, &mut states, known);
+                seat.answer(&mut asking, known);
             }
-            asked.push(at.unwrap_or(usize::MAX));
+            asked.push(at);
         }
-        asked.into_iter().map(|at| self.verdict(at)).collect()
+        let latest = self.memory.latest();
+        let opinion = |at: Option<usize>| {
+            let (seat, known) = (self.seats.get(at?)?.as_ref()?, latest.get(at?)?);
+            Some(Opinion {
+                member: &seat.member,
+                verdict: &known.verdict,
+                note: &known.note,
+            })
+        };
+        asked.into_iter().map(opinion).collect()
+    }
+
+    /// Forgets what nodes said, and the notes about it.
+    pub fn forget_answers(&mut self) {
+        self.memory = Memory::default();
     }
 
     /// The nodes that could take a pod, best first.
@@ -269,11 +313,11 @@ impl Cluster {
 
     /// Brings all answers about a pod up to date; they are the latest in memory then.
     fn refresh(&mut self, ask: &PodAsk) {
-        let mut states = States::of(ask);
+        let mut asking = Asking::of(ask, &self.pods);
         let known = self.memory.about(ask, self.seats.len());
         for (seat, known) in self.seats.iter_mut().zip(known) {
             if let Some(seat) = seat {
-                seat.answer(ask, &mut states, known);
+                seat.answer(&mut asking, known);
             }
         }
     }
@@ -282,7 +326,7 @@ impl Cluster {
     fn ranked(&self) -> Vec<(&NodeName, usize, i64)> {
         let mut ranked = Vec::with_capacity(self.names.len());
         let (mut spans, mut spanning) = (Vec::new(), Vec::new());
-        for (name, &at) in &self.names {
+        for (name, at) in self.names.iter() {
             let score = match self.verdict(at) {
                 Verdict::Refused(_) => continue,
                 Verdict::NoOpinion => 0,
@@ -316,11 +360,13 @@ impl Cluster {
     }
 
     fn seat(&self, name: &NodeName) -> Option<&Seat> {
-        self.seats.get(*self.names.get(name)?)?.as_ref()
+        self.seats.get(self.names.seat(name.as_str())?)?.as_ref()
     }
 
     fn seat_mut(&mut self, name: &NodeName) -> Option<&mut Seat> {
-        self.seats.get_mut(*self.names.get(name)?)?.as_mut()
+        self.seats
+            .get_mut(self.names.seat(name.as_str())?)?
+            .as_mut()
     }
 
     /// A generation that no node ever had.
@@ -330,14 +376,32 @@ impl Cluster {
     }
 }
 
+/// One question to many nodes.
+struct Asking<'a> {
+    ask: &'a PodAsk,
+    states: States<'a>,
+    /// Whether the pod is on any node.
+    is_here: bool,
+}
+
+impl<'a> Asking<'a> {
+    fn of(ask: &'a PodAsk, pods: &BTreeMap<PodUid, Tenant>) -> Self {
+        Self {
+            ask,
+            states: States::of(ask),
+            is_here: pods.contains_key(ask.uid()),
+        }
+    }
+}
+
 impl Seat {
     /// Makes `known` what the member says about a pod.
-    fn answer(&mut self, ask: &PodAsk, states: &mut States<'_>, known: &mut Known) {
-        let minds = self.member.minds_uid(ask.uid());
+    fn answer(&mut self, asking: &mut Asking<'_>, known: &mut Known) {
+        let minds = self.member.minds_uid(asking.ask.uid(), asking.is_here);
         if known.generation == self.generation && !minds {
             return;
         }
-        let verdict = self.member.decide(ask, states);
+        let verdict = self.member.decide(asking.ask, &mut asking.states);
         let names_pod = matches!(verdict, Verdict::Refused(Refusal::Ledger(_)));
         *known = Known {
             generation: match minds || names_pod {
@@ -345,6 +409,7 @@ impl Seat {
                 false => self.generation,
             },
             verdict,
+            note: Cell::default(),
         };
     }
 }
@@ -357,15 +422,19 @@ impl PartialEq for Cluster {
             let seats = |cluster: &'_ Self| -> Vec<Option<Seat>> {
                 cluster
                     .names
-                    .keys()
-                    .map(|name| cluster.seat(name).cloned())
+                    .iter()
+                    .map(|(name, _)| cluster.seat(name).cloned())
                     .collect()
             };
             seats(self) == seats(other)
         };
+        let names = |cluster: &'_ Self| -> Vec<NodeName> {
+            let names = cluster.names.iter();
+            names.map(|(name, _)| name.clone()).collect()
+        };
         self.volcano_weight == other.volcano_weight
             && self.pods == other.pods
-            && self.names.keys().eq(other.names.keys())
+            && names(self) == names(other)
             && same_seats()
     }
 }

@@ -10,6 +10,7 @@
 
 use crate::finding::{Findings, Position, Problem, Read, Report};
 
+mod json;
 pub(crate) mod node;
 pub mod place;
 mod yaml;
@@ -42,6 +43,35 @@ pub struct Document {
 }
 
 impl Document {
+    /// An object that is at hand as JSON. `name` stands for the file in what is said about it. An API server does not say
+    /// in every object of a list what it is, so that is told beside it.
+    ///
+    /// # Errors
+    /// If it is no mapping, or larger than a file may be.
+    pub fn of_json(
+        name: &str,
+        api_version: &str,
+        kind: &str,
+        object: &serde_json::Value,
+    ) -> Result<Self, Findings> {
+        let mut report = Report::new(name);
+        let node = json::node(object).map_err(|limit| {
+            report.error(None, "", Problem::TooComplex(limit), None);
+        });
+        let node = node.ok().filter(|node| {
+            let place = Place::new(node, String::new());
+            place.map("a Kubernetes object", &mut report).is_some()
+        });
+        let document = node.map(|node| Self {
+            file: name.to_owned(),
+            node,
+            path: String::new(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        });
+        report.finish_some(document).map(|read| read.value)
+    }
+
     /// The name of the file it was read from.
     #[must_use]
     pub fn file(&self) -> &str {

@@ -3,7 +3,7 @@
 //! | verb | asks | answers |
 //! |---|---|---|
 //! | filter | a pod and nodes | the nodes that will take it, and for the others why not |
-//! | prioritize | the same | a score from 0 to 10 for each |
+//! | prioritize | the same | how much better than the worst each is, from 0 to 10 |
 //! | preempt | the pods that could leave each node | the fewest that really make room, or none for that node |
 //! | bind | a pod and a node | the place is checked again, promised, and written to the API server |
 
@@ -74,6 +74,7 @@ impl Extender {
     /// What makes a node a good one from now on.
     pub fn set_weights(&self, weights: Weights) {
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+        self.cache().cluster().forget_answers();
     }
 
     fn weights(&self) -> Weights {

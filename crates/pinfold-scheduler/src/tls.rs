@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_daemon::http::Listener;
+use pinfold_daemon::http::{Listener, Spoken};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -39,6 +39,9 @@ pub struct Secured {
     acceptor: TlsAcceptor,
 }
 
+/// HTTP/2 as TLS names it.
+const HTTP2: &[u8] = b"h2";
+
 impl Secured {
     /// Speaks TLS to whoever connects.
     #[must_use]
@@ -60,6 +63,13 @@ impl Listener for Secured {
 
     async fn open(&self, raw: TcpStream) -> io::Result<Self::Stream> {
         self.acceptor.accept(raw).await
+    }
+
+    fn spoken(stream: &Self::Stream) -> Spoken {
+        match stream.get_ref().1.alpn_protocol() {
+            Some(HTTP2) => Spoken::Http2,
+            _ => Spoken::Http1,
+        }
     }
 }
 
@@ -98,7 +108,8 @@ pub fn settings(tls: &Tls) -> Result<Option<Arc<ServerConfig>>, TlsError> {
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| setup(&error))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // kube-scheduler binds many pods at a time, and keeps two connections of HTTP/1.1 at the most.
+    config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
     Ok(Some(Arc::new(config)))
 }
 

@@ -60,7 +60,7 @@ fn count(scene: &Scene<'_>) -> Result<f64, String> {
 }
 
 /// Somebody writes another list into a container's group.
-fn overwritten(scene: &Scene<'_>, name: &str) -> Result<(), String> {
+pub(crate) fn overwritten(scene: &Scene<'_>, name: &str) -> Result<(), String> {
     let before = count(scene)?;
     let group = group(scene, name)?;
     let other = match name {

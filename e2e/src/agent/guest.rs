@@ -33,9 +33,9 @@ section() { echo \"@@ section $1\"; }
 section agent
 ";
 
-/// What a machine with one NUMA node and cgroup v1 cannot show. Emulation takes seconds for a container, so what needs
-/// many of them is left to `agent`.
-const THEMES: &str = "alone only=nodes,takeover,hotplug,partitions";
+/// What a machine with one NUMA node, cgroup v1 and other users cannot show. Emulation takes seconds for a container, so
+/// what needs many of them is brief here or left to `agent`.
+const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=12";
 
 fn boot(report: &mut Report) -> Result<(), String> {
     own::install_emulator()?;

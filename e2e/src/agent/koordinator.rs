@@ -22,11 +22,12 @@ const GENERATION: &str = "pinfold.dev/generation";
 type Story = fn(&mut Node<'_>) -> Result<(), String>;
 
 /// Plays it with pods that are known beforehand, and with pods that are not.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
-    for (known, how) in [
-        (Known::Beforehand, "known beforehand"),
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+    let ways = [
         (Known::FromTheRuntime, "known from the runtime"),
-    ] {
+        (Known::Beforehand, "known beforehand"),
+    ];
+    for (known, how) in ways.into_iter().take(if options.brief { 1 } else { 2 }) {
         let mut node = Node::open(stage, known)?;
         let stories: [(&str, Story); 4] = [
             (

@@ -21,8 +21,10 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     /// The policies of the kubelet to play; all if empty.
     pub(crate) policies: Vec<String>,
-    /// Whether nobody else needs this machine: its CPUs may go offline.
+    /// Whether nobody else needs this machine: its CPUs may go offline, and its clock may jump.
     pub(crate) alone: bool,
+    /// Whether stories that others tell at length are told in a few pods.
+    pub(crate) brief: bool,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             only: Vec::new(),
             policies: Vec::new(),
             alone: false,
+            brief: false,
         }
     }
 }
@@ -62,9 +65,10 @@ impl Options {
                 "only" => options.only = value.split(',').map(str::to_owned).collect(),
                 "policies" => options.policies = value.split(',').map(str::to_owned).collect(),
                 "alone" => options.alone = true,
+                "brief" => options.brief = true,
                 _ => {
                     return Err(format!(
-                        "{word}: there are kills, storm, soak, vectors, devices, seed, only, policies and alone"
+                        "{word}: there are kills, storm, soak, vectors, devices, seed, only, policies, alone and brief"
                     ));
                 }
             }

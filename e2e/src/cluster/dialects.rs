@@ -20,7 +20,7 @@ type Story = fn(&Stage, &str) -> Result<(), String>;
 
 /// Plays all of them.
 pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
-    let stories: [(&str, Story); 4] = [
+    let stories: [(&str, Story); 6] = [
         (
             "STORY-06: replicas share no core, others may take the siblings",
             apart,
@@ -32,6 +32,14 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
         (
             "KOO-SCHED-03: a node of whole cores waits for whole cores",
             whole_cores,
+        ),
+        (
+            "KOO-SCHED-05: CPUs of the kubelet's own pods, of the kubelet and of the node are nobody else's",
+            held_by_others,
+        ),
+        (
+            "KOO-SCHED-06: a latency-sensitive pod gets the pool of the NUMA node that has room for it",
+            pool_of_a_node,
         ),
         (
             "VOL-11: a task goes to a node of its own policy, and is told why not to others",
@@ -69,13 +77,9 @@ pub(crate) fn pinned(name: &str, ours: &str, count: u32, how: &Value) -> Value {
 /// The CPUs that were decided for a pod.
 fn decided(stage: &Stage, name: &str) -> Result<CpuSet, String> {
     stage.runs(name)?;
-    let pod = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
-    let text = pod["metadata"]["annotations"][DECISION].as_str();
-    let text = text.ok_or_else(|| format!("{name} has no annotation {DECISION}"))?;
-    say(format_args!("        {name}: {text}"));
-    let decision: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let decision = written(stage, name)?;
     let cpus = decision["cpuset"].as_str().unwrap_or_default();
-    CpuSet::parse(cpus).map_err(|error| format!("{text}: {error}"))
+    CpuSet::parse(cpus).map_err(|error| format!("{decision}: {error}"))
 }
 
 /// CPUs 0 to 7 are the first threads of eight cores, 8 to 15 the second ones.
@@ -137,6 +141,92 @@ fn whole_cores(stage: &Stage, ours: &str) -> Result<(), String> {
     say(format_args!("        {}", stage.waits("odd")?));
     stage.create(&pinned("even", ours, 4, &how))?;
     equal("CPUs", decided(stage, "even")?.len(), 4)
+}
+
+/// CPUs 0 to 7. Koordinator's agent reports that a pod of the kubelet's static manager holds two, the kubelet keeps one for
+/// itself, and the node's annotation another: four are left.
+fn held_by_others(stage: &Stage, ours: &str) -> Result<(), String> {
+    let name = "held";
+    let played = self::node(name, "1 socket, 8 cores, mem=32Gi", json!({}))?;
+    let (mut node, mut topology) = (played.node(), played.topology());
+    let reservation = json!({ "reservedCPUs": "3" });
+    node["metadata"]["annotations"]["node.koordinator.sh/reservation"] =
+        reservation.to_string().into();
+    let pods = json!([{
+        "namespace": "default", "name": "of-the-kubelet", "uid": "of-the-kubelet",
+        "cpuset": "4-5", "managedByKubelet": true,
+    }]);
+    let kubelet = json!({ "policy": "static", "reservedCPUs": "0" });
+    let words = &mut topology["metadata"]["annotations"];
+    words["node.koordinator.sh/pod-cpu-allocs"] = pods.to_string().into();
+    words["kubelet.koordinator.sh/cpu-manager-policy"] = kubelet.to_string().into();
+    stage.admin.expect("POST", "/api/v1/nodes", Some(&node))?;
+    let path = super::kubelets::TOPOLOGIES;
+    stage.admin.expect("POST", path, Some(&topology))?;
+    let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
+    stage.create(&pinned("many", ours, 5, &how))?;
+    say(format_args!("        {}", stage.waits("many")?));
+    stage.create(&pinned("all", ours, 4, &how))?;
+    let found = CpuSet::parse(
+        written(stage, "all")?["cpuset"]
+            .as_str()
+            .unwrap_or_default(),
+    );
+    let found = found.map_err(|error| error.to_string())?;
+    equal("CPUs", found.to_string().as_str(), "1-2,6-7")?;
+    stage.clear()?;
+    for path in [
+        format!("/api/v1/nodes/{name}"),
+        format!("{}/{name}", super::kubelets::TOPOLOGIES),
+    ] {
+        stage.admin.expect("DELETE", &path, None)?;
+    }
+    Ok(())
+}
+
+/// Two NUMA nodes of six CPUs. Where one is taken by four, four more fit into the pool of the other alone.
+fn pool_of_a_node(stage: &Stage, ours: &str) -> Result<(), String> {
+    for policy in ["SingleNUMANode", "Restricted"] {
+        let name = policy.to_lowercase();
+        let labels = json!({ "node.koordinator.sh/numa-topology-policy": policy });
+        let text = "2 sockets, 6 cores, mem=32Gi";
+        let join = vec![self::node(&name, text, labels)?];
+        stage.kubelets.join(&stage.admin, join)?;
+        let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
+        stage.create(&pinned("before", ours, 4, &how))?;
+        let before = decided(stage, "before")?;
+        let taken = before
+            .iter()
+            .next()
+            .map_or(0, |cpu| u64::from(cpu.get() / 6));
+        let mut sensitive = pod("sensitive", ours, &[cpus(4)]);
+        sensitive["metadata"]["labels"] = json!({
+            "koordinator.sh/qosClass": "LS", "koordinator.sh/priority-class": "koord-prod",
+        });
+        stage.create(&sensitive)?;
+        stage.runs("sensitive")?;
+        let decision = written(stage, "sensitive")?;
+        equal("CPUs of its own", decision["cpuset"].is_string(), false)?;
+        let nodes = decision["numaNodeResources"].as_array();
+        let nodes: Vec<u64> = (nodes.into_iter().flatten())
+            .filter_map(|part| part["node"].as_u64())
+            .collect();
+        equal("its NUMA nodes", nodes, vec![1 - taken])?;
+        stage.clear()?;
+        stage.kubelets.leave(&stage.admin, &[&name])?;
+    }
+    Ok(())
+}
+
+/// What was decided for a pod, as it is written there.
+fn written(stage: &Stage, name: &str) -> Result<Value, String> {
+    super::stage::eventually("the decision is written", || {
+        let pod = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
+        let text = pod["metadata"]["annotations"][DECISION].as_str();
+        let text = text.ok_or_else(|| format!("{name}: {}", pod["status"]))?;
+        say(format_args!("        {name}: {text}"));
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    })
 }
 
 /// Nodes that only Volcano's exporter tells of.

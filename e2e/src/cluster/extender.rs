@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::stage::eventually;
 use crate::control_plane::{self, ControlPlane, Credentials, Process, free_ports};
-use crate::programs::workspace;
+use crate::programs::{succeed, workspace};
 
 /// The metric of how long calls take.
 const CALLS: &str = "pinfold_extender_request_seconds";
@@ -25,6 +26,8 @@ pub(crate) struct Extender {
     config: PathBuf,
     folder: PathBuf,
     name: String,
+    /// What makes its clock wrong, if anything does.
+    clock: Option<PathBuf>,
     pub(crate) port: u16,
     metrics: u16,
 }
@@ -32,12 +35,17 @@ pub(crate) struct Extender {
 impl Extender {
     /// Writes a configuration, starts it and waits until it answers. Clients have to show a certificate.
     pub(crate) fn start(plane: &ControlPlane, program: &Path, name: &str) -> Result<Self, String> {
-        let mut extender = Self::spawned(plane, program, name)?;
+        let mut extender = Self::spawned(plane, program, name, None)?;
         extender.wait()?;
         Ok(extender)
     }
 
-    fn spawned(plane: &ControlPlane, program: &Path, name: &str) -> Result<Self, String> {
+    fn spawned(
+        plane: &ControlPlane,
+        program: &Path,
+        name: &str,
+        clock: Option<PathBuf>,
+    ) -> Result<Self, String> {
         let folder = plane.folder();
         plane.server_certificate(name)?;
         let admin = plane.admin()?;
@@ -60,9 +68,10 @@ impl Extender {
         let path = file(format!("{name}.yaml"));
         let written = std::fs::write(&path, config.to_string());
         written.map_err(|error| format!("{}: {error}", path.display()))?;
-        let process = launch(program, folder, name, &path)?;
+        let process = launch(program, clock.as_deref(), folder, name, &path)?;
         Ok(Self {
             process,
+            clock,
             program: program.to_owned(),
             config: path,
             folder: folder.to_owned(),
@@ -74,9 +83,16 @@ impl Extender {
 
     /// Starts it again where it was.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
-        self.process.kill();
-        self.process = launch(&self.program, &self.folder, &self.name, &self.config)?;
+        self.start_again()?;
         self.wait()
+    }
+
+    /// Starts it again, and does not wait until it answers.
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        self.process.kill();
+        let clock = self.clock.as_deref();
+        self.process = launch(&self.program, clock, &self.folder, &self.name, &self.config)?;
+        Ok(())
     }
 
     /// Waits until it can answer.
@@ -127,7 +143,13 @@ impl Extender {
 impl Extender {
     /// Starts another one that waits for the place of the first.
     pub(crate) fn standby(plane: &ControlPlane, first: &Self, name: &str) -> Result<Self, String> {
-        Self::spawned(plane, &first.program, name)
+        Self::spawned(plane, &first.program, name, None)
+    }
+
+    /// The same with a clock that is an hour fast.
+    pub(crate) fn hurried(plane: &ControlPlane, first: &Self, name: &str) -> Result<Self, String> {
+        let clock = fast_clock(plane.folder())?;
+        Self::spawned(plane, &first.program, name, Some(clock))
     }
 
     /// How long calls took, as counts below bounds in seconds.
@@ -186,11 +208,48 @@ pub(crate) fn quantiles(buckets: &[(f64, f64)]) -> (f64, f64) {
     (below(0.5), below(0.99))
 }
 
-fn launch(program: &Path, folder: &Path, name: &str, config: &Path) -> Result<Process, String> {
+fn launch(
+    program: &Path,
+    clock: Option<&Path>,
+    folder: &Path,
+    name: &str,
+    config: &Path,
+) -> Result<Process, String> {
     let arguments = [
         "scheduler".to_owned(),
         "--config".to_owned(),
         config.display().to_string(),
     ];
-    Process::start(program, folder, name, &arguments)
+    let Some(clock) = clock else {
+        return Process::start(program, folder, name, &arguments);
+    };
+    let before = [
+        format!("LD_PRELOAD={}", clock.display()),
+        program.display().to_string(),
+    ];
+    let arguments = [before.as_slice(), &arguments].concat();
+    Process::start("/usr/bin/env".as_ref(), folder, name, &arguments)
+}
+
+/// A library that stands before the system's and tells a program that it is an hour later.
+const FAST_CLOCK: &str = "
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    long failed = syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += 3600;
+    return failed;
+}
+";
+
+fn fast_clock(folder: &Path) -> Result<PathBuf, String> {
+    let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
+    let written = std::fs::write(&source, FAST_CLOCK);
+    written.map_err(|error| format!("{}: {error}", source.display()))?;
+    let mut compiler = Command::new("cc");
+    let compiler = compiler.args(["-shared", "-fPIC", "-o"]);
+    succeed(compiler.arg(&library).arg(&source))?;
+    Ok(library)
 }

@@ -1,6 +1,8 @@
 //! What may go wrong in a cluster, and that no pod is refused by a kubelet for it.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use super::machines;
 use super::pods::{cpus, pod};
 use super::stage::{Stage, eventually};
 use super::stories::leave;
-use crate::control_plane::{Admin, Scheduler};
+use crate::control_plane::{Admin, Process, Scheduler};
 use crate::report::{Report, equal};
 
 mod objects;
@@ -44,6 +46,12 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extende
     check(
         stage,
         "of two extenders one decides, and the other takes over",
+        outcome,
+    );
+    let outcome = skewed(stage, extender, ours);
+    check(
+        stage,
+        "an extender whose clock is an hour fast neither takes over early nor is taken over from",
         outcome,
     );
     let outcome = deleted(stage, ours);
@@ -180,13 +188,27 @@ fn gap(stage: &mut Stage, extender: &mut Extender, ours: &str) -> Result<(), Str
 }
 
 fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
-    let nodes = nodes(stage, "two", 2)?;
+    let half = PODS_OF_A_NODE;
+    nodes(stage, "two", 2)?;
     let second = Extender::standby(&stage.plane, extender, "second")?;
-    let _scheduler = stage.plane.scheduler(&Scheduler {
+    let _scheduler = taken_over(stage, extender, &second, ours, half)?;
+    drop(second);
+    extender.restart()?;
+    none_refused(stage)
+}
+
+/// Pods wait for the second extender until the first is gone.
+fn taken_over(
+    stage: &Stage,
+    first: &mut Extender,
+    second: &Extender,
+    ours: &str,
+    half: usize,
+) -> Result<Process, String> {
+    let scheduler = stage.plane.scheduler(&Scheduler {
         name: "by-the-second",
         extender: Some(second.entry(&stage.plane)),
     })?;
-    let half = nodes.len() * PODS_OF_A_NODE / 2;
     create(stage, "by-the-second", "second", half)?;
     create(stage, ours, "first", half)?;
     eventually("the first decides", || {
@@ -199,11 +221,36 @@ fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String>
     let pods = stage.pods()?;
     let bound = |name: &str| pods[name]["spec"]["nodeName"].is_string();
     equal("pods of the second are bound", bound("second-0"), false)?;
-    extender.process.kill();
+    first.process.kill();
     run_all(stage, 2 * half)?;
+    Ok(scheduler)
+}
+
+/// Longer than a lease that nobody renews.
+const LEASE_AND_MORE: Duration = Duration::from_secs(20);
+
+/// The clocks of two extenders are an hour apart. Times that the first writes look long past to the second, and those of
+/// the second far ahead to the first.
+fn skewed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+    nodes(stage, "skewed", 3)?;
+    let half = PODS_OF_A_NODE;
+    let second = Extender::hurried(&stage.plane, extender, "hurried")?;
+    // Time enough to take the first for dead, if its times were believed.
+    thread::sleep(LEASE_AND_MORE);
+    let _scheduler = taken_over(stage, extender, &second, ours, half)?;
+    extender.start_again()?;
+    thread::sleep(LEASE_AND_MORE);
+    equal("the first leads again", is_ready(extender), false)?;
+    equal("the second still leads", is_ready(&second), true)?;
     drop(second);
-    extender.restart()?;
+    extender.wait()?;
+    create(stage, ours, "third", half)?;
+    run_all(stage, 3 * half)?;
     none_refused(stage)
+}
+
+fn is_ready(extender: &Extender) -> bool {
+    matches!(extender.ask("/readyz"), Ok((200, _)))
 }
 
 fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {

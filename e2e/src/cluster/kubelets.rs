@@ -55,6 +55,8 @@ struct State {
     decided: BTreeMap<PodUid, String>,
     /// Nodes that have not reported their last change.
     unreported: BTreeSet<String>,
+    /// What could not be told while the server was away: where to say it, and what.
+    untold: Vec<(String, Value)>,
     refused: Vec<Refused>,
     /// Pods that run, ever.
     ran: usize,
@@ -207,7 +209,7 @@ impl Shared {
         let status = match answer {
             Answer::Runs => {
                 state.ran += 1;
-                state.decided.insert(uid, node.to_owned());
+                state.decided.insert(uid.clone(), node.to_owned());
                 json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] })
             }
             Answer::Fails(reason, message) => {
@@ -220,9 +222,17 @@ impl Shared {
             }
         };
         drop(state);
-        let status = json!({ "status": status });
-        if let Err(problem) = admin.expect("PATCH", &format!("{path}/status"), Some(&status)) {
-            say(format_args!("{path}: {problem}"));
+        // Not to be taken for the status of another pod of that name.
+        let status = json!({ "metadata": { "uid": uid.as_str() }, "status": status });
+        self.say_status(admin, format!("{path}/status"), status);
+    }
+
+    /// Writes the status of a pod; if the server is away, when it is back.
+    fn say_status(&self, admin: &Admin, path: String, status: Value) {
+        match admin.ask("PATCH", &path, Some(&status)) {
+            Ok((200..=299, _)) => {}
+            Ok((code, answer)) => say(format_args!("{path}: {code} {}", answer["message"])),
+            Err(_) => self.state().untold.push((path, status)),
         }
     }
 
@@ -239,8 +249,12 @@ impl Shared {
         }
     }
 
-    /// Writes the objects of all nodes that changed.
+    /// Writes what could not be written before, and the objects of all nodes that changed.
     fn report(&self, admin: &Admin) {
+        let untold = std::mem::take(&mut self.state().untold);
+        for (path, status) in untold {
+            self.say_status(admin, path, status);
+        }
         loop {
             let mut state = self.state();
             let Some(name) = state.unreported.pop_first() else {

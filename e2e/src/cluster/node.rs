@@ -95,21 +95,30 @@ impl RealNode {
 
     /// What the kernel lets the containers of a pod use: CPUs and NUMA nodes, by control group.
     pub(crate) fn groups(&self, pod: &str) -> BTreeMap<String, (String, String)> {
+        let own = self.rows("group").filter(|row| row[0].contains(pod));
+        own.map(|[group, cpus, mems]| (group, (cpus, mems)))
+            .collect()
+    }
+
+    /// The CPUs that the agent tells monitoring agents of, for the containers of a pod.
+    pub(crate) fn held(&self, pod: &str) -> Vec<String> {
+        let own = self.rows("held").filter(|row| row[0] == pod);
+        own.map(|[_, _, cpus]| cpus).collect()
+    }
+
+    /// What the node said last in lines that begin with a word.
+    fn rows(&self, word: &str) -> impl Iterator<Item = [String; 3]> {
         let said = self.server.said();
         let rounds: Vec<&[String]> = said.split(|line| line == "round").collect();
         // The last round may not be whole.
-        let last = rounds
-            .len()
-            .checked_sub(2)
-            .map_or(&[][..], |last| rounds[last]);
-        let groups = last.iter().filter_map(|line| line.strip_prefix("group "));
-        let own = groups.filter(|line| line.contains(pod));
-        let groups = own.filter_map(|line| {
-            let mut words = line.split(' ');
-            let mut next = || words.next().map(str::to_owned);
-            Some((next()?, (next()?, next()?)))
+        let last = rounds.len().checked_sub(2);
+        let last = last.map_or(&[][..], |last| rounds[last]);
+        let rows = last.iter().filter_map(|line| {
+            let mut words = line.split(' ').map(str::to_owned);
+            let is_own = words.next().is_some_and(|first| first == word);
+            is_own.then_some([words.next()?, words.next()?, words.next()?])
         });
-        groups.collect()
+        rows.collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -125,6 +134,7 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
     let release = RELEASES.last().ok_or("there is no containerd")?;
     let runtime = packages::fetch(release)?;
     let kubelet = sources::build(&["kubelet"])?.join("kubelet");
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut load = Load::of(&[
         ("containerd", &runtime.containerd.join("containerd")),
         (
@@ -134,7 +144,11 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         ("ctr", &runtime.containerd.join("ctr")),
         ("runc", &runtime.runc),
         ("kubelet", &kubelet),
-        ("pinfold", &stripped(&programs::debug_pinfold()?, folder)?),
+        (
+            "pinfold",
+            &stripped(&programs::debug_pinfold()?, "pinfold", folder)?,
+        ),
+        ("e2e", &stripped(&this, "e2e", folder)?),
     ])?;
     load.module("e1000");
     let image = make_image(&folder.join("image"))?;
@@ -180,8 +194,8 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
 }
 
 /// A copy without what only debuggers need: a guest has to carry all of it.
-fn stripped(program: &Path, folder: &Path) -> Result<PathBuf, String> {
-    let copy = folder.join("pinfold");
+fn stripped(program: &Path, name: &str, folder: &Path) -> Result<PathBuf, String> {
+    let copy = folder.join(name);
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&copy).arg(program);
     programs::succeed(&mut strip)?;

@@ -1,11 +1,12 @@
 //! A real kubelet in the cluster: runaway replicas, and pods that Pinfold pins by itself.
 
+use pinfold_core::cpu_set::CpuSet;
 use serde_json::{Value, json};
 
 use super::dialects::{self, DECISION};
 use super::kubelets::TOPOLOGIES;
 use super::node::{Mode, RealNode};
-use super::pods::{Dice, PODS, cpus, on, pod};
+use super::pods::{Dice, PODS, cpus, guaranteed, on, pod};
 use super::replicas::{self, Scene};
 use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
@@ -21,7 +22,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) {
     }
     let outcome = agent(stage, schedulers[1]);
     report.check(
-        "cluster: a pod is decided about by the extender and pinned by the agent",
+        "cluster: STORY-04: pods are decided about by the extender and pinned by the agent, and best effort borrows",
         outcome,
     );
 }
@@ -89,9 +90,12 @@ fn agent(stage: &Stage, ours: &str) -> Result<(), String> {
 }
 
 fn pinned(stage: &Stage, node: &RealNode, ours: &str) -> Result<(), String> {
-    for name in ["first", "second"] {
+    let mut own = Vec::new();
+    for (name, class) in [("shares", "LSR"), ("alone", "LSE")] {
         let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
-        stage.create(&on(dialects::pinned(name, ours, 2, &how), node.name))?;
+        let mut pod = dialects::pinned(name, ours, 2, &how);
+        pod["metadata"]["labels"]["koordinator.sh/qosClass"] = class.into();
+        stage.create(&on(pod, node.name))?;
         equal("its node", stage.runs(name)?.as_str(), node.name)?;
         let found = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
         let decision = found["metadata"]["annotations"][DECISION].as_str();
@@ -100,11 +104,47 @@ fn pinned(stage: &Stage, node: &RealNode, ours: &str) -> Result<(), String> {
         let decision: Value = serde_json::from_str(decision).map_err(|error| error.to_string())?;
         let cpus = decision["cpuset"].as_str().ok_or("no CPUs")?.to_owned();
         agrees(stage, node, &found, &cpus)?;
+        own.push(CpuSet::parse(&cpus).map_err(|error| error.to_string())?);
     }
+    let [lent, kept] = own.as_slice() else {
+        return Err("two pods have CPUs of their own".to_owned());
+    };
+    lent_to_best_effort(stage, node, ours, lent, kept)?;
     stage.clear_pods()
 }
 
-/// The kernel and the node's report agree with the decision.
+/// A best-effort pod may use what an LSR pod leaves idle, and nothing of an LSE pod.
+fn lent_to_best_effort(
+    stage: &Stage,
+    node: &RealNode,
+    ours: &str,
+    lent: &CpuSet,
+    kept: &CpuSet,
+) -> Result<(), String> {
+    let mut pod = pod("batch", ours, &[guaranteed("main", &[])]);
+    pod["metadata"]["labels"] = json!({
+        "koordinator.sh/qosClass": "BE", "koordinator.sh/priority-class": "koord-batch",
+    });
+    stage.create(&on(pod, node.name))?;
+    stage.runs("batch")?;
+    let found = stage.admin.expect("GET", &format!("{PODS}/batch"), None)?;
+    let uid = found["metadata"]["uid"].as_str().unwrap_or_default();
+    let groups = eventually("it may use the CPUs that are lent", || {
+        let groups = node.groups(uid);
+        let is_right = groups.values().any(|(cpus, _)| {
+            let cpus = CpuSet::parse(cpus).unwrap_or_default();
+            lent.is_subset(&cpus) && kept.is_disjoint(&cpus)
+        });
+        match is_right {
+            true => Ok(groups),
+            false => Err(format!("expected {lent} and not {kept}, found {groups:?}")),
+        }
+    })?;
+    say(format_args!("        batch: {groups:?}"));
+    Ok(())
+}
+
+/// The kernel, what monitoring agents are told and the node's report agree with the decision.
 fn agrees(stage: &Stage, node: &RealNode, pod: &Value, cpus: &str) -> Result<(), String> {
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
     let groups = eventually("the kernel pins it", || {
@@ -116,6 +156,11 @@ fn agrees(stage: &Stage, node: &RealNode, pod: &Value, cpus: &str) -> Result<(),
         }
     })?;
     say(format_args!("        {groups:?}"));
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    eventually("podresources tells it", || {
+        let held = node.held(&format!("default/{name}"));
+        equal("CPUs in podresources", held, vec![cpus.to_owned()])
+    })?;
     let report = format!("{TOPOLOGIES}/{}", node.name);
     eventually("the node reports it", || {
         let report = stage.admin.expect("GET", &report, None)?;

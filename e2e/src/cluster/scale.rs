@@ -32,7 +32,7 @@ const HANDS: usize = 4;
 const QUESTIONS: usize = 500;
 
 /// How much there is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
     pub(crate) pods: usize,

@@ -17,13 +17,13 @@ use std::thread;
 use std::time::Duration;
 
 use pinfold_cgroup::{GroupPath, Hierarchy};
-use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::Reader;
 use pinfold_kube::pod::PodObject;
 
 use super::service::now;
 use super::witness::Told;
-use crate::kubernetes::{CONTAINERS, PodSpecs};
+use crate::kubernetes::{KnownPod, PodSpecs};
 use crate::node::{Guest, Node, Sandbox, Update};
 use crate::runtime::{Witness, given_to_strangers, lock};
 
@@ -103,17 +103,20 @@ fn known_by((pods, guests): &Found) -> Vec<(String, String)> {
 }
 
 /// The pods of the API server that have a group here, with the containers whose names are known.
-fn found(pods: &[Arc<PodObject>], seats: &[Seat]) -> Found {
+fn found(pods: &[KnownPod], seats: &[Seat]) -> Found {
     let mut by_pod: BTreeMap<&PodUid, Vec<&Seat>> = BTreeMap::new();
     for seat in seats {
         by_pod.entry(&seat.pod).or_default().push(seat);
     }
     let (mut sandboxes, mut guests) = (Vec::new(), Vec::new());
-    for pod in pods {
+    for KnownPod {
+        object: pod,
+        containers,
+    } in pods
+    {
         let Some(seats) = by_pod.get(&pod.pod.uid) else {
             continue;
         };
-        let names = names(pod);
         let parent = seats.first().and_then(|seat| seat.group.parent());
         let sandbox = Sandbox {
             id: pod.pod.uid.to_string(),
@@ -129,7 +132,7 @@ fn found(pods: &[Arc<PodObject>], seats: &[Seat]) -> Found {
         };
         for seat in seats {
             // The group that holds the pod's own namespaces is nobody's container.
-            if let Some(name) = names.get(&seat.id) {
+            if let Some(name) = containers.get(&seat.id) {
                 let mut guest = Guest::new(seat.id.clone(), &sandbox, name.clone());
                 guest.cgroup = format!("/{}", seat.group);
                 guests.push(guest);
@@ -138,15 +141,6 @@ fn found(pods: &[Arc<PodObject>], seats: &[Seat]) -> Found {
         sandboxes.push((sandbox, Some(pod.clone())));
     }
     (sandboxes, guests)
-}
-
-/// The names of a pod's containers by the runtime's ids.
-fn names(pod: &PodObject) -> BTreeMap<String, ContainerName> {
-    let noted = pod.meta.annotations.get(CONTAINERS);
-    let names: Option<BTreeMap<String, String>> =
-        noted.and_then(|noted| serde_json::from_str(noted).ok());
-    let names = names.unwrap_or_default().into_iter();
-    names.map(|(id, name)| (id, name.as_str().into())).collect()
 }
 
 /// The groups of containers below a hierarchy's root, ordered.
@@ -204,13 +198,19 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str, containers: &str) -> Arc<PodObject> {
+    fn pod(uid: &str, containers: &[(&str, &str)]) -> KnownPod {
         let manifest = format!(
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {uid}\n  uid: {uid}\n  annotations:\n    \
-             {CONTAINERS}: '{containers}'\nspec: {{containers: [{{name: main}}]}}\n"
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\n\
+             spec: {{containers: [{{name: main}}]}}\n"
         );
         let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
-        Arc::new(read.value.into_iter().next().expect("a pod"))
+        let containers = containers.iter();
+        KnownPod {
+            object: Arc::new(read.value.into_iter().next().expect("a pod")),
+            containers: containers
+                .map(|&(id, name)| (id.to_owned(), name.into()))
+                .collect(),
+        }
     }
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
             seat("unknown", "x"),
         ];
         let pods = [
-            pod("a", r#"{"c0ffee": "main", "dead": "main"}"#),
-            pod("waits", "{}"),
+            pod("a", &[("c0ffee", "main"), ("dead", "main")]),
+            pod("waits", &[]),
         ];
         let (sandboxes, guests) = found(&pods, &seats);
         assert_eq!(sandboxes.len(), 1);
@@ -265,12 +265,5 @@ mod tests {
         assert_eq!(guests.len(), 1);
         assert_eq!(guests[0].name.as_str(), "main");
         assert_eq!(guests[0].cgroup, "/kubepods/poda/c0ffee");
-    }
-
-    #[test]
-    fn nonsense_in_the_note_names_nobody() {
-        for text in ["", "[]", "{\"a\": 1}"] {
-            assert!(names(&pod("a", text)).is_empty(), "{text}");
-        }
     }
 }

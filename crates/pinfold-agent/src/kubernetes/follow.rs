@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use pinfold_apiserver::{Note, Sink, Source, object};
 use pinfold_core::name::PodUid;
-use pinfold_kube::pod::PodObject;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pods::{self, MAX_PODS, PodSpecs};
+use super::pods::{self, KnownPod, MAX_PODS, PodSpecs};
 use super::remark::{Counts, PODS, Remark, Remarks};
 
 /// The most pods in one page of a list.
@@ -35,7 +34,7 @@ pub(super) struct NodePods {
 }
 
 impl Sink for NodePods {
-    type Item = (PodUid, PodObject);
+    type Item = (PodUid, KnownPod);
 
     /// A pod with the id that the runtime knows it by. One that cannot be read is reported and passed over.
     fn read(&mut self, object: &RawValue) -> Option<Self::Item> {
@@ -49,11 +48,7 @@ impl Sink for NodePods {
         let name = object::full_name(&pod);
         let uid = pods::uid(&pod);
         match pods::read(pod) {
-            Ok(mut pod) => {
-                let uid = uid?;
-                pod.pod.uid.clone_from(&uid);
-                Some((uid, pod))
-            }
+            Ok(pod) => Some((uid?, pod)),
             Err(problem) => {
                 self.remarks.say(Remark::PodUnreadable { name, problem });
                 None
@@ -62,8 +57,7 @@ impl Sink for NodePods {
     }
 
     fn replace(&mut self, all: Vec<Self::Item>) {
-        let all = all.into_iter().map(|(uid, pod)| (uid, Arc::new(pod)));
-        let all: HashMap<_, _> = all.collect();
+        let all: HashMap<_, _> = all.into_iter().collect();
         let pods = all.len();
         self.pods.replace(all);
         if self.listed.take() > Some(MAX_PODS) {

@@ -1,13 +1,14 @@
 //! [`PodSpecs`]: the pods of this node as the API server knows them, for whoever must not wait for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pinfold_apiserver::object;
-use pinfold_core::name::PodUid;
+use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_kube::manifest::Document;
 use pinfold_kube::pod::{self, PodObject};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The longest that anybody waits for a pod: a runtime gives its plugins two seconds for everything.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -23,6 +24,15 @@ pub struct PodSpecs {
     shared: Arc<Shared>,
 }
 
+/// A pod of this node.
+#[derive(Clone, Debug)]
+pub struct KnownPod {
+    /// What it asks for, and its words.
+    pub object: Arc<PodObject>,
+    /// The names of its containers by the ids that the runtime knows them by, as far as its status tells.
+    pub containers: BTreeMap<String, ContainerName>,
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -31,7 +41,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    pods: HashMap<PodUid, Arc<PodObject>>,
+    pods: HashMap<PodUid, KnownPod>,
     /// All pods were listed at least once.
     known: bool,
 }
@@ -47,18 +57,18 @@ impl PodSpecs {
             .changed
             .wait_timeout_while(state, wait.min(LONGEST_WAIT), missing)
             .unwrap_or_else(PoisonError::into_inner);
-        state.pods.get(uid).cloned()
+        state.pods.get(uid).map(|pod| pod.object.clone())
     }
 
     /// All pods in the order of their ids; `None` until they were listed for the first time.
     #[must_use]
-    pub fn all(&self) -> Option<Vec<Arc<PodObject>>> {
+    pub fn all(&self) -> Option<Vec<KnownPod>> {
         let state = self.state();
         let mut pods: Vec<_> = state
             .known
             .then(|| state.pods.values().cloned().collect())?;
         drop(state);
-        pods.sort_by(|one: &Arc<PodObject>, other| one.pod.uid.cmp(&other.pod.uid));
+        pods.sort_by(|one: &KnownPod, other| one.object.pod.uid.cmp(&other.object.pod.uid));
         Some(pods)
     }
 
@@ -69,7 +79,7 @@ impl PodSpecs {
     }
 
     /// These are all pods.
-    pub(super) fn replace(&self, pods: HashMap<PodUid, Arc<PodObject>>) {
+    pub(super) fn replace(&self, pods: HashMap<PodUid, KnownPod>) {
         let mut state = self.state();
         state.pods = pods;
         state.known = true;
@@ -78,11 +88,11 @@ impl PodSpecs {
     }
 
     /// A pod is there, or is different. Says whether there was room for it.
-    pub(super) fn put(&self, uid: PodUid, pod: PodObject) -> bool {
+    pub(super) fn put(&self, uid: PodUid, pod: KnownPod) -> bool {
         let mut state = self.state();
         let room = state.pods.len() < MAX_PODS || state.pods.contains_key(&uid);
         if room {
-            state.pods.insert(uid, Arc::new(pod));
+            state.pods.insert(uid, pod);
         }
         drop(state);
         self.shared.changed.notify_all();
@@ -103,54 +113,40 @@ pub(super) fn uid(pod: &Value) -> Option<PodUid> {
     (!uid.is_empty()).then(|| uid.into())
 }
 
-/// Reads a pod as the server sends it.
-pub(super) fn read(mut pod: Value) -> Result<PodObject, String> {
+/// Reads a pod as the server sends it. Its uid is the one that the runtime knows.
+pub(super) fn read(mut pod: Value) -> Result<KnownPod, String> {
     let name = object::full_name(&pod);
     let known_as = uid(&pod);
-    if pod["metadata"]["annotations"].is_array() || pod["metadata"]["annotations"].is_string() {
-        return Err("expected annotations as a mapping".to_owned());
-    }
     let Some(members) = pod.as_object_mut() else {
         return Err("expected a pod".to_owned());
     };
-    // Most of the text, and nothing of it decides anything here.
+    // Most of the text, and nothing else of it decides anything here.
     let status = members.remove("status").unwrap_or_default();
-    if let Some(meta) = members.get_mut("metadata").and_then(Value::as_object_mut) {
-        if let Some(uid) = known_as {
-            meta.insert("uid".to_owned(), uid.as_str().into());
-        }
-        let annotations = meta.entry("annotations").or_insert(Value::Null);
-        if annotations.is_null() {
-            *annotations = Value::Object(Map::new());
-        }
-        // Whatever the pod says about it is not what the kubelet says.
-        annotations[CONTAINERS] = container_ids(&status).to_string().into();
+    object::prune(&mut pod);
+    let read = Document::of_json(&name, "v1", "Pod", &pod);
+    let read = read.and_then(|document| pod::pods_of(&document));
+    let read = read.map_err(|findings| findings.to_string())?;
+    let object = read.value.into_iter().next();
+    let mut object = object.ok_or_else(|| "expected a pod".to_owned())?;
+    if let Some(uid) = known_as {
+        object.pod.uid = uid;
     }
-    let text = object::text(pod, "v1", "Pod");
-    let read = pod::read(&name, text.as_bytes()).map_err(|findings| findings.to_string())?;
-    read.value
-        .into_iter()
-        .next()
-        .ok_or_else(|| "expected a pod".to_owned())
+    Ok(KnownPod {
+        object: Arc::new(object),
+        containers: containers(&status),
+    })
 }
 
-/// Where the ids of a pod's containers are noted while it is in our hands: `{"<id>": "<name>"}`.
-pub(crate) const CONTAINERS: &str = "internal.pinfold.dev/containers";
-
-/// The ids by which the runtime knows the containers of a pod, as its status says.
-fn container_ids(status: &Value) -> Value {
-    let mut ids = Map::new();
-    for list in ["initContainerStatuses", "containerStatuses"] {
-        for one in status[list].as_array().into_iter().flatten() {
-            let id = one["containerID"]
-                .as_str()
-                .and_then(|id| id.split_once("://"));
-            if let (Some((_, id)), Some(name)) = (id, one["name"].as_str()) {
-                ids.insert(id.to_owned(), name.into());
-            }
-        }
-    }
-    Value::Object(ids)
+/// The names of a pod's containers by the runtime's ids, as its status says.
+fn containers(status: &Value) -> BTreeMap<String, ContainerName> {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let lists = lists.iter().map(|list| status[*list].as_array());
+    let all = lists.flat_map(|list| list.into_iter().flatten());
+    all.filter_map(|one| {
+        let (_, id) = one["containerID"].as_str()?.split_once("://")?;
+        Some((id.to_owned(), one["name"].as_str()?.into()))
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -167,21 +163,24 @@ mod tests {
         });
         assert_eq!(uid(&pod), Some("of-the-kubelet".into()));
         let read = read(pod).expect("a pod");
-        assert_eq!(read.pod.uid.as_str(), "of-the-kubelet");
+        assert_eq!(read.object.pod.uid.as_str(), "of-the-kubelet");
     }
 
     #[test]
-    fn the_ids_of_containers_are_those_of_the_status_alone() {
+    fn the_ids_of_containers_are_those_of_the_status() {
         let pod = json!({
-            "metadata": {"name": "a", "uid": "a", "annotations": {CONTAINERS: "{\"f00\": \"forged\"}"}},
+            "metadata": {"name": "a", "uid": "a"},
             "spec": {"containers": [{"name": "main"}]},
             "status": {
                 "containerStatuses": [{"name": "main", "containerID": "containerd://c0ffee"}],
-                "initContainerStatuses": [{"name": "first", "containerID": ""}, {"name": "second"}],
+                "initContainerStatuses": [{"name": "first", "containerID": ""}, {"name": "second"}, 7],
             },
         });
         let read = read(pod).expect("a pod");
-        assert_eq!(read.meta.annotations[CONTAINERS], r#"{"c0ffee":"main"}"#);
+        let names: Vec<(&str, &str)> = (read.containers.iter())
+            .map(|(id, name)| (id.as_str(), name.as_str()))
+            .collect();
+        assert_eq!(names, [("c0ffee", "main")]);
         for annotations in [json!([]), json!("text")] {
             let odd = json!({"metadata": {"name": "a", "annotations": annotations}});
             assert!(super::read(odd).is_err());

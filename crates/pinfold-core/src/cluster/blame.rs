@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::cpu::CpuError;
 use crate::decision::Decision;
-use crate::explanation::{Alignment, ResourceFacts};
+use crate::explanation::{Alignment, Cause, ResourceFacts};
 use crate::name::ResourceName;
 use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
@@ -24,6 +25,20 @@ pub enum Blame {
     },
     /// Each resource is there, but not on the same NUMA nodes.
     Together(Vec<ResourceName>),
+    /// Only whole cores are handed out, and the request ends inside one. No other pod is to blame.
+    PartOfCore {
+        /// CPUs asked for.
+        asked: usize,
+        /// CPUs of a core.
+        per_core: usize,
+    },
+    /// Only whole cores are handed out, and too few are.
+    WholeCores {
+        /// CPUs asked for.
+        asked: usize,
+        /// CPUs of cores that are free as a whole.
+        free: usize,
+    },
     /// The node as a whole does not have enough that can be handed out.
     Whole {
         /// The resource.
@@ -43,6 +58,28 @@ impl Blame {
         if let Some(failed) = explanation.alignments.last().filter(|last| !last.admitted) {
             return aligned(failed, explanation.policy);
         }
+        match explanation.cause {
+            Some(Cause::Cpu(CpuError::NotWholeCores {
+                requested,
+                per_core,
+            })) => {
+                return Some(Blame::PartOfCore {
+                    asked: requested,
+                    per_core,
+                });
+            }
+            Some(Cause::Cpu(CpuError::TooFewWholeCores {
+                requested,
+                available,
+                ..
+            })) => {
+                return Some(Blame::WholeCores {
+                    asked: requested,
+                    free: available,
+                });
+            }
+            _ => {}
+        }
         let short = explanation.shortage.iter();
         let mut short = short.filter(|facts| facts.asked > facts.free);
         let facts = short.next().or_else(|| explanation.shortage.first())?;
@@ -53,13 +90,10 @@ impl Blame {
         })
     }
 
-    /// The resource to blame, or the first of them.
+    /// Whether the pod would be refused by an empty node as well.
     #[must_use]
-    pub fn resource(&self) -> Option<&ResourceName> {
-        match self {
-            Blame::Aligned { resource, .. } | Blame::Whole { resource, .. } => Some(resource),
-            Blame::Together(resources) => resources.first(),
-        }
+    pub fn is_for_good(&self) -> bool {
+        matches!(self, Blame::PartOfCore { .. })
     }
 }
 
@@ -142,6 +176,13 @@ impl fmt::Display for Blame {
             Blame::Together(resources) => {
                 let names: Vec<&str> = resources.iter().map(ResourceName::as_str).collect();
                 write!(f, "{} not free on the same NUMA nodes", names.join(" and "))
+            }
+            Blame::PartOfCore { asked, per_core } => write!(
+                f,
+                "cpu: {asked} asked, and only whole cores of {per_core} CPUs are handed out"
+            ),
+            Blame::WholeCores { asked, free } => {
+                write!(f, "cpu: {asked} asked, {free} free on whole cores")
             }
             Blame::Whole {
                 resource,

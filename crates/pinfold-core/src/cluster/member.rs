@@ -307,13 +307,13 @@ impl Member {
         }
     }
 
-    /// Whether what the node says about a pod could depend on the pod's uid.
-    pub(super) fn minds_uid(&self, pod: &PodUid) -> bool {
+    /// Whether what the node says about a pod could depend on the pod's uid. `is_here` says whether it is on any node.
+    pub(super) fn minds_uid(&self, pod: &PodUid, is_here: bool) -> bool {
         match &self.dialect {
             Dialect::Kubelet(ledger) => {
+                let state = ledger.state();
                 // What init containers of a pod of this id left is only its own to take over.
-                ledger.state().residents().contains_key(pod)
-                    || !ledger.state().reusable_cpus_of(pod).is_empty()
+                is_here && state.residents().contains_key(pod) || state.has_reusable_cpus_of(pod)
             }
             Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
         }

@@ -67,6 +67,7 @@ impl Cluster {
         let Tenant { node, held } = self.pods.remove(pod)?;
         let generation = self.tick();
         if let Some(seat) = self.seat_mut(&node) {
+            seat.tenants.remove(pod);
             seat.member.release(pod, &held);
             seat.generation = generation;
         }
@@ -116,6 +117,7 @@ impl Cluster {
         let seat = self.seat_mut(node).ok_or(Refusal::UnknownNode)?;
         let reserved = seat.member.reserve(ask, &mut States::of(ask))?;
         let generation = std::mem::replace(&mut seat.generation, next);
+        seat.tenants.insert(ask.uid().clone());
         self.clock = next;
         let tenant = Tenant {
             node: node.clone(),
@@ -148,6 +150,7 @@ impl Cluster {
     fn undo(&mut self, undo: Undo) {
         self.pods.remove(&undo.pod);
         if let Some(seat) = self.seat_mut(&undo.node) {
+            seat.tenants.remove(&undo.pod);
             seat.member.undo(undo.before);
             seat.generation = undo.generation;
         }

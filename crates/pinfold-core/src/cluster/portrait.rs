@@ -43,10 +43,11 @@ impl Cluster {
         node: &NodeName,
         name_of: impl Fn(&PodUid) -> String,
     ) -> Option<Portrait> {
-        let member: &Member = self.node(node)?;
+        let seat = self.seat(node)?;
+        let member: &Member = &seat.member;
         let here = || {
-            let pods = self.pods.iter();
-            pods.filter(|(_, tenant)| tenant.node == *node)
+            let pods = seat.tenants.iter();
+            pods.filter_map(|pod| Some((pod, self.pods.get(pod)?)))
         };
         let mut portrait = match member.dialect() {
             Dialect::Kubelet(ledger) => Portrait {

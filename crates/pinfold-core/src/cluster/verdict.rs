@@ -1,5 +1,6 @@
 //! What nodes answer and what becomes of a pod.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::blame::Blame;
 use super::fit::Shortage;
+use super::member::Member;
 use crate::cpu_set::CpuSet;
 use crate::decision;
 use crate::koordinator::ledger::Allocation;
@@ -74,6 +76,17 @@ pub struct Answer<'a> {
     pub node: &'a NodeName,
     /// What it says.
     pub verdict: &'a Verdict,
+}
+
+/// What one of several nodes says.
+#[derive(Clone, Copy, Debug)]
+pub struct Opinion<'a> {
+    /// The node.
+    pub member: &'a Member,
+    /// What it says.
+    pub verdict: &'a Verdict,
+    /// For whoever makes something of it: kept for pods of the same shape until the node changes.
+    pub note: &'a Cell<Option<i64>>,
 }
 
 /// A node that could take the pod, with its score.

@@ -4,11 +4,13 @@
 //! used for two states, so a stale answer cannot pass for a fresh one. The [`MOST_SHAPES`] shapes asked about last are
 //! kept: one answer per shape and node at the most.
 
+use std::cell::Cell;
+
 use super::ask::PodAsk;
 use super::verdict::Verdict;
 
 /// So many shapes of pods are remembered.
-pub const MOST_SHAPES: usize = 16;
+pub const MOST_SHAPES: usize = 64;
 
 /// The generation of an answer that does not hold; no node has it.
 pub(super) const NEVER: u64 = 0;
@@ -18,6 +20,8 @@ pub(super) const NEVER: u64 = 0;
 pub(super) struct Known {
     pub(super) generation: u64,
     pub(super) verdict: Verdict,
+    /// What whoever asked made of it.
+    pub(super) note: Cell<Option<i64>>,
 }
 
 /// The answers about one shape, by seat.

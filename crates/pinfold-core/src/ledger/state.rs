@@ -97,6 +97,12 @@ impl LedgerState {
         &self.pool
     }
 
+    /// Whether containers of `pod` may use CPUs again.
+    pub(crate) fn has_reusable_cpus_of(&self, pod: &PodUid) -> bool {
+        let reusable = self.reusable_cpus.as_ref();
+        reusable.is_some_and(|reusable| reusable.pod == *pod && !reusable.cpus.is_empty())
+    }
+
     /// The CPUs that containers of `pod` may use again.
     pub(crate) fn reusable_cpus_of(&self, pod: &PodUid) -> CpuSet {
         match &self.reusable_cpus {

@@ -63,7 +63,7 @@ impl Manager {
 
 /// The deprecated words that state both. `None`, `Restricted` and `BestEffort` state no scope and are
 /// passed over like unknown ones.
-fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
+pub(super) fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
     Some(match word {
         "SingleNUMANodePodLevel" => (TopologyPolicy::SingleNumaNode, TopologyScope::Pod),
         "SingleNUMANodeContainerLevel" => {

@@ -9,17 +9,18 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What one client can cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. Further ones are closed at once.
+    /// Connections at a time. Further ones are closed at once. As many requests are read and answered at a time, whatever
+    /// connection they come by; further ones wait.
     pub connections: usize,
     /// The bytes of a request's first line and headers.
     pub head: usize,
@@ -88,6 +89,20 @@ pub trait Listener: Send + Sync + 'static {
 
     /// Agrees with a client on how to speak, on a task of its own, in the time that a request may take to arrive.
     fn open(&self, raw: Self::Raw) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// What was agreed on.
+    fn spoken(_stream: &Self::Stream) -> Spoken {
+        Spoken::Http1
+    }
+}
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    /// One request after the other.
+    Http1,
+    /// Many requests at a time over one connection.
+    Http2,
 }
 
 impl Listener for UnixListener {
@@ -129,6 +144,11 @@ pub async fn serve<A: Answers + ?Sized>(
     limits: Limits,
 ) -> io::Result<()> {
     let permits = Arc::new(Semaphore::new(limits.connections));
+    let desk = Desk {
+        answers,
+        limits,
+        seats: Arc::new(Semaphore::new(limits.connections)),
+    };
     let listener = Arc::new(listener);
     loop {
         let raw = match listener.next().await {
@@ -143,15 +163,24 @@ pub async fn serve<A: Answers + ?Sized>(
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             continue;
         };
-        let (answers, listener) = (answers.clone(), listener.clone());
-        tokio::spawn(async move {
-            let _permit = permit;
-            // Whatever goes wrong with a connection is its client's affair.
-            let opened = tokio::time::timeout(limits.arrival, listener.open(raw)).await;
-            if let Ok(Ok(stream)) = opened {
-                connection(stream, answers, limits).await;
-            }
-        });
+        let (desk, listener) = (desk.clone(), listener.clone());
+        tokio::spawn(accepted(listener, raw, desk, permit));
+    }
+}
+
+/// Opens a connection and speaks with who is there. Whatever goes wrong with it is its client's affair.
+async fn accepted<L: Listener, A: Answers + ?Sized>(
+    listener: Arc<L>,
+    raw: L::Raw,
+    desk: Desk<A>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let opened = tokio::time::timeout(desk.limits.arrival, listener.open(raw)).await;
+    if let Ok(Ok(stream)) = opened {
+        match L::spoken(&stream) {
+            Spoken::Http1 => one_by_one(stream, desk).await,
+            Spoken::Http2 => at_a_time(stream, desk).await,
+        }
     }
 }
 
@@ -160,22 +189,37 @@ fn is_passing(error: &io::Error) -> bool {
     no_descriptors || error.kind() == io::ErrorKind::ConnectionAborted
 }
 
-/// Speaks with one client. When its time is over it may finish the request it is at, and no other.
-async fn connection<S, A>(stream: S, answers: Arc<A>, limits: Limits)
+/// Who answers, and within which limits.
+struct Desk<A: ?Sized> {
+    answers: Arc<A>,
+    limits: Limits,
+    /// One for each request that is read or answered.
+    seats: Arc<Semaphore>,
+}
+
+impl<A: ?Sized> Clone for Desk<A> {
+    fn clone(&self) -> Self {
+        Self {
+            answers: self.answers.clone(),
+            limits: self.limits,
+            seats: self.seats.clone(),
+        }
+    }
+}
+
+/// Speaks HTTP/1.1 with one client. When its time is over it may finish the request it is at, and no other.
+async fn one_by_one<S, A>(stream: S, desk: Desk<A>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     A: Answers + ?Sized,
 {
-    let service = service_fn(move |request| {
-        let answers = answers.clone();
-        async move { Ok::<_, Infallible>(response(respond(answers, request, limits).await)) }
-    });
+    let limits = desk.limits;
     let spoken = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.arrival)
         .max_buf_size(limits.head.max(8192))
         .max_headers(64)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service(desk));
     let mut spoken = std::pin::pin!(spoken);
     if tokio::time::timeout(limits.life, spoken.as_mut())
         .await
@@ -184,6 +228,55 @@ where
         spoken.as_mut().graceful_shutdown();
         let _ = tokio::time::timeout(limits.life, spoken).await;
     }
+}
+
+/// Speaks HTTP/2 with one client. When its time is over it may finish the requests it is at, and no other.
+async fn at_a_time<S, A>(stream: S, desk: Desk<A>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: Answers + ?Sized,
+{
+    /// What a client may send of one request, and of all, before it has to wait for us to read it.
+    const WINDOWS: (u32, u32) = (256 << 10, 1 << 20);
+    let limits = desk.limits;
+    let streams = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    let head = u32::try_from(limits.head).unwrap_or(u32::MAX);
+    let spoken = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams)
+        .max_header_list_size(head)
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .keep_alive_interval(Some(limits.arrival))
+        .serve_connection(TokioIo::new(stream), service(desk));
+    let mut spoken = std::pin::pin!(spoken);
+    if tokio::time::timeout(limits.life, spoken.as_mut())
+        .await
+        .is_err()
+    {
+        spoken.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(limits.life, spoken).await;
+    }
+}
+
+/// Answers the requests of a connection.
+fn service<A: Answers + ?Sized>(
+    desk: Desk<A>,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<Full<Bytes>>,
+    Error = Infallible,
+    Future: Send + 'static,
+> {
+    service_fn(move |request| {
+        let desk = desk.clone();
+        async move {
+            // Never closed, so there is always one in the end.
+            let _seat = desk.seats.acquire().await;
+            let answer = respond(desk.answers.clone(), request, desk.limits).await;
+            Ok::<_, Infallible>(response(answer))
+        }
+    })
 }
 
 async fn respond<A: Answers + ?Sized>(

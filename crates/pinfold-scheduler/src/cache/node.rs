@@ -12,8 +12,9 @@ use pinfold_core::volcano::predicate::NumaInfo;
 use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::manifest::Document;
 use pinfold_kube::node::NodeObject;
-use pinfold_kube::objects;
+use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use serde_json::Value;
 
 use super::kind::Kind;
@@ -117,10 +118,10 @@ pub fn read_node(mut node: Value) -> Result<NodeFound, BadObject> {
         // Images and conditions are most of it, and nothing here depends on them.
         status.retain(|key, _| key == "capacity" || key == "allocatable");
     }
-    let text = object::text(node, "v1", "Node");
-    let read = objects::read(&name, text.as_bytes()).map_err(|found| bad(found.to_string()))?;
-    let node = read.value.nodes.into_iter().next();
-    let node: NodeObject = node.ok_or_else(|| bad("expected a node".to_owned()))?;
+    object::prune(&mut node);
+    let read = Document::of_json(&name, "v1", "Node", &node);
+    let read = read.and_then(|document| NodeObject::read(&document));
+    let node = read.map_err(|found| bad(found.to_string()))?.value;
     let plain = koordinator::node(&node, None, Fidelity::Sound);
     let plain = plain.map_err(|found| bad(found.to_string()))?;
     Ok(NodeFound {
@@ -136,7 +137,10 @@ pub fn read_node(mut node: Value) -> Result<NodeFound, BadObject> {
 ///
 /// # Errors
 /// If not even its name can be read.
-pub fn read_report(report: Value, now: Instant) -> Result<(NodeName, Heard<Reported>), BadObject> {
+pub fn read_report(
+    mut report: Value,
+    now: Instant,
+) -> Result<(NodeName, Heard<Reported>), BadObject> {
     let (name, version) = identity(&report);
     if name == "?" {
         return Err(BadObject {
@@ -151,8 +155,12 @@ pub fn read_report(report: Value, now: Instant) -> Result<(NodeName, Heard<Repor
         .to_owned();
     let generation = report["metadata"]["annotations"][GENERATION].as_str();
     let generation = generation.map(str::to_owned);
-    let text = object::text(report, &api_version, "NodeResourceTopology");
-    let what = understood(&name, text.as_bytes(), generation).map(Box::new);
+    object::prune(&mut report);
+    let read = Document::of_json(&name, &api_version, node_resource_topology::KIND, &report);
+    let what = read
+        .and_then(|document| NodeResourceTopology::read(&document))
+        .map_err(|findings| findings.to_string())
+        .and_then(|read| understood(&read.value, generation).map(Box::new));
     let heard = Heard {
         what,
         at: now,
@@ -161,15 +169,15 @@ pub fn read_report(report: Value, now: Instant) -> Result<(NodeName, Heard<Repor
     Ok((name.as_str().into(), heard))
 }
 
-fn understood(name: &str, text: &[u8], generation: Option<String>) -> Result<Reported, String> {
-    let read = objects::read(name, text).map_err(|findings| findings.to_string())?;
-    let topology = read.value.topologies.into_iter().next();
-    let topology = topology.ok_or_else(|| "expected a NodeResourceTopology".to_owned())?;
-    let kubelet = KubeletReport::read(&topology).map_err(|findings| findings.to_string())?;
+fn understood(
+    topology: &NodeResourceTopology,
+    generation: Option<String>,
+) -> Result<Reported, String> {
+    let kubelet = KubeletReport::read(topology).map_err(|findings| findings.to_string())?;
     let kubelet = kubelet.value;
     let koordinator = match kubelet.state().map(|state| state.dialect) {
         Some(DialectName::Kubelet) => Err("its agent says that its kubelet decides".to_owned()),
-        _ => NodeFacts::report(&topology, Fidelity::Sound)
+        _ => NodeFacts::report(topology, Fidelity::Sound)
             .map(|read| read.value)
             .map_err(|findings| findings.to_string()),
     };
@@ -185,8 +193,11 @@ fn understood(name: &str, text: &[u8], generation: Option<String>) -> Result<Rep
 ///
 /// # Errors
 /// If not even its name can be read.
-pub fn read_numa(object: Value, now: Instant) -> Result<(NodeName, Heard<NumaInfo>), BadObject> {
-    const KIND: &str = "Numatopology";
+pub fn read_numa(
+    mut object: Value,
+    now: Instant,
+) -> Result<(NodeName, Heard<NumaInfo>), BadObject> {
+    use pinfold_kube::volcano::{API_VERSION, KIND, Numatopology};
     let (name, version) = identity(&object);
     if name == "?" {
         return Err(BadObject {
@@ -195,12 +206,11 @@ pub fn read_numa(object: Value, now: Instant) -> Result<(NodeName, Heard<NumaInf
             problem: "expected a name".to_owned(),
         });
     }
-    let text = object::text(object, pinfold_kube::volcano::API_VERSION, KIND);
+    object::prune(&mut object);
     let read = || {
-        let read = objects::read(&name, text.as_bytes()).map_err(|found| found.to_string())?;
-        let numa = read.value.numatopologies.into_iter().next();
-        let numa = numa.ok_or_else(|| "expected a Numatopology".to_owned())?;
-        let node = numa.node(Fidelity::Sound);
+        let read = Document::of_json(&name, API_VERSION, KIND, &object);
+        let read = read.and_then(|document| Numatopology::read(&document));
+        let node = read.and_then(|numa| numa.value.node(Fidelity::Sound));
         let node = node.map_err(|findings| findings.to_string())?;
         let info = node.value.numa.ok_or_else(|| "no CPUs".to_owned())?;
         Ok(Box::new(info))

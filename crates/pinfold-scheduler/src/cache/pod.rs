@@ -11,6 +11,7 @@ use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::Pod;
 use pinfold_core::qos::QosClass;
 use pinfold_kube::koordinator::{self, ResourceStatus, keys};
+use pinfold_kube::manifest::Document;
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_kube::volcano;
 use serde_json::Value;
@@ -121,8 +122,9 @@ pub fn read(mut pod: Value) -> Result<Found, BadPod> {
     if let Some(members) = pod.as_object_mut() {
         members.remove("status");
     }
-    let text = object::text(pod, "v1", "Pod");
-    let read = pod::read(&name, text.as_bytes());
+    object::prune(&mut pod);
+    let read = Document::of_json(&name, "v1", "Pod", &pod);
+    let read = read.and_then(|document| pod::pods_of(&document));
     let read = read.map_err(|findings| bad(&findings.to_string()))?;
     let mut object = (read.value.into_iter().next()).ok_or_else(|| bad("expected a pod"))?;
     object.pod.uid = uid;

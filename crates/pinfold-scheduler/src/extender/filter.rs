@@ -39,10 +39,11 @@ impl Cache {
         }
         let policy = self.policy.nodes;
         let Self { cluster, nodes, .. } = self;
-        let verdicts = cluster.ask_some(&asked.ask, names.iter().copied());
+        let opinions = cluster.ask_some(&asked.ask, names.iter().copied());
         let refused = |class, words: &str| Said::No(class, words.to_owned());
-        let said = names.iter().zip(verdicts).map(|(name, verdict)| {
-            let Some(record) = nodes.get(*name).filter(|record| record.node.is_some()) else {
+        let said = names.iter().zip(opinions).map(|(name, opinion)| {
+            let record = nodes.get(*name).filter(|record| record.node.is_some());
+            let (Some(record), Some(opinion)) = (record, opinion) else {
                 return refused(Class::Unknown, reason::UNKNOWN);
             };
             if asked.needs {
@@ -61,7 +62,7 @@ impl Cache {
                     _ => {}
                 }
             }
-            match verdict {
+            match opinion.verdict {
                 Verdict::Refused(refusal) => Said::No(Class::of(refusal), reason::of(refusal)),
                 Verdict::Fits(_) | Verdict::NoOpinion => Said::Yes,
             }

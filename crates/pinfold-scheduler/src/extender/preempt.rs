@@ -150,11 +150,14 @@ impl Extender {
         for (node, (pods, violations)) in named {
             let chosen = match asked.needs {
                 true => self.cache().victims(&asked, &node.into(), &pods, now),
-                false => Some(pods),
+                false => Some(pods.clone()),
             };
             let Some(chosen) = chosen else {
                 continue;
             };
+            // Who was not named may be protected by a budget; kube-scheduler then prefers other nodes.
+            let added = chosen.iter().filter(|uid| !pods.contains(uid)).count();
+            let violations = violations.saturating_add(i64::try_from(added).unwrap_or(i64::MAX));
             let pods = chosen.iter().map(|uid| MetaPod {
                 uid: uid.to_string().into(),
             });

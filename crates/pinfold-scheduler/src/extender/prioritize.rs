@@ -1,6 +1,6 @@
 //! Prioritize: how good each node is for a pod.
 
-use pinfold_core::cluster::Verdict;
+use pinfold_core::cluster::{Opinion, Verdict};
 
 use super::wire::{Args, HostPriority, Named};
 use super::{BadRequest, Extender};
@@ -9,24 +9,31 @@ use crate::cache::pod::Asked;
 use crate::weights::Weights;
 
 impl Cache {
-    /// The scores of nodes, in the order in which they are named.
+    /// The scores of nodes, in the order in which they are named. Scores are noted: whoever changes the weights has to let
+    /// the cluster forget its answers.
     pub fn prioritize(&mut self, asked: &Asked, names: &[&str], weights: &Weights) -> Vec<i64> {
         if !asked.needs && !self.has_koordinator() {
             return vec![0; names.len()];
         }
-        let verdicts = self.cluster.ask_some(&asked.ask, names.iter().copied());
-        let fits: Vec<_> = verdicts
-            .into_iter()
-            .map(|verdict| match verdict {
-                Verdict::Fits(fit) => Some(Some(fit.clone())),
-                Verdict::NoOpinion => Some(None),
-                Verdict::Refused(_) => None,
-            })
-            .collect();
-        let scores = names.iter().zip(fits).map(|(name, fit)| {
-            let member = self.cluster.node(&(*name).into())?;
-            Some(weights.score(&asked.ask, member, fit?.as_ref()))
-        });
+        let opinions = self.cluster.ask_some(&asked.ask, names.iter().copied());
+        let score = |opinion: Option<Opinion<'_>>| {
+            let Opinion {
+                member,
+                verdict,
+                note,
+            } = opinion?;
+            let fit = match verdict {
+                Verdict::Fits(fit) => Some(fit),
+                Verdict::NoOpinion => None,
+                Verdict::Refused(_) => return None,
+            };
+            let score = note
+                .get()
+                .unwrap_or_else(|| weights.score(&asked.ask, member, fit));
+            note.set(Some(score));
+            Some(score)
+        };
+        let scores = opinions.into_iter().map(score);
         scores.map(Option::unwrap_or_default).collect()
     }
 }
@@ -57,9 +64,15 @@ impl Extender {
         };
         let weights = self.weights();
         let scores = self.cache().prioritize(&asked, &names, &weights);
+        // Only differences count, and a node that is not named has nothing: the worst ones need not be read.
+        let least = scores.iter().copied().min().unwrap_or(0);
         let scores = names.iter().zip(scores);
         let scores: Vec<HostPriority<'_>> = scores
-            .map(|(host, score)| HostPriority { host, score })
+            .filter(|(_, score)| *score > least)
+            .map(|(host, score)| HostPriority {
+                host,
+                score: score - least,
+            })
             .collect();
         Ok(serde_json::to_vec(&scores).unwrap_or_default())
     }

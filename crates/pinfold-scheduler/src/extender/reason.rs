@@ -63,6 +63,7 @@ impl Class {
         match refusal {
             Refusal::UnknownNode => Class::Unknown,
             Refusal::Room(_) => Class::Room,
+            Refusal::Kubelet(_, Some(blame)) if blame.is_for_good() => Class::Pod,
             Refusal::Kubelet(..) => Class::Numa,
             Refusal::Ledger(_) => Class::Pod,
             Refusal::Uncertain(_) => Class::Uncertain,

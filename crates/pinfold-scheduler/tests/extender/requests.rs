@@ -38,19 +38,23 @@ fn nodes_are_named_or_sent_and_come_back_the_same_way() {
 }
 
 #[test]
-fn scores_are_between_nothing_and_ten_for_every_node() {
+fn nodes_are_scored_by_how_much_better_than_the_worst_they_are() {
     let extender = Extender::start(&objects(&["a", "b"])).ready();
-    let args = json!({ "Pod": pod("small", 2), "NodeNames": ["a", "b", "c"] });
-    let (code, scores) = extender.post("/prioritize", &args);
-    assert_eq!(code, 200);
-    let scores = scores.as_array().cloned().unwrap_or_default();
-    assert_eq!(scores.len(), 3);
+    let ask = |names: &[&str]| {
+        let args = json!({ "Pod": pod("small", 2), "NodeNames": names });
+        let (code, scores) = extender.post("/prioritize", &args);
+        assert_eq!(code, 200);
+        scores.as_array().cloned().unwrap_or_default()
+    };
+    let scores = ask(&["a", "b", "nowhere"]);
+    let hosts: Vec<&Value> = scores.iter().map(|score| &score["Host"]).collect();
+    assert_eq!(hosts, ["a", "b"], "nobody knows the third");
     for score in &scores {
         let found = score["Score"].as_i64().unwrap_or(-1);
-        assert!((0..=10).contains(&found), "{score}");
+        assert!((1..=10).contains(&found), "{score}");
     }
-    assert_eq!(scores[0]["Host"], "a");
-    assert_eq!(scores[2]["Score"], 0, "nobody knows it");
+    assert_eq!(scores[0]["Score"], scores[1]["Score"], "they are alike");
+    assert!(ask(&["a", "b"]).is_empty(), "none is better than the other");
 }
 
 #[test]
@@ -73,6 +77,36 @@ fn who_leaves_is_named_by_id_and_hopeless_nodes_are_dropped() {
     let args = json!({ "Pod": pod("large", 5), "NodeNameToVictims": { "a": whole } });
     let (_, answer) = extender.post("/preempt", &args);
     assert_eq!(answer["NodeNameToMetaVictims"], json!({}));
+}
+
+#[test]
+fn whoever_was_not_named_counts_as_protected() {
+    let shared = objects(&["a"]);
+    // Two of three CPUs on each NUMA node: four are free on none of them, whoever of the first one leaves.
+    for name in ["first", "second"] {
+        let mut there = pod(name, 3);
+        there["spec"]["nodeName"] = "a".into();
+        there["spec"]["priority"] = (-1).into();
+        shared.lock().unwrap().pods.push(there);
+    }
+    let extender = Extender::start(&shared).ready();
+    let ask = |named: &[&str]| {
+        let pods: Vec<Value> = named.iter().map(|uid| json!({ "UID": uid })).collect();
+        let victims = json!({ "Pods": pods, "NumPDBViolations": 0 });
+        let args = json!({ "Pod": pod("wide", 4), "NodeNameToMetaVictims": { "a": victims } });
+        extender.post("/preempt", &args).1["NodeNameToMetaVictims"]["a"].clone()
+    };
+    let named = ask(&["uid-second"]);
+    assert_eq!(
+        named,
+        json!({ "Pods": [{ "UID": "uid-second" }], "NumPDBViolations": 0 })
+    );
+    // kube-scheduler's own choice may have left meanwhile.
+    let other = ask(&["uid-gone"]);
+    assert_eq!(
+        other,
+        json!({ "Pods": [{ "UID": "uid-second" }], "NumPDBViolations": 1 })
+    );
 }
 
 #[test]

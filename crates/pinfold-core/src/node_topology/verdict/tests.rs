@@ -217,7 +217,44 @@ fn an_object_that_describes_no_kubelet_is_an_error_and_not_a_panic() {
         read(&object(&unknown, zones)),
         Err(Unreadable::Settings(_))
     ));
+    // A word of tomorrow's kubelet is not taken for `none`.
+    for name in [
+        attributes::TOPOLOGY_POLICY,
+        attributes::TOPOLOGY_SCOPE,
+        attributes::CPU_POLICY,
+        attributes::MEMORY_POLICY,
+    ] {
+        let unknown = [
+            (attributes::TOPOLOGY_POLICY, "restricted"),
+            (name, "tomorrow"),
+        ];
+        let zones = vec![zone(0, &[("cpu", "2"), ("memory", "1Gi")])];
+        let read = read(&object(&unknown, zones));
+        assert!(
+            matches!(read, Err(Unreadable::Settings(_))),
+            "{name}: {read:?}"
+        );
+    }
     // A huge number of devices is counted up to a bound.
     let many = vec![zone(0, &[("v/kvm", "1E"), ("memory", "9E")])];
     assert_eq!(read(&object(&[], many)), Ok(()));
+}
+
+#[test]
+fn a_deprecated_word_without_a_scope_still_names_the_policy() {
+    let policy = |word: &str, attributes: &[(&str, &str)]| {
+        let mut node = object(attributes, vec![zone(0, &[("cpu", "2")])]);
+        node.topology_policies = vec![word.to_owned()];
+        let replica = Replica::of(&node, &DeviceTotals::new(), None, Fidelity::Sound);
+        replica.map(|replica| replica.ledger().rules().policy())
+    };
+    assert_eq!(policy("None", &[]), Ok(TopologyPolicy::None));
+    assert_eq!(policy("Restricted", &[]), Ok(TopologyPolicy::Restricted));
+    assert_eq!(policy("BestEffort", &[]), Ok(TopologyPolicy::BestEffort));
+    let both = [(attributes::TOPOLOGY_POLICY, "single-numa-node")];
+    assert_eq!(
+        policy("Restricted", &both),
+        Ok(TopologyPolicy::SingleNumaNode)
+    );
+    assert!(policy("Tomorrow", &[]).is_err());
 }

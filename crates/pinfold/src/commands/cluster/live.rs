@@ -3,7 +3,7 @@
 use pinfold_apiserver::snapshot::{Listed, SnapshotError, Wanted, snapshot};
 use pinfold_apiserver::{Connection, object};
 use pinfold_kube::inventory::Inventory;
-use pinfold_kube::manifest;
+use pinfold_kube::manifest::Document;
 use pinfold_render::text::count;
 use serde_json::Value;
 
@@ -160,12 +160,8 @@ impl Reading {
         }
         for object in objects {
             let name = format!("{} {}", kind.kind, object::full_name(&object));
-            let text = text(object, version, kind.kind);
-            let read = manifest::read(&name, text.as_bytes());
-            let added = read.and_then(|documents| {
-                let mut documents = documents.iter();
-                documents.try_for_each(|document| self.inventory.add(document).map(drop))
-            });
+            let read = Document::of_json(&name, version, kind.kind, &pruned(object));
+            let added = read.and_then(|document| self.inventory.add(&document).map(drop));
             if let Err(findings) = added {
                 self.bad.push(findings.to_string());
             }
@@ -186,9 +182,9 @@ impl Reading {
     }
 }
 
-/// The text of an object that says what it is.
-fn text(mut object: Value, api_version: &str, kind: &str) -> String {
-    // A node lists its images there, and nothing of it decides anything here.
+/// An object without what decides nothing here.
+fn pruned(mut object: Value) -> Value {
+    // A node lists its images there.
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         status.retain(|key, _| {
             matches!(
@@ -197,5 +193,6 @@ fn text(mut object: Value, api_version: &str, kind: &str) -> String {
             )
         });
     }
-    object::text(object, api_version, kind)
+    object::prune(&mut object);
+    object
 }
