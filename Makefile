@@ -27,8 +27,8 @@ bench-docs: ## the same, and write docs/benchmarks.md
 fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS)
 	CARGO="$(CARGO)" fuzz/run
 
-e2e: ## the end-to-end suites of CI, with real kernels and real processes; e2e-agent and e2e-cluster do more
-	$(CARGO) run --quiet -p e2e -- host numa nri devices api helm agent
+e2e: ## all end-to-end suites: real kernels, container runtimes, device plugins and control planes (root; builds Kubernetes with Go, once)
+	$(CARGO) run --quiet -p e2e -- host numa nri devices api helm agent agent-guest cluster
 
 e2e-host: ## runs on this very machine: pinned, killed, cleaned up
 	$(CARGO) run --quiet -p e2e -- host
@@ -54,8 +54,8 @@ e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them 
 e2e-cluster: ## the scheduler extender with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
 
-bench-agent: ## 250 containers at once and an hour of coming and going with the node agent (root); writes a part of docs/benchmarks.md
+bench-agent: ## 250 containers at once and ten minutes of coming and going with the node agent (root); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- agent-bench
 
-bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler; writes a part of docs/benchmarks.md
+bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler (SIZE=nodes,pods for others); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- cluster-bench

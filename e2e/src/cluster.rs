@@ -32,7 +32,7 @@ use extender::Extender;
 use replicas::Scene;
 use stage::Stage;
 
-use crate::control_plane::Scheduler;
+use crate::control_plane::{Queries, Scheduler};
 use crate::programs;
 use crate::report::{Report, say};
 
@@ -67,7 +67,8 @@ pub(crate) fn bench(report: &mut Report) {
     on_stage(report, |report, stage| {
         let size = size()?;
         let program = programs::release_pinfold()?;
-        let measured = scale::measure(stage, &program, size)?;
+        let queries = [Queries::AsShipped, Queries::Unlimited];
+        let measured = scale::measure(stage, &program, size, &queries)?;
         let text = measured.markdown();
         say(&text);
         report.check("cluster: measured", scale::check(&measured));
@@ -124,12 +125,14 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     let _stock = stage.plane.scheduler(&Scheduler {
         name: STOCK,
         extender: None,
+        queries: Queries::Unlimited,
     })?;
     let program = programs::debug_pinfold()?;
     let mut extender = Extender::start(&stage.plane, &program, "extender")?;
     let _ours = stage.plane.scheduler(&Scheduler {
         name: OURS,
         extender: Some(extender.entry(&stage.plane)),
+        queries: Queries::Unlimited,
     })?;
     if wanted("replicas") {
         played_replicas(report, stage)?;
@@ -151,7 +154,7 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     }
     if wanted("scale") {
         drop(extender);
-        let measured = scale::measure(stage, &program, SMALL)?;
+        let measured = scale::measure(stage, &program, SMALL, &[Queries::Unlimited])?;
         say(measured.markdown());
         let outcome = scale::check(&measured);
         report.check("cluster: 500 nodes and 500 pods", outcome);

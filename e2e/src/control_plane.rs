@@ -12,7 +12,7 @@ pub(crate) mod sources;
 
 pub(crate) use admin::Admin;
 pub(crate) use process::Process;
-pub(crate) use scheduler::{Extender, Scheduler};
+pub(crate) use scheduler::{Extender, Queries, Scheduler};
 
 use std::fs;
 use std::io::{Read, Write};

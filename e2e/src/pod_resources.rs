@@ -6,6 +6,8 @@ use std::time::Duration;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_devices::pod_resources::Reader;
 
+use crate::report::say;
+
 /// Prints `held NAMESPACE/NAME CONTAINER CPUS` for each container with CPUs of its own.
 pub(crate) fn print(socket: &Path) -> Result<(), String> {
     let pods = Reader::new(socket, Duration::from_secs(30)).list();
@@ -16,7 +18,10 @@ pub(crate) fn print(socket: &Path) -> Result<(), String> {
             let cpus: CpuSet = ids.collect();
             if !cpus.is_empty() {
                 let (namespace, name) = (&pod.namespace, &pod.name);
-                println!("held {namespace}/{name} {} {cpus}", container.name);
+                say(format_args!(
+                    "held {namespace}/{name} {} {cpus}",
+                    container.name
+                ));
             }
         }
     }

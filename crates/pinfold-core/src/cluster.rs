@@ -70,6 +70,7 @@ use crate::volcano::score::scores;
 mod ask;
 mod blame;
 mod fit;
+mod hands;
 mod kinds;
 mod member;
 mod names;
@@ -246,17 +247,13 @@ impl Cluster {
         let Some(at) = self.names.seat(node.as_str()) else {
             return Verdict::Refused(Refusal::UnknownNode);
         };
-        let mut asking = Asking::of(ask, &self.pods);
-        let known = self.memory.about(ask, self.seats.len());
-        if let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at)) {
-            seat.answer(&mut asking, known);
-        }
+        self.refresh(ask, std::iter::once(at));
         self.verdict(at).clone()
     }
 
     /// What every node says about a pod, ascending by name. Nothing that can be seen changes.
     pub fn ask_all(&mut self, ask: &PodAsk) -> Vec<Answer<'_>> {
-        self.refresh(ask);
+        self.refresh(ask, 0..self.seats.len());
         let answer = |(node, at)| Answer {
             node,
             verdict: self.verdict(at),
@@ -271,19 +268,9 @@ impl Cluster {
         ask: &PodAsk,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Vec<Option<Opinion<'_>>> {
-        let mut asking = Asking::of(ask, &self.pods);
-        let known = self.memory.about(ask, self.seats.len());
-        let names = names.into_iter();
-        let mut asked = Vec::with_capacity(names.size_hint().0);
-        for name in names {
-            let at = self.names.seat(name);
-            if let Some(at) = at
-                && let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at))
-            {
-                seat.answer(&mut asking, known);
-            }
-            asked.push(at);
-        }
+        let names = names.into_iter().map(|name| self.names.seat(name));
+        let asked: Vec<Option<usize>> = names.collect();
+        self.refresh(ask, asked.iter().copied().flatten());
         let latest = self.memory.latest();
         let opinion = |at: Option<usize>| {
             let (seat, known) = (self.seats.get(at?)?.as_ref()?, latest.get(at?)?);
@@ -303,7 +290,7 @@ impl Cluster {
 
     /// The nodes that could take a pod, best first.
     pub fn rank(&mut self, ask: &PodAsk) -> Vec<Ranked<'_>> {
-        self.refresh(ask);
+        self.refresh(ask, 0..self.seats.len());
         let ranked = self.ranked();
         ranked
             .into_iter()
@@ -311,15 +298,48 @@ impl Cluster {
             .collect()
     }
 
-    /// Brings all answers about a pod up to date; they are the latest in memory then.
-    fn refresh(&mut self, ask: &PodAsk) {
-        let mut asking = Asking::of(ask, &self.pods);
+    /// Brings the answers of some seats about a pod up to date; they are the latest in memory then. Many that have to be
+    /// asked anew are asked by several threads.
+    fn refresh(&mut self, ask: &PodAsk, seats: impl Iterator<Item = usize>) {
+        /// So many nodes are worth a thread.
+        const MANY: usize = 256;
+        let question = Question {
+            ask,
+            is_here: self.pods.contains_key(ask.uid()),
+        };
         let known = self.memory.about(ask, self.seats.len());
-        for (seat, known) in self.seats.iter_mut().zip(known) {
-            if let Some(seat) = seat {
-                seat.answer(&mut asking, known);
+        let is_stale = |at: &usize| match (self.seats.get(*at), known.get(*at)) {
+            (Some(Some(seat)), Some(known)) => seat.is_stale(question, known),
+            _ => false,
+        };
+        let stale: Vec<usize> = seats.filter(is_stale).collect();
+        if stale.len() < 2 * MANY {
+            let mut states = States::of(ask);
+            for at in stale {
+                if let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at))
+                {
+                    seat.answer(question, &mut states, known);
+                }
             }
+            return;
         }
+        let mut wanted = vec![false; self.seats.len()];
+        for at in stale {
+            wanted[at] = true;
+        }
+        let pieces = self.seats.chunks_mut(MANY).zip(known.chunks_mut(MANY));
+        let pieces = pieces.zip(wanted.chunks(MANY)).collect();
+        hands::share(
+            pieces,
+            || States::of(ask),
+            |states, ((seats, known), wanted)| {
+                for ((seat, known), wanted) in seats.iter_mut().zip(known).zip(wanted) {
+                    if let (Some(seat), true) = (seat, wanted) {
+                        seat.answer(question, states, known);
+                    }
+                }
+            },
+        );
     }
 
     /// The candidates of the latest answers with seat and score, best first.
@@ -376,35 +396,31 @@ impl Cluster {
     }
 }
 
-/// One question to many nodes.
-struct Asking<'a> {
+/// A question to many nodes.
+#[derive(Clone, Copy)]
+struct Question<'a> {
     ask: &'a PodAsk,
-    states: States<'a>,
     /// Whether the pod is on any node.
     is_here: bool,
 }
 
-impl<'a> Asking<'a> {
-    fn of(ask: &'a PodAsk, pods: &BTreeMap<PodUid, Tenant>) -> Self {
-        Self {
-            ask,
-            states: States::of(ask),
-            is_here: pods.contains_key(ask.uid()),
-        }
-    }
-}
-
 impl Seat {
+    /// Whether the member has to be asked again.
+    fn is_stale(&self, question: Question<'_>, known: &Known) -> bool {
+        known.generation != self.generation || self.minds_uid(question)
+    }
+
+    /// Whether what the member says about the pod is for no other pod.
+    fn minds_uid(&self, Question { ask, is_here }: Question<'_>) -> bool {
+        self.member.minds_uid(ask.uid(), is_here)
+    }
+
     /// Makes `known` what the member says about a pod.
-    fn answer(&mut self, asking: &mut Asking<'_>, known: &mut Known) {
-        let minds = self.member.minds_uid(asking.ask.uid(), asking.is_here);
-        if known.generation == self.generation && !minds {
-            return;
-        }
-        let verdict = self.member.decide(asking.ask, &mut asking.states);
+    fn answer(&mut self, question: Question<'_>, states: &mut States<'_>, known: &mut Known) {
+        let verdict = self.member.decide(question.ask, states);
         let names_pod = matches!(verdict, Verdict::Refused(Refusal::Ledger(_)));
         *known = Known {
-            generation: match minds || names_pod {
+            generation: match names_pod || self.minds_uid(question) {
                 true => NEVER,
                 false => self.generation,
             },

@@ -2,17 +2,46 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 
 use super::programs;
 use crate::containerd::packages;
 use crate::guest::{Guest, Load, PATIENCE};
 use crate::programs as own;
 use crate::report::{Report, say};
+use crate::transcript::Transcript;
 
-/// Boots it and runs everything there.
+/// Boots it, runs everything there and waits for the end.
 pub(crate) fn run(report: &mut Report) {
-    if let Err(problem) = boot(report) {
-        report.check("agent in a guest", Err(problem));
+    start().finish(report);
+}
+
+/// A guest that is at work. It needs one CPU, so that others can be at work beside it.
+pub(crate) struct Underway(Result<JoinHandle<Result<Transcript, String>>, String>);
+
+/// Boots it. Everything that has to be installed or built for it is there when this returns.
+pub(crate) fn start() -> Underway {
+    Underway(ready().map(|(guest, load)| {
+        say("booting a guest for the agent");
+        thread::spawn(move || {
+            let script = format!("{SCRIPT}e2e agent-inside /{PROGRAMS} {THEMES}\n");
+            // A check is several containers, each of which takes seconds of a machine that has nothing else to do.
+            guest.run_for(4 * PATIENCE, &load, &script)
+        })
+    }))
+}
+
+impl Underway {
+    /// Waits for its end, and notes what was checked in there.
+    pub(crate) fn finish(self, report: &mut Report) {
+        let said = self.0.and_then(|guest| {
+            let said = guest.join();
+            said.unwrap_or_else(|_| Err("the thread that waits for it has fallen".to_owned()))
+        });
+        match said.and_then(|said| said.section("agent").map(str::to_owned)) {
+            Ok(said) => report.repeat("4 nodes", &said),
+            Err(problem) => report.check("agent in a guest", Err(problem)),
+        }
     }
 }
 
@@ -35,9 +64,10 @@ section agent
 
 /// What a machine with one NUMA node, cgroup v1 and other users cannot show. Emulation takes seconds for a container, so
 /// what needs many of them is brief here or left to `agent`.
-const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=12";
+const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=6";
 
-fn boot(report: &mut Report) -> Result<(), String> {
+/// The machine and everything that it carries.
+fn ready() -> Result<(Guest, Load), String> {
     own::install_emulator()?;
     let folder = programs::folder()?;
     let mut load = Load::default();
@@ -56,12 +86,7 @@ fn boot(report: &mut Report) -> Result<(), String> {
         kernel: Some(packages::kernel()?),
         kernel_options: "",
     };
-    say("booting a guest for the agent");
-    let script = format!("{SCRIPT}e2e agent-inside /{PROGRAMS} {THEMES}\n");
-    // A check is several containers, each of which takes seconds of a machine that has nothing else to do.
-    let said = guest.run_for(4 * PATIENCE, &load, &script)?;
-    report.repeat("4 nodes", said.section("agent")?);
-    Ok(())
+    Ok((guest, load))
 }
 
 fn add(load: &mut Load, name: &str, host: &Path) -> Result<(), String> {

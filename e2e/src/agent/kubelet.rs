@@ -81,25 +81,22 @@ impl Room {
     }
 }
 
-/// A pod that shares, one of every kind of container, one that takes a NUMA node, and two that may not fit beside it.
+/// A pod that shares, one with every kind of container that takes a NUMA node, and others that may not fit beside it.
 fn brief(scene: &mut Scene<'_>, known: Known, room: &Room) -> Result<(), String> {
+    let app = ContainerPlan::guaranteed;
     comes(scene, known, one("burst", (100, 200), (0, 0)))?;
-    comes(scene, known, PodPlan::new("steps", steps()))?;
-    comes(
-        scene,
-        known,
-        PodPlan::guaranteed("node", room.on_one * 1000, 32),
-    )?;
-    scene.go("steps")?;
+    let steps = vec![
+        app("first", 1000, 16).of_kind(Kind::Init),
+        app("beside", 250, 16).of_kind(Kind::Sidecar),
+        app("main", room.on_one * 1000, 16),
+    ];
+    comes(scene, known, PodPlan::new("steps", steps))?;
     // There are never so many CPUs.
     let wide = PodPlan::guaranteed("wide", (room.free + 1) * 1000, 16);
     equal("wide is let in", scene.come(&wide, known)?, false)?;
-    let app = ContainerPlan::guaranteed;
-    let most = (room.on_one + 1) * 1000;
-    scene.come(&PodPlan::new("across", vec![app("one", most, 16)]), known)?;
-    let team = vec![app("one", 1000, 16), app("two", 2000, 16)];
+    let team = vec![app("one", room.on_one * 1000, 16), app("two", 1000, 16)];
     scene.come(&PodPlan::new("team", team), known)?;
-    scene.go("node")?;
+    scene.go("steps")?;
     scene.check()
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Measured {
 /// Containers of the storm that is measured.
 const BENCH_STORM: u32 = 250;
 /// Seconds of coming and going that are measured, if nobody says otherwise.
-const BENCH_SOAK: u64 = 3600;
+const BENCH_SOAK: u64 = 600;
 
 /// A storm and a soak, as a part of the page about benchmarks.
 pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {

@@ -11,7 +11,7 @@ use super::machines;
 use super::pods::{cpus, pod};
 use super::stage::{Stage, eventually};
 use super::stories::leave;
-use crate::control_plane::{Admin, Process, Scheduler};
+use crate::control_plane::{Admin, Process, Queries, Scheduler};
 use crate::report::{Report, equal};
 
 mod objects;
@@ -208,6 +208,7 @@ fn taken_over(
     let scheduler = stage.plane.scheduler(&Scheduler {
         name: "by-the-second",
         extender: Some(second.entry(&stage.plane)),
+        queries: Queries::Unlimited,
     })?;
     create(stage, "by-the-second", "second", half)?;
     create(stage, ours, "first", half)?;

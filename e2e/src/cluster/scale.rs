@@ -21,7 +21,7 @@ use super::machines;
 use super::pods::{PODS, guaranteed, pod};
 use super::stage::{Stage, eventually};
 use super::watch::{News, Watch};
-use crate::control_plane::{Admin, Credentials, Process, Scheduler};
+use crate::control_plane::{Admin, Credentials, Process, Queries, Scheduler};
 use crate::report::{equal, say};
 
 /// A common machine: 64 CPUs on two NUMA nodes.
@@ -30,6 +30,8 @@ const MACHINE: &str = "2 sockets, 16 cores, smt2, mem=128Gi";
 const HANDS: usize = 4;
 /// How often the extender is asked about all nodes.
 const QUESTIONS: usize = 500;
+/// Pods of so many shapes are asked about.
+const SHAPES: usize = 16;
 
 /// How much there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,40 +53,72 @@ pub(crate) struct Run {
     pub(crate) watched: f64,
 }
 
+/// The same pods by kube-scheduler alone and with the extender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    pub(crate) alone: Run,
+    pub(crate) extended: Run,
+}
+
 /// Everything that was measured.
 pub(crate) struct Measured {
     pub(crate) size: Size,
-    pub(crate) alone: Run,
-    pub(crate) extended: Run,
+    /// With kube-scheduler's limit on queries as it ships, if that was measured, and without one.
+    pub(crate) pairs: Vec<(Queries, Pair)>,
     /// Upper bounds of the time that a call took, in seconds: by verb, the median and one in a hundred.
     pub(crate) calls: BTreeMap<String, (f64, f64)>,
     /// The same for `filter` with the names of all nodes.
-    pub(crate) all_names: (f64, f64),
+    pub(crate) all_names: AllNames,
     /// The most memory that the extender ever had.
     pub(crate) memory: u64,
 }
 
+/// How long `filter` takes with the names of all nodes: bounds for the median and one in a hundred, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllNames {
+    /// For shapes of pods that come again and again.
+    pub(crate) known: (f64, f64),
+    /// For shapes that nobody has asked about before.
+    pub(crate) new: (f64, f64),
+}
+
 /// Measures on a stage without nodes.
-pub(crate) fn measure(stage: &Stage, program: &Path, size: Size) -> Result<Measured, String> {
+pub(crate) fn measure(
+    stage: &Stage,
+    program: &Path,
+    size: Size,
+    queries: &[Queries],
+) -> Result<Measured, String> {
     say(format_args!(
         "        {} nodes, {} pods",
         size.nodes, size.pods
     ));
     nodes(stage, size.nodes)?;
+    let mut alone = Vec::new();
+    for queries in queries {
+        create(stage, size.pods, "alone")?;
+        alone.push(run(stage, size.pods, "alone", *queries, None)?);
+        stage.clear()?;
+    }
     let mut extender = Extender::start(&stage.plane, program, "scale")?;
-    create(stage, size.pods, "alone")?;
-    let alone = run(stage, size.pods, "alone", None)?;
-    stage.clear()?;
-    create(stage, size.pods, "extended")?;
-    extender.wait()?;
-    let extended = run(stage, size.pods, "extended", Some(&extender))?;
+    let count = queries.len();
+    let mut pairs = Vec::new();
+    for (queries, alone) in queries.iter().zip(alone) {
+        create(stage, size.pods, "extended")?;
+        extender.wait()?;
+        let extended = run(stage, size.pods, "extended", *queries, Some(&extender))?;
+        pairs.push((*queries, Pair { alone, extended }));
+        // The last ones stay: the extender is asked about nodes with pods on them.
+        if pairs.len() < count {
+            stage.clear()?;
+        }
+    }
     let calls = extender.durations()?;
     let all_names = ask_all(stage, &extender, size.nodes)?;
     let memory = extender.process.most_memory()?;
     Ok(Measured {
         size,
-        alone,
-        extended,
+        pairs,
         calls,
         all_names,
         memory,
@@ -169,6 +203,7 @@ fn run(
     stage: &Stage,
     count: usize,
     name: &'static str,
+    queries: Queries,
     extender: Option<&Extender>,
 ) -> Result<Run, String> {
     let bound = Arc::new(AtomicUsize::new(0));
@@ -192,6 +227,7 @@ fn run(
     let scheduler = stage.plane.scheduler(&Scheduler {
         name,
         extender: extender.map(|extender| extender.entry(&stage.plane)),
+        queries,
     })?;
     let deadline = Instant::now() + Duration::from_secs(3600);
     // A pod's status changes after it is bound, too, but never before.
@@ -227,27 +263,31 @@ fn watched(stage: &Stage) -> Result<f64, String> {
     Ok(values.sum())
 }
 
-/// Asks about a pod with the names of all nodes, as kube-scheduler does where all are feasible.
-fn ask_all(stage: &Stage, extender: &Extender, count: usize) -> Result<(f64, f64), String> {
-    let before = extender.buckets("filter")?;
+/// Asks about pods with the names of all nodes, as kube-scheduler does where all are feasible.
+fn ask_all(stage: &Stage, extender: &Extender, count: usize) -> Result<AllNames, String> {
     let asking = client(stage, extender, &as_scheduler(stage))?;
     let names: Vec<String> = (0..count).map(node_name).collect();
-    for number in 0..QUESTIONS {
-        let cpus = (1 + number % 16).to_string();
-        let main = guaranteed("main", &[("cpu", &cpus), ("memory", "1Gi")]);
+    let ask = |number: usize, memory: usize| {
+        let cpus = (1 + number % SHAPES).to_string();
+        let memory = format!("{memory}Mi");
+        let main = guaranteed("main", &[("cpu", &cpus), ("memory", &memory)]);
         let mut pod = pod(&format!("question-{number}"), "none", &[main]);
-        pod["metadata"]["uid"] = json!(format!("question-{number}"));
-        let answer = asking.expect(
-            "POST",
-            "/filter",
-            Some(&json!({ "Pod": pod, "NodeNames": names })),
-        )?;
-        equal("error", answer["Error"].as_str().unwrap_or_default(), "")?;
-    }
-    let after = extender.buckets("filter")?;
-    Ok(super::extender::quantiles(&super::extender::difference(
-        &after, &before,
-    )))
+        pod["metadata"]["uid"] = json!(format!("question-{number}-{memory}"));
+        let body = json!({ "Pod": pod, "NodeNames": names });
+        let answer = asking.expect("POST", "/filter", Some(&body))?;
+        equal("error", answer["Error"].as_str().unwrap_or_default(), "")
+    };
+    let measured = |ask: &dyn Fn(usize) -> Result<(), String>| {
+        let before = extender.buckets("filter")?;
+        (0..QUESTIONS).try_for_each(ask)?;
+        let asked = super::extender::difference(&extender.buckets("filter")?, &before);
+        Ok::<_, String>(super::extender::quantiles(&asked))
+    };
+    // More than are remembered.
+    let new = measured(&|number| ask(number, 1024 + number))?;
+    (0..SHAPES).try_for_each(|number| ask(number, 512))?;
+    let known = measured(&|number| ask(number, 512))?;
+    Ok(AllNames { known, new })
 }
 
 impl Measured {
@@ -263,23 +303,31 @@ impl Measured {
         };
         let mebibytes = |bytes: f64| bytes / 1024.0 / 1024.0;
         let mut text = format!(
-            "{} nodes and their reports, {} pods, all there before the scheduler starts.\n\n\
-             | | kube-scheduler alone | with the extender |\n|---|--:|--:|\n\
-             | pods bound per second | {:.0} | {:.0} |\n\
-             | CPU time of kube-scheduler per pod | {:.2} ms | {:.2} ms |\n\
-             | CPU time of the extender per pod | | {:.2} ms |\n\
-             | watch events sent by the API server to everybody | {:.1} MiB | {:.1} MiB |\n\n\
-             | call | median below | 99 of 100 below |\n|---|--:|--:|\n",
-            self.size.nodes,
-            self.size.pods,
-            rate(&self.alone),
-            rate(&self.extended),
-            each(self.alone.scheduler),
-            each(self.extended.scheduler),
-            each(self.extended.extender),
-            mebibytes(self.alone.watched),
-            mebibytes(self.extended.watched),
+            "{} nodes and their reports, {} pods, all there before the scheduler starts.\n\n",
+            self.size.nodes, self.size.pods
         );
+        for (queries, Pair { alone, extended }) in &self.pairs {
+            let limit = match queries {
+                Queries::Unlimited => "with as many queries to the API server as it likes",
+                Queries::AsShipped => "with 50 queries to the API server per second, as it ships",
+            };
+            text.push_str(&format!(
+                "| kube-scheduler {limit} | alone | with the extender | ratio |\n|---|--:|--:|--:|\n\
+                 | pods bound per second | {:.0} | {:.0} | {:.2} |\n\
+                 | CPU time of kube-scheduler per pod | {:.2} ms | {:.2} ms | |\n\
+                 | CPU time of the extender per pod | | {:.2} ms | |\n\
+                 | watch events sent by the API server to everybody | {:.1} MiB | {:.1} MiB | |\n\n",
+                rate(alone),
+                rate(extended),
+                rate(extended) / rate(alone),
+                each(alone.scheduler),
+                each(extended.scheduler),
+                each(extended.extender),
+                mebibytes(alone.watched),
+                mebibytes(extended.watched),
+            ));
+        }
+        text.push_str("| call | median below | 99 of 100 below |\n|---|--:|--:|\n");
         let row = |name: &str, (median, most): (f64, f64)| {
             format!(
                 "| {name} | {:.2} ms | {:.2} ms |\n",
@@ -290,8 +338,11 @@ impl Measured {
         for (verb, times) in &self.calls {
             text.push_str(&row(verb, *times));
         }
-        let title = format!("filter with {} names", self.size.nodes);
-        text.push_str(&row(&title, self.all_names));
+        let AllNames { known, new } = self.all_names;
+        let count = self.size.nodes;
+        text.push_str(&row(&format!("filter with {count} names"), known));
+        let title = format!("filter with {count} names, of a shape never asked about before");
+        text.push_str(&row(&title, new));
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let memory = mebibytes(self.memory as f64);
         text.push_str(&format!(

@@ -46,6 +46,28 @@ pub(crate) struct Scheduler {
     pub(crate) name: &'static str,
     /// Who else has a say.
     pub(crate) extender: Option<Extender>,
+    /// How often it may ask the API server.
+    pub(crate) queries: Queries,
+}
+
+/// How often kube-scheduler may ask the API server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Queries {
+    /// As often as it wants to.
+    #[default]
+    Unlimited,
+    /// As often as it does if nobody says otherwise: 50 times a second, and 100 at once.
+    AsShipped,
+}
+
+impl Queries {
+    /// Per second, and at once.
+    fn limits(self) -> (u32, u32) {
+        match self {
+            Queries::Unlimited => (5000, 5000),
+            Queries::AsShipped => (50, 100),
+        }
+    }
 }
 
 impl ControlPlane {
@@ -74,10 +96,11 @@ impl ControlPlane {
 }
 
 fn configuration(scheduler: &Scheduler, kubeconfig: &Path) -> Value {
+    let (often, at_once) = scheduler.queries.limits();
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": { "kubeconfig": kubeconfig, "qps": 5000, "burst": 5000 },
+        "clientConnection": { "kubeconfig": kubeconfig, "qps": often, "burst": at_once },
         "leaderElection": { "leaderElect": false },
         // A pod that has to wait is tried again soon after anything changes.
         "podInitialBackoffSeconds": 1,

@@ -76,7 +76,7 @@ impl Cluster {
 
     fn place_best(&mut self, ask: &PodAsk) -> Result<(Placement, Undo), NotPlaced> {
         self.check_new(ask)?;
-        self.refresh(ask);
+        self.refresh(ask, 0..self.seats.len());
         let candidates: Vec<NodeName> = self
             .ranked()
             .into_iter()
