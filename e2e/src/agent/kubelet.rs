@@ -81,14 +81,14 @@ impl Room {
     }
 }
 
-/// A pod that shares, one with every kind of container that takes a NUMA node, and others that may not fit beside it.
+/// A pod that shares, one with every kind of container, and others that may not fit beside it.
 fn brief(scene: &mut Scene<'_>, known: Known, room: &Room) -> Result<(), String> {
     let app = ContainerPlan::guaranteed;
     comes(scene, known, one("burst", (100, 200), (0, 0)))?;
     let steps = vec![
         app("first", 1000, 16).of_kind(Kind::Init),
         app("beside", 250, 16).of_kind(Kind::Sidecar),
-        app("main", room.on_one * 1000, 16),
+        app("main", 2000, 16),
     ];
     comes(scene, known, PodPlan::new("steps", steps))?;
     // There are never so many CPUs.

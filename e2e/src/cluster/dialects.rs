@@ -144,36 +144,25 @@ fn whole_cores(stage: &Stage, ours: &str) -> Result<(), String> {
 }
 
 /// CPUs 0 to 7. Koordinator's agent reports that a pod of the kubelet's static manager holds two, the kubelet keeps one for
-/// itself, and the node's annotation another: four are left.
+/// itself, and the node another: four are left.
 fn held_by_others(stage: &Stage, ours: &str) -> Result<(), String> {
     let name = "held";
     let played = self::node(name, "1 socket, 8 cores, mem=32Gi", json!({}))?;
-    let (mut node, mut topology) = (played.node(), played.topology());
+    let (node, mut topology) = (played.node(), played.topology());
     let reservation = json!({ "reservedCPUs": "3" });
-    node["metadata"]["annotations"]["node.koordinator.sh/reservation"] =
-        reservation.to_string().into();
     let pods = json!([{
         "namespace": "default", "name": "of-the-kubelet", "uid": "of-the-kubelet",
         "cpuset": "4-5", "managedByKubelet": true,
     }]);
     let kubelet = json!({ "policy": "static", "reservedCPUs": "0" });
     let words = &mut topology["metadata"]["annotations"];
+    words["node.koordinator.sh/reservation"] = reservation.to_string().into();
     words["node.koordinator.sh/pod-cpu-allocs"] = pods.to_string().into();
     words["kubelet.koordinator.sh/cpu-manager-policy"] = kubelet.to_string().into();
     stage.admin.expect("POST", "/api/v1/nodes", Some(&node))?;
     let path = super::kubelets::TOPOLOGIES;
     stage.admin.expect("POST", path, Some(&topology))?;
-    let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
-    stage.create(&pinned("many", ours, 5, &how))?;
-    say(format_args!("        {}", stage.waits("many")?));
-    stage.create(&pinned("all", ours, 4, &how))?;
-    let found = CpuSet::parse(
-        written(stage, "all")?["cpuset"]
-            .as_str()
-            .unwrap_or_default(),
-    );
-    let found = found.map_err(|error| error.to_string())?;
-    equal("CPUs", found.to_string().as_str(), "1-2,6-7")?;
+    let outcome = only_what_is_left(stage, ours);
     stage.clear()?;
     for path in [
         format!("/api/v1/nodes/{name}"),
@@ -181,7 +170,18 @@ fn held_by_others(stage: &Stage, ours: &str) -> Result<(), String> {
     ] {
         stage.admin.expect("DELETE", &path, None)?;
     }
-    Ok(())
+    outcome
+}
+
+fn only_what_is_left(stage: &Stage, ours: &str) -> Result<(), String> {
+    let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
+    stage.create(&pinned("many", ours, 5, &how))?;
+    say(format_args!("        {}", stage.waits("many")?));
+    stage.create(&pinned("all", ours, 4, &how))?;
+    let found = written(stage, "all")?;
+    let found = CpuSet::parse(found["cpuset"].as_str().unwrap_or_default());
+    let found = found.map_err(|error| error.to_string())?;
+    equal("CPUs", found.to_string().as_str(), "1-2,6-7")
 }
 
 /// Two NUMA nodes of six CPUs. Where one is taken by four, four more fit into the pool of the other alone.
