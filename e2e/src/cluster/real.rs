@@ -113,7 +113,7 @@ fn pinned(stage: &Stage, node: &RealNode, ours: &str) -> Result<(), String> {
     stage.clear_pods()
 }
 
-/// A best-effort pod may use what an LSR pod leaves idle, and nothing of an LSE pod.
+/// Best-effort pods may use what an LSR pod leaves idle, and nothing of an LSE pod.
 fn lent_to_best_effort(
     stage: &Stage,
     node: &RealNode,
@@ -121,13 +121,17 @@ fn lent_to_best_effort(
     lent: &CpuSet,
     kept: &CpuSet,
 ) -> Result<(), String> {
-    let mut pod = pod("batch", ours, &[guaranteed("main", &[])]);
-    pod["metadata"]["labels"] = json!({
-        "koordinator.sh/qosClass": "BE", "koordinator.sh/priority-class": "koord-batch",
-    });
-    stage.create(&on(pod, node.name))?;
-    stage.runs("batch")?;
-    let found = stage.admin.expect("GET", &format!("{PODS}/batch"), None)?;
+    // The first finds room on the CPU that is the system's.
+    for name in ["batch", "more-batch"] {
+        let mut pod = pod(name, ours, &[guaranteed("main", &[])]);
+        pod["metadata"]["labels"] = json!({
+            "koordinator.sh/qosClass": "BE", "koordinator.sh/priority-class": "koord-batch",
+        });
+        stage.create(&on(pod, node.name))?;
+        stage.runs(name)?;
+    }
+    let path = format!("{PODS}/more-batch");
+    let found = stage.admin.expect("GET", &path, None)?;
     let uid = found["metadata"]["uid"].as_str().unwrap_or_default();
     let groups = eventually("it may use the CPUs that are lent", || {
         let groups = node.groups(uid);

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, Member, PodAsk};
+use pinfold_core::cluster::{Cluster, MOST_SHAPES, Member, PodAsk};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::plugin::Args;
@@ -33,7 +33,8 @@ pub(super) fn cases() -> Vec<Case> {
             let cold = Case::new(Group::Cluster, name("cold"), move || {
                 let mut cluster = kind.cluster(machine);
                 // More shapes than are remembered, so that each comes back forgotten.
-                let asks: Vec<PodAsk> = (0..20).map(|size| kind.ask("cold", size)).collect();
+                let sizes = (0..).take(MOST_SHAPES + 4);
+                let asks: Vec<PodAsk> = sizes.map(|size| kind.ask("cold", size)).collect();
                 let mut turn = 0;
                 move || {
                     turn = (turn + 1) % asks.len();
