@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         return match pod_resources::print(socket.as_ref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => {
-                eprintln!("{problem}");
+                report::say(format_args!("problem: {problem}"));
                 ExitCode::FAILURE
             }
         };

@@ -84,13 +84,13 @@ impl Room {
 /// A pod that shares, one with every kind of container, and others that may not fit beside it.
 fn brief(scene: &mut Scene<'_>, known: Known, room: &Room) -> Result<(), String> {
     let app = ContainerPlan::guaranteed;
-    comes(scene, known, one("burst", (100, 200), (0, 0)))?;
+    comes(scene, known, &one("burst", (100, 200), (0, 0)))?;
     let steps = vec![
         app("first", 1000, 16).of_kind(Kind::Init),
         app("beside", 250, 16).of_kind(Kind::Sidecar),
         app("main", 2000, 16),
     ];
-    comes(scene, known, PodPlan::new("steps", steps))?;
+    comes(scene, known, &PodPlan::new("steps", steps))?;
     // There are never so many CPUs.
     let wide = PodPlan::guaranteed("wide", (room.free + 1) * 1000, 16);
     equal("wide is let in", scene.come(&wide, known)?, false)?;
@@ -101,8 +101,8 @@ fn brief(scene: &mut Scene<'_>, known: Known, room: &Room) -> Result<(), String>
 }
 
 /// A pod is let in.
-fn comes(scene: &mut Scene<'_>, known: Known, plan: PodPlan) -> Result<(), String> {
-    let is_in = scene.come(&plan, known)?;
+fn comes(scene: &mut Scene<'_>, known: Known, plan: &PodPlan) -> Result<(), String> {
+    let is_in = scene.come(plan, known)?;
     equal(&format!("{} is let in", plan.name), is_in, true)
 }
 
@@ -120,7 +120,7 @@ fn steps() -> Vec<ContainerPlan> {
 
 /// One pod after the other, each for a reason.
 fn story(scene: &mut Scene<'_>, known: Known, room: &Room) -> Result<(), String> {
-    let comes = |scene: &mut Scene<'_>, plan: PodPlan| comes(scene, known, plan);
+    let comes = |scene: &mut Scene<'_>, plan: PodPlan| comes(scene, known, &plan);
     let app = ContainerPlan::guaranteed;
     comes(scene, one("burst", (100, 200), (0, 0)))?;
     comes(scene, one("idle", (0, 0), (0, 0)))?;
