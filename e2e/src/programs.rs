@@ -30,20 +30,6 @@ pub(crate) fn tools() -> PathBuf {
     }
 }
 
-/// Builds an example of one of our crates.
-pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, String> {
-    let folder = workspace().join("target/e2e-examples");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build
-        .current_dir(workspace())
-        .args(["build", "--quiet", "-p", package, "--example", name])
-        .arg("--target-dir")
-        .arg(&folder);
-    succeed(&mut build)?;
-    Ok(folder.join("debug/examples").join(name))
-}
-
 /// Builds `pinfold` as developers do.
 pub(crate) fn debug_pinfold() -> Result<PathBuf, String> {
     pinfold(&[], "debug")

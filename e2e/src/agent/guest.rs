@@ -64,7 +64,7 @@ section agent
 
 /// What a machine with one NUMA node, cgroup v1 and other users cannot show. Emulation takes seconds for a container, so
 /// what needs many of them is brief here or left to `agent`.
-const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=6";
+const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=4";
 
 /// The machine and everything that it carries.
 fn ready() -> Result<(Guest, Load), String> {
