@@ -73,8 +73,10 @@ impl Extender {
 
     /// What makes a node a good one from now on.
     pub fn set_weights(&self, weights: Weights) {
+        // Under the cache's lock: nobody notes a score by the old ones afterwards.
+        let mut cache = self.cache();
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
-        self.cache().cluster().forget_answers();
+        cache.cluster().forget_answers();
     }
 
     fn weights(&self) -> Weights {

@@ -3,6 +3,8 @@
 //! Mirrors `TopologyManagerFromNodeResourceTopology`: the first of the deprecated policy words, then the
 //! attributes field by field, each valid value replacing what was there. What is not valid is passed over.
 
+use std::str::FromStr;
+
 use super::{NodeTopology, attributes};
 use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
@@ -63,7 +65,7 @@ impl Manager {
 
 /// The deprecated words that state both. `None`, `Restricted` and `BestEffort` state no scope and are
 /// passed over like unknown ones.
-pub(super) fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
+fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
     Some(match word {
         "SingleNUMANodePodLevel" => (TopologyPolicy::SingleNumaNode, TopologyScope::Pod),
         "SingleNUMANodeContainerLevel" => {
@@ -75,6 +77,32 @@ pub(super) fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologySc
         "BestEffortContainerLevel" => (TopologyPolicy::BestEffort, TopologyScope::Container),
         _ => return None,
     })
+}
+
+/// The policy and the scope in the kubelet's own words, for who has to know what it will do. A word that no kubelet knows
+/// stays as it is, for the rules to complain about: a node that may align pods must not be taken for one that does not.
+/// The deprecated words without a scope, which the plugin passes over, still name a policy.
+pub(super) fn words(topology: &NodeTopology) -> (String, String) {
+    let manager = Manager::of(topology);
+    let is_stated = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
+    let word = topology.topology_policies.first().map(String::as_str);
+    let policy = match word.filter(|_| !is_stated) {
+        Some("Restricted") => TopologyPolicy::Restricted.name(),
+        Some("BestEffort") => TopologyPolicy::BestEffort.name(),
+        Some(word) if word != "None" && policy_and_scope(word).is_none() => word,
+        _ => manager.policy.name(),
+    };
+    let policy = unknown::<TopologyPolicy>(topology, attributes::TOPOLOGY_POLICY).unwrap_or(policy);
+    let scope = unknown::<TopologyScope>(topology, attributes::TOPOLOGY_SCOPE);
+    let scope = scope.unwrap_or(manager.scope.name());
+    (policy.to_owned(), scope.to_owned())
+}
+
+/// The first value of an attribute that is none.
+fn unknown<'a, T: FromStr>(topology: &'a NodeTopology, name: &str) -> Option<&'a str> {
+    let own = topology.attributes.iter().filter(|own| own.name == name);
+    let mut values = own.map(|own| own.value.as_str());
+    values.find(|value| value.parse::<T>().is_err())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attributes::{self, first};
-use super::manager::{Manager, policy_and_scope};
+use super::manager;
 use super::numa::numa_id;
 use super::resources::{is_hugepages, is_numa_affine};
 use super::{NodeTopology, Zone};
@@ -33,7 +33,7 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
 use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
-use crate::settings::{Settings, TopologyScope};
+use crate::settings::Settings;
 use crate::volcano::detail::CpuRow;
 
 /// More devices of one resource are not told apart on one NUMA node; see [`Gaps::capped`].
@@ -389,7 +389,7 @@ fn unavailable_cpus(
 }
 
 fn settings(topology: &NodeTopology, zones: &[NumaZone<'_>], fidelity: Fidelity) -> Settings {
-    let (topology_policy, topology_scope) = topology_words(topology);
+    let (topology_policy, topology_scope) = manager::words(topology);
     let reports = |name: &str| {
         let mut zones = zones.iter();
         zones.any(|(_, zone)| counts(zone, name).is_some())
@@ -429,42 +429,6 @@ fn settings(topology: &NodeTopology, zones: &[NumaZone<'_>], fidelity: Fidelity)
         alpha_cpu_options: true,
         ..Settings::default()
     }
-}
-
-/// The topology manager's policy and scope. A word that no kubelet knows stays as it is, for the rules to complain
-/// about: a node that may align pods must not be taken for one that does not. The deprecated words without a scope,
-/// which the plugin passes over, still name a policy.
-fn topology_words(topology: &NodeTopology) -> (String, String) {
-    let manager = Manager::of(topology);
-    let unknown = |name: &str, is_known: fn(&str) -> bool| {
-        let mut own = topology.attributes.iter();
-        let unknown = own.find(|own| own.name == name && !is_known(&own.value));
-        unknown.map(|attribute| attribute.value.clone())
-    };
-    let policy = unknown(attributes::TOPOLOGY_POLICY, |word| {
-        word.parse::<TopologyPolicy>().is_ok()
-    });
-    let scope = unknown(attributes::TOPOLOGY_SCOPE, |word| {
-        word.parse::<TopologyScope>().is_ok()
-    });
-    let word = topology.topology_policies.first().map(String::as_str);
-    let is_stated = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
-    let policy = policy.unwrap_or_else(|| {
-        let named = match word {
-            Some("Restricted") => TopologyPolicy::Restricted.name(),
-            Some("BestEffort") => TopologyPolicy::BestEffort.name(),
-            Some(word) if word != "None" && policy_and_scope(word).is_none() => word,
-            _ => manager.policy.name(),
-        };
-        if is_stated {
-            manager.policy.name()
-        } else {
-            named
-        }
-        .to_owned()
-    });
-    let scope = scope.unwrap_or_else(|| manager.scope.name().to_owned());
-    (policy, scope)
 }
 
 /// The memory manager's table as far as the zones tell it.

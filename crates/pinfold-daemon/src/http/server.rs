@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -207,7 +208,17 @@ impl<A: ?Sized> Clone for Desk<A> {
     }
 }
 
-/// Speaks HTTP/1.1 with one client. When its time is over it may finish the request it is at, and no other.
+/// Serves a connection until it ends. When its time is over it may finish the requests it is at, and no other.
+async fn for_its_life<C: Future>(connection: C, life: Duration, shut: impl FnOnce(Pin<&mut C>)) {
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::time::timeout(life, connection.as_mut()).await;
+    if ended.is_err() {
+        shut(connection.as_mut());
+        let _ = tokio::time::timeout(life, connection).await;
+    }
+}
+
+/// Speaks HTTP/1.1 with one client.
 async fn one_by_one<S, A>(stream: S, desk: Desk<A>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -220,17 +231,10 @@ where
         .max_buf_size(limits.head.max(8192))
         .max_headers(64)
         .serve_connection(TokioIo::new(stream), service(desk));
-    let mut spoken = std::pin::pin!(spoken);
-    if tokio::time::timeout(limits.life, spoken.as_mut())
-        .await
-        .is_err()
-    {
-        spoken.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(limits.life, spoken).await;
-    }
+    for_its_life(spoken, limits.life, |spoken| spoken.graceful_shutdown()).await;
 }
 
-/// Speaks HTTP/2 with one client. When its time is over it may finish the requests it is at, and no other.
+/// Speaks HTTP/2 with one client.
 async fn at_a_time<S, A>(stream: S, desk: Desk<A>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -249,14 +253,7 @@ where
         .initial_connection_window_size(WINDOWS.1)
         .keep_alive_interval(Some(limits.arrival))
         .serve_connection(TokioIo::new(stream), service(desk));
-    let mut spoken = std::pin::pin!(spoken);
-    if tokio::time::timeout(limits.life, spoken.as_mut())
-        .await
-        .is_err()
-    {
-        spoken.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(limits.life, spoken).await;
-    }
+    for_its_life(spoken, limits.life, |spoken| spoken.graceful_shutdown()).await;
 }
 
 /// Answers the requests of a connection.

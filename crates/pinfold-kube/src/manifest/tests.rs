@@ -226,3 +226,23 @@ fn yaml_word() -> impl Strategy<Value = &'static str> {
         "é",
     ])
 }
+
+#[test]
+fn an_object_at_hand_is_read_like_its_text_and_within_the_same_limits() {
+    let text = r#"{"apiVersion": "v1", "kind": "Pod", "a": [1, -2, 1.5, 1e3, true, null, "yes"], "b": {"c": "017"}}"#;
+    let object: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    let of_json = Document::of_json("f", "v1", "Pod", &object).expect("an object");
+    let of_text = read("f", text.as_bytes()).expect("an object");
+    let sorted = |document: &Document| {
+        let content = crate::content::Content::from(&document.node);
+        serde_json::to_value(&content).expect("JSON")
+    };
+    assert_eq!(sorted(&of_json), sorted(&of_text[0]));
+    let deep = (0..MAX_DEPTH).fold(serde_json::json!({}), |inner, _| serde_json::json!([inner]));
+    let deep = Document::of_json("f", "v1", "Pod", &serde_json::json!({ "a": deep }));
+    let words = deep.expect_err("too deep").to_string();
+    assert!(words.contains("levels of nesting"), "{words}");
+    let many = serde_json::json!({ "a": vec![0; MAX_NODES] });
+    assert!(Document::of_json("f", "v1", "Pod", &many).is_err());
+    assert!(Document::of_json("f", "v1", "Pod", &serde_json::json!([])).is_err());
+}

@@ -62,8 +62,10 @@ impl Extender {
             }
             (None, None) => Vec::new(),
         };
-        let weights = self.weights();
-        let scores = self.cache().prioritize(&asked, &names, &weights);
+        let scores = {
+            let mut cache = self.cache();
+            cache.prioritize(&asked, &names, &self.weights())
+        };
         // Only differences count, and a node that is not named has nothing: the worst ones need not be read.
         let least = scores.iter().copied().min().unwrap_or(0);
         let scores = names.iter().zip(scores);
