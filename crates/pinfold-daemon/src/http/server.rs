@@ -10,6 +10,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -225,13 +226,13 @@ where
     A: Answers + ?Sized,
 {
     let limits = desk.limits;
-    let spoken = hyper::server::conn::http1::Builder::new()
+    let spoken = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.arrival)
         .max_buf_size(limits.head.max(8192))
         .max_headers(64)
         .serve_connection(TokioIo::new(stream), service(desk));
-    for_its_life(spoken, limits.life, |spoken| spoken.graceful_shutdown()).await;
+    for_its_life(spoken, limits.life, http1::Connection::graceful_shutdown).await;
 }
 
 /// Speaks HTTP/2 with one client.
@@ -245,7 +246,7 @@ where
     let limits = desk.limits;
     let streams = u32::try_from(limits.connections).unwrap_or(u32::MAX);
     let head = u32::try_from(limits.head).unwrap_or(u32::MAX);
-    let spoken = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+    let spoken = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(streams)
         .max_header_list_size(head)
@@ -253,7 +254,7 @@ where
         .initial_connection_window_size(WINDOWS.1)
         .keep_alive_interval(Some(limits.arrival))
         .serve_connection(TokioIo::new(stream), service(desk));
-    for_its_life(spoken, limits.life, |spoken| spoken.graceful_shutdown()).await;
+    for_its_life(spoken, limits.life, http2::Connection::graceful_shutdown).await;
 }
 
 /// Answers the requests of a connection.
