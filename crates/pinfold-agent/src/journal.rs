@@ -1,6 +1,6 @@
 //! [`Journal`]: every change of one node's ledger, on disk before anybody acts on it.
 //!
-//! One file of lines, each a transaction with its checksum, appended and synced as a whole:
+//! One file of lines, each a transaction with its checksum, written and synced as a whole:
 //!
 //! ```text
 //! pinfold-journal 1
@@ -8,7 +8,7 @@
 //! 7d793037 {"entry":{"number":1,"at":1767225600000,"what":"admitted","pod":…,"change":…,"decision":…}}
 //! ```
 //!
-//! The state is the last `base` with the changes of the entries after it. A line that was being written when the power
+//! Blank lines at the end are room for more. The state is the last `base` with the changes of the entries after it. A line that was being written when the power
 //! went has never been reported as done; it is cut off and kept aside. Damage anywhere else is refused: what the
 //! lost lines said is not known, and to hand it out again would be worse than to hand out nothing.
 //!
@@ -22,6 +22,7 @@ mod error;
 mod file;
 mod line;
 mod read;
+mod room;
 mod write;
 
 pub use entry::{Base, Entry, What};
@@ -58,9 +59,11 @@ pub struct Journal {
     limits: Limits,
     /// Lengths in bytes of the lines that hold entries, oldest first, with where they start.
     lines: Vec<Span>,
-    /// The length of the file.
+    /// The length of what is written.
     length: u64,
-    /// The length of the file when it was last shortened.
+    /// Where more can be written.
+    room: room::Room,
+    /// The length when the file was last shortened.
     shortest: u64,
     /// The number of the last entry.
     last: u64,
@@ -99,6 +102,12 @@ impl Journal {
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// How many bytes are written.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     /// The file.

@@ -100,6 +100,12 @@ impl Keeper {
         &self.notes
     }
 
+    /// How many bytes of history and state are in the journal.
+    #[must_use]
+    pub fn journal_length(&self) -> u64 {
+        self.journal.length()
+    }
+
     /// The number of the last entry in the journal: it only ever grows.
     #[must_use]
     pub fn generation(&self) -> u64 {

@@ -488,12 +488,13 @@ impl Probed for Service {
     }
 
     fn measure(&self, metrics: &Metrics) {
-        let (ledger, generation, pinned, tally) = {
+        let (ledger, generation, length, pinned, tally) = {
             let node = lock(&self.node);
             let keeper = node.keeper();
             (
                 keeper.ledger().clone(),
                 keeper.generation(),
+                keeper.journal_length(),
                 node.kubelet_pinned(),
                 node.tally().clone(),
             )
@@ -519,9 +520,7 @@ impl Probed for Service {
             &[],
             f64::from(u8::from(connected)),
         );
-        if let Ok(found) = std::fs::metadata(self.config.state.join(FILE)) {
-            metrics.set(&catalogue::JOURNAL_BYTES, &[], number(found.len()));
-        }
+        metrics.set(&catalogue::JOURNAL_BYTES, &[], number(length));
     }
 }
 

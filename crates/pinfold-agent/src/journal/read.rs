@@ -9,7 +9,7 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 
 use super::entry::{Base, Entry, Transaction, What};
-use super::{JournalError, Span, line};
+use super::{JournalError, Span, line, room};
 use crate::keeper::Note;
 
 /// The version that is written. Version 1 is the first; there is none before it to migrate from.
@@ -40,7 +40,7 @@ impl History {
     /// If it cannot be read, is damaged or of a later version.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|error| JournalError::file("open", path, error))?;
-        parse(path, &bytes(path, &file)?)
+        parse(path, room::without(&bytes(path, &file)?))
     }
 
     /// The number of the last entry.

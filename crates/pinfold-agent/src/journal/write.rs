@@ -1,11 +1,11 @@
 //! Writing: appending one transaction, and shortening the file.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use super::entry::{Base, Entry, Transaction};
+use super::room::{self, Room};
 use super::{FILE, History, Journal, JournalError, Limits, Span, file, line, read};
 
 pub(super) fn open(
@@ -19,14 +19,17 @@ pub(super) fn open(
     if !exists {
         file::replace(folder, &path, read::header().as_bytes())?;
     }
-    let open = file::open(&path, OpenOptions::new().read(true).append(true))?;
+    let open = file::open(&path, OpenOptions::new().read(true).write(true))?;
     let bytes = read::bytes(&path, &open)?;
+    let room = Room::of(bytes.len() as u64);
+    let bytes = room::without(&bytes);
     let mut journal = Journal {
         folder: folder.to_owned(),
         file: open,
         limits,
         lines: Vec::new(),
         length: bytes.len() as u64,
+        room,
         shortest: 0,
         last: 0,
         broken: false,
@@ -38,7 +41,7 @@ pub(super) fn open(
     if bytes == read::header().as_bytes() {
         return Ok((journal, None));
     }
-    let mut history = read::parse(&path, &bytes)?;
+    let mut history = read::parse(&path, bytes)?;
     if history.torn > 0 {
         let at = usize::try_from(history.length).unwrap_or(usize::MAX);
         let aside = folder.join(format!("torn-after-{}", history.last()));
@@ -46,6 +49,7 @@ pub(super) fn open(
         let cut = journal.file.set_len(history.length);
         let cut = cut.and_then(|()| journal.file.sync_all());
         cut.map_err(|error| JournalError::file("shorten", &path, error))?;
+        journal.room.lose(history.length);
     }
     journal.length = history.length;
     journal.last = history.last();
@@ -103,7 +107,10 @@ impl Journal {
         }
         let line = line::write(transaction);
         let line = line.map_err(|error| JournalError::damaged(&path, error))?;
-        if let Err(error) = self.file.write_all(&line) {
+        let more = line.len() as u64;
+        self.room.make(&self.file, self.length, more);
+        if let Err(error) = self.file.write_all_at(&line, self.length) {
+            self.room.lose(self.length);
             let taken_back = self.file.set_len(self.length);
             let taken_back = taken_back.and_then(|()| self.file.sync_all());
             self.broken = taken_back.is_err();
@@ -115,7 +122,7 @@ impl Journal {
             let _ = self.file.set_len(self.length);
             return Err(JournalError::file("sync", &path, error));
         }
-        self.length += line.len() as u64;
+        self.length += more;
         Ok(())
     }
 
@@ -123,7 +130,7 @@ impl Journal {
     ///
     /// # Errors
     /// If there is not, or nothing can be written any more.
-    pub fn try_again(&self) -> Result<(), JournalError> {
+    pub fn try_again(&mut self) -> Result<(), JournalError> {
         const ROOM: usize = 64 << 10;
         if self.broken {
             return Err(JournalError::Broken { path: self.path() });
@@ -131,6 +138,9 @@ impl Journal {
         let trial = self.folder.join("trial");
         let tried = file::replace(&self.folder, &trial, &vec![0; ROOM]);
         let _ = fs::remove_file(&trial);
+        if tried.is_ok() {
+            self.room = Room::of(self.length);
+        }
         tried
     }
 
@@ -180,6 +190,7 @@ impl Journal {
         self.reopen(&path)?;
         self.lines = kept;
         self.length = content.len() as u64;
+        self.room = Room::of(self.length);
         self.shortest = self.length;
         Ok(())
     }
@@ -194,7 +205,7 @@ impl Journal {
     /// The old file is not the journal any more: without the new one nothing can be written.
     fn reopen(&mut self, path: &Path) -> Result<(), JournalError> {
         self.broken = true;
-        self.file = file::open(path, OpenOptions::new().read(true).append(true))?;
+        self.file = file::open(path, OpenOptions::new().read(true).write(true))?;
         self.broken = false;
         Ok(())
     }

@@ -18,7 +18,11 @@ fn history(folder: &Path, seed: u64) -> (Vec<u8>, Vec<Held>) {
         truths.push(held(&keeper));
     }
     drop(keeper);
-    (fs::read(folder.join(FILE)).expect("the journal"), truths)
+    let mut whole = fs::read(folder.join(FILE)).expect("the journal");
+    while whole.ends_with(b"\n\n") {
+        whole.pop();
+    }
+    (whole, truths)
 }
 
 struct Tally {
@@ -26,8 +30,18 @@ struct Tally {
     refused: usize,
 }
 
-/// Opens the damaged file and checks what comes of it.
+/// Blank lines, as there are at the end of a journal for more to be written over.
+const ROOM: [u8; 9000] = [b'\n'; 9000];
+
+/// Opens the damaged file, without room at its end and with it, and checks what comes of it.
 fn check(folder: &Path, damaged: &[u8], truths: &[Held], tally: &mut Tally, what: &str) {
+    check_file(folder, damaged, truths, tally, what);
+    let roomy = [damaged, &ROOM].concat();
+    let what = format!("{what}, with room");
+    check_file(folder, &roomy, truths, tally, &what);
+}
+
+fn check_file(folder: &Path, damaged: &[u8], truths: &[Held], tally: &mut Tally, what: &str) {
     let file: PathBuf = folder.join(FILE);
     fs::write(&file, damaged).expect("written");
     match open(folder) {
@@ -120,6 +134,30 @@ fn flipped_bytes_are_noticed() {
         tally.recovered, tally.refused
     ));
     assert!(tally.recovered > 0 && tally.refused > 0);
+}
+
+#[test]
+fn a_last_line_of_which_some_sectors_never_arrived_is_cut_off() {
+    const SECTOR: usize = 512;
+    let _alone = alone();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    let (whole, truths) = history(&folder, 11);
+    let end = whole.len() - 1;
+    let last = whole[..end].iter().rposition(|&byte| byte == b'\n');
+    let last = last.expect("more than one line") + 1;
+    let mut tally = Tally {
+        recovered: 0,
+        refused: 0,
+    };
+    for sector in last / SECTOR..=end / SECTOR {
+        let mut damaged = whole.clone();
+        let hole = (sector * SECTOR).max(last)..((sector + 1) * SECTOR).min(end);
+        damaged[hole].fill(b'\n');
+        let what = format!("without sector {sector}");
+        check(&folder, &damaged, &truths, &mut tally, &what);
+    }
+    assert!(tally.recovered > 0 && tally.refused == 0);
 }
 
 #[test]
