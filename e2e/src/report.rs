@@ -3,11 +3,15 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+/// What a line begins with that repeats a failure.
+const AGAIN: &str = "failed: ";
+
 /// The checks so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: usize,
-    failed: usize,
+    /// What failed, to be said again at the end.
+    failed: Vec<String>,
 }
 
 impl Report {
@@ -19,8 +23,9 @@ impl Report {
                 say(format_args!("ok      {name}"));
             }
             Err(problem) => {
-                self.failed += 1;
-                say(format_args!("FAILED  {name}: {problem}"));
+                let failed = format!("{name}: {problem}");
+                say(format_args!("FAILED  {failed}"));
+                self.failed.push(failed);
             }
         }
     }
@@ -35,6 +40,8 @@ impl Report {
             } else if let Some(failed) = line.strip_prefix("FAILED  ") {
                 let (name, problem) = failed.split_once(": ").unwrap_or((failed, ""));
                 checks.push((name, Err(problem.to_owned())));
+            } else if line.starts_with(AGAIN) {
+                // It was told where it failed.
             } else if line.contains(" passed, ") && line.ends_with(" failed") {
                 end = Some(line);
             } else if let Some((_, Err(problem))) = checks.last_mut() {
@@ -55,13 +62,15 @@ impl Report {
         self.check(format_args!("{place}: all was checked"), complete);
     }
 
-    /// The last line, and the exit code: a failure, or nothing checked at all, is no success.
+    /// What failed once more, the last line, and the exit code: a failure, or nothing checked at all, is no success.
     pub(crate) fn finish(&self) -> ExitCode {
-        say(format_args!(
-            "{} passed, {} failed",
-            self.passed, self.failed
-        ));
-        match self.failed == 0 && self.passed > 0 {
+        for failed in &self.failed {
+            let first = failed.lines().next().unwrap_or_default();
+            say(format_args!("{AGAIN}{first}"));
+        }
+        let failed = self.failed.len();
+        say(format_args!("{} passed, {failed} failed", self.passed));
+        match failed == 0 && self.passed > 0 {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         }

@@ -128,10 +128,15 @@ impl Story<'_> {
         .map_err(|problem| format!("{problem}: {found:?}"))
     }
 
-    /// Asks for a pod and runs it: its control group, and its container.
+    /// Asks for a pod and runs it: its control group, and its container. One that cannot run gives back what it got.
     fn come(&mut self, plan: &PodPlan) -> Result<(String, String), String> {
         let (code, said) = self.agent().ask("POST", "/v1/pods", &plan.manifest())?;
         equal(&format!("{}: {said}", plan.name), code, 201)?;
+        let ran = self.start(plan);
+        ran.inspect_err(|_| drop(self.release(plan)))
+    }
+
+    fn start(&mut self, plan: &PodPlan) -> Result<(String, String), String> {
         let root = self.scene.stage.containerd.cgroup().to_owned();
         let cri = &self.scene.stage.cri;
         let sandbox = cri.run(plan.sandbox(&root, 0)?)?;
@@ -201,12 +206,16 @@ impl Story<'_> {
     }
 
     fn leave(&mut self) -> Result<(), String> {
-        for (plan, pod, _) in self.running.drain(..) {
+        for (plan, pod, _) in std::mem::take(&mut self.running) {
             self.scene.stage.cri.remove(&pod)?;
-            let path = format!("/v1/pods/{}", plan.uid());
-            self.scene.agent.ask("DELETE", &path, "")?;
+            self.release(&plan)?;
         }
         Ok(())
+    }
+
+    fn release(&self, plan: &PodPlan) -> Result<(), String> {
+        let path = format!("/v1/pods/{}", plan.uid());
+        self.agent().ask("DELETE", &path, "").map(drop)
     }
 
     fn failing(&mut self) -> Result<(), String> {

@@ -16,7 +16,7 @@ use super::chance::Chance;
 use super::load::resident;
 use super::options::Options;
 use super::pods::PodPlan;
-use super::process::Agent;
+use super::process::{self, Agent};
 use super::rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
@@ -259,7 +259,7 @@ fn torn_journal(stage: &mut Stage) -> Result<(), String> {
         scene.agent.kill();
         let path = scene.setup.state.join(FILE);
         let told = |error: std::io::Error| format!("{}: {error}", path.display());
-        let journal = fs::read(&path).map_err(told)?;
+        let journal = process::journal(&scene.setup.state)?;
         // The last entry but half of it, as a power cut leaves it.
         fs::write(&path, &journal[..journal.len() - 40]).map_err(told)?;
         scene.start_again()?;

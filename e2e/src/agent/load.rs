@@ -6,13 +6,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_agent::journal::FILE;
-
 use super::chance::Chance;
 use super::crashes::Crowd;
 use super::options::Options;
 use super::pods::{ContainerPlan, PodPlan};
-use super::process::Agent;
+use super::process::{self, Agent};
 use super::rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
@@ -322,7 +320,7 @@ fn used(process: u32, state: &Path) -> Result<Used, String> {
         // A hundred ticks a second, wherever Linux runs.
         cpu: ticks * 10,
         files,
-        journal: fs::metadata(state.join(FILE)).map_or(0, |found| found.len()),
+        journal: process::journal(state)?.len() as u64,
     })
 }
 

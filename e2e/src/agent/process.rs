@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use pinfold_agent::journal::FILE;
 use serde_json::Value;
 
 use super::pretend;
@@ -32,6 +33,17 @@ pub(crate) struct Setup {
     pub(crate) machine: Option<PathBuf>,
     /// More lines of its configuration.
     pub(crate) more: String,
+}
+
+/// What is written in a journal, without the blank lines at its end that are room for more.
+pub(crate) fn journal(state: &Path) -> Result<Vec<u8>, String> {
+    let path = state.join(FILE);
+    let read = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()));
+    let mut written = read?;
+    while written.ends_with(b"\n\n") {
+        written.pop();
+    }
+    Ok(written)
 }
 
 /// A running agent; it ends with this value.

@@ -115,8 +115,20 @@ impl Cri {
         let request = RunPod {
             config: Some(config.clone()),
         };
-        let Id { id } = self.call("RunPodSandbox", request)?;
+        let made = self.call("RunPodSandbox", request);
+        let Id { id } = made.inspect_err(|_| drop(self.clear_away(config.metadata.as_ref())))?;
         Ok(Pod { id, config })
+    }
+
+    /// Removes what is left of a pod that could not start: a busy runtime leaves that, and its name, to the kubelet.
+    fn clear_away(&self, failed: Option<&PodMetadata>) -> Result<(), String> {
+        let list: PodList = self.call("ListPodSandbox", Nothing {})?;
+        let left = list
+            .pods
+            .iter()
+            .filter(|pod| pod.metadata.as_ref() == failed);
+        let removed = left.map(|pod| self.remove_pod(&pod.id));
+        removed.fold(Ok(()), Result::and)
     }
 
     /// Creates a container that does nothing for a long time.

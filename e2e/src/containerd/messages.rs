@@ -101,8 +101,12 @@ messages! {
     ListContainers {
         #[prost(message, optional, tag = "1")] filter: Option<ContainerFilter>,
     }
+    ListedPod {
+        #[prost(string, tag = "1")] id: String,
+        #[prost(message, optional, tag = "2")] metadata: Option<PodMetadata>,
+    }
     PodList {
-        #[prost(message, repeated, tag = "1")] pods: Vec<Id>,
+        #[prost(message, repeated, tag = "1")] pods: Vec<ListedPod>,
     }
     ContainerList {
         #[prost(message, repeated, tag = "1")] containers: Vec<Id>,
