@@ -188,9 +188,35 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Result<
     Ok(())
 }
 
+/// containerd's own choice where the kernel lets us: not in guests, whose kernels come without it.
+fn snapshotter(folder: &Path) -> &'static str {
+    let trial = folder.join("overlay");
+    let [lower, upper, work, merged] =
+        ["lower", "upper", "work", "merged"].map(|it| trial.join(it));
+    for folder in [&lower, &upper, &work, &merged] {
+        let _ = fs::create_dir_all(folder);
+    }
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "overlay", "-o", &options, "overlay"]);
+    let mounted =
+        succeed(mount.arg(&merged)).and_then(|()| succeed(Command::new("umount").arg(&merged)));
+    let _ = fs::remove_dir_all(&trial);
+    match mounted {
+        Ok(()) => "overlayfs",
+        Err(_) => "native",
+    }
+}
+
 /// Everything in the folder; no snapshots of kernels, no other control groups, no touching of the
 /// kernel's OOM scores.
 fn configuration(version: ConfigVersion, folder: &Path, runc: &Path) -> String {
+    let snapshotter = snapshotter(folder);
     let (folder, runc) = (folder.display(), runc.display());
     let common = format!(
         r#"
@@ -230,7 +256,7 @@ conf_dir = "{folder}/cni"
 sandbox_image = "{IMAGE}"
 restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".containerd]
-snapshotter = "native"
+snapshotter = "{snapshotter}"
 {}"#,
             runtime("io.containerd.grpc.v1.cri")
         ),
@@ -238,7 +264,7 @@ snapshotter = "native"
             r#"version = 3
 {common}
 [plugins."io.containerd.cri.v1.images"]
-snapshotter = "native"
+snapshotter = "{snapshotter}"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{IMAGE}"
 [plugins."io.containerd.cri.v1.runtime"]

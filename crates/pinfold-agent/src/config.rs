@@ -114,6 +114,8 @@ pub struct Runtime {
     pub nri: Option<PathBuf>,
     /// When the plugin is called among others: two digits.
     pub index: String,
+    /// How much the kernel favours the agent over what runs on the node: from -20, most, to 19.
+    pub niceness: i8,
 }
 
 /// What is written to control groups.
@@ -261,6 +263,7 @@ impl Default for AgentConfig {
             runtime: Runtime {
                 nri: Some("/var/run/nri/nri.sock".into()),
                 index: "10".to_owned(),
+                niceness: -15,
             },
             cgroups: Cgroups {
                 direct: Direct::default(),

@@ -310,8 +310,10 @@ fn used(process: u32, state: &Path) -> Result<Used, String> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-    let ticks = after.split_whitespace().skip(11).take(2);
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    let ticks = fields.iter().skip(11).take(2);
     let ticks: u64 = ticks.filter_map(|text| text.parse::<u64>().ok()).sum();
+    equal("niceness", fields.get(16).copied(), Some("-15"))?;
     let path = format!("/proc/{process}/fd");
     let files = fs::read_dir(&path);
     let files = files.map_err(|error| format!("{path}: {error}"))?.count();

@@ -18,6 +18,7 @@ pub const FIELDS: &[Field] = fields! {
     "state" = "/var/lib/pinfold": "the folder of the journal",
     "runtime.nri" = "/var/run/nri/nri.sock": "the container runtime's NRI socket; `none` if there is no runtime and control groups are all there is",
     "runtime.index" = "\"10\"": "when the plugin is called among others: two digits, the lowest first",
+    "runtime.niceness" = "-15": "how much the kernel favours the agent over what runs on the node, for which the runtime waits with every container: from -20 (most) to 19. Takes CAP_SYS_NICE; without it the agent runs as it was started",
     "cgroups.direct" = "auto": "whether control groups are written directly: `auto` (where the runtime has not done it), `always` or `never`",
     "cgroups.migrateMemory" = "true": "whether memory moves along when a container gets other NUMA nodes",
     "cgroups.partitions" = "none": "whether CPUs of a container's own become a cpuset partition, which keeps every other process off them: `none`, `root` or `isolated`. Takes cgroup v2, Linux 6.7 and CAP_SYS_ADMIN",

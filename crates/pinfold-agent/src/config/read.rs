@@ -35,6 +35,7 @@ pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> AgentConfig {
     if let Some(section) = section(whole, FIELDS, "runtime", report) {
         path_or_none(&section, "nri", &mut config.runtime.nri, report);
         index(&section, &mut config.runtime.index, report);
+        niceness(&section, &mut config.runtime.niceness, report);
     }
     if let Some(section) = section(whole, FIELDS, "cgroups", report) {
         let cgroups = &mut config.cgroups;
@@ -143,6 +144,20 @@ fn index(within: &Place<'_>, into: &mut String, report: &mut Report) {
     match text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_digit()) {
         true => text.clone_into(into),
         false => place.unexpected(WHAT, report),
+    }
+}
+
+fn niceness(within: &Place<'_>, into: &mut i8, report: &mut Report) {
+    const WHAT: &str = "a whole number from -20 to 19";
+    let Some(place) = within.get("niceness") else {
+        return;
+    };
+    let Some(number) = place.integer(WHAT, report) else {
+        return;
+    };
+    match i8::try_from(number) {
+        Ok(nice @ -20..=19) => *into = nice,
+        _ => place.unexpected(WHAT, report),
     }
 }
 

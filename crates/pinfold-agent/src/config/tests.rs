@@ -14,7 +14,7 @@ dialect: koordinator
 kubelet: {config: /etc/pinfold/kubelet.yaml, root: /srv/kubelet, endpoint: 'https://10.0.0.1:10250', authority: /srv/ca.crt, token: /srv/token}
 koordinator: {scheduler: /etc/pinfold/scheduler.yaml}
 state: /srv/pinfold
-runtime: {nri: none, index: '05'}
+runtime: {nri: none, index: '05', niceness: 3}
 cgroups: {direct: never, migrateMemory: false, partitions: isolated, checkEvery: 1m30s}
 devices: {manage: true, directory: /srv/plugins}
 podResources: {serve: none, kubelet: /srv/pr.sock}
@@ -82,6 +82,8 @@ fn mistakes_are_told_with_their_place_and_what_was_meant() {
         ("state: here", "agent.yaml:1:8", "an absolute path"),
         ("runtime: {index: 10}", "agent.yaml:1:18", "in quotes"),
         ("runtime: {index: 'a1'}", "agent.yaml:1:18", "two digits"),
+        ("runtime: {niceness: 20}", "agent.yaml:1:21", "-20 to 19"),
+        ("runtime: {niceness: low}", "agent.yaml:1:21", "-20 to 19"),
         ("runtime: {nri: nri.sock}", "agent.yaml:1:16", "or none"),
         ("cgroups: {checkEvery: 10}", "agent.yaml:1:23", "a duration"),
         (

@@ -52,6 +52,7 @@ pub(super) fn run(
     control: &Control,
     log: &Log,
 ) -> Result<(), DaemonError> {
+    favour(config.runtime.niceness, log);
     let place = Place::look()?;
     let name = place::name(config);
     let node = open(config, &place, log)?;
@@ -260,6 +261,16 @@ fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonErro
         pod_resources: config.pod_resources.serve.clone(),
     })?;
     Ok((Some(Arc::new(host)), Some(offers)))
+}
+
+/// Has the kernel favour this thread, and all that it starts: the runtime waits for the agent, and beside many containers
+/// that start at once it would wait for its turn after every sync of the journal.
+fn favour(niceness: i8, log: &Log) {
+    let favoured = rustix::process::setpriority_process(None, niceness.into());
+    if let Err(error) = favoured {
+        let niceness = niceness.to_string();
+        log.info("not-favoured", &[("niceness", &niceness), ("why", &error)]);
+    }
 }
 
 fn runner(config: &AgentConfig) -> Result<Option<Runner>, DaemonError> {
