@@ -20,6 +20,7 @@ mod hotplug;
 mod kernel;
 mod koordinator;
 mod kubelet;
+mod latency;
 mod load;
 mod nodes;
 mod options;

@@ -1,6 +1,5 @@
 //! Many containers at once, and for long: how long decisions take, and what the agent needs for it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -8,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::chance::Chance;
 use super::crashes::Crowd;
+use super::latency::Latency;
 use super::options::Options;
 use super::pods::{ContainerPlan, PodPlan};
-use super::process::{self, Agent};
+use super::process;
 use super::rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
@@ -42,9 +42,10 @@ pub(crate) struct Used {
 pub(crate) struct Measured {
     pub(crate) containers: u32,
     pub(crate) seconds: f64,
-    /// Upper bounds of the median and the 99th percentile, in milliseconds.
-    pub(crate) decision: (f64, f64),
-    pub(crate) decisions: f64,
+    /// Of decisions while all came at once.
+    pub(crate) stormy: Latency,
+    /// Of decisions about others who came one after the other while all were there.
+    pub(crate) calm: Latency,
     pub(crate) used: Used,
 }
 
@@ -66,7 +67,6 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
     say(told(&storm));
     let soaked = soaked(stage, &options)?;
     let Soaked { early, late, pods } = &soaked;
-    let (half, most) = storm.decision;
     let row = |what: &str, storm: String, early: String, late: String| {
         format!("| {what} | {storm} | {early} | {late} |\n")
     };
@@ -101,12 +101,14 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
     Ok(format!(
         "## The node agent\n\n`make bench-agent` (`SOAK=seconds` for a shorter soak): `pinfold agent` (release build) with \
          containerd and runc on one machine with 2 CPUs, which they share with what they run. {} containers come at once \
-         through {CLIENTS} clients, all move to other CPUs twice, and go; then pods come and go one after the other for {} s, \
-         {pods} of them. By the agent's own histogram {} decisions took at most {half} ms (median) and {most} ms (99 of \
-         100), journal included.\n\n| | with {} containers | soak, after a third | soak, at its end |\n|---|--:|--:|--:|\n{}",
+         through {CLIENTS} clients and all move to other CPUs twice; while they are there as many others come and go one \
+         after the other; then all go, and pods come and go for {} s, {pods} of them.\n\nHow long decisions took, journal \
+         included, by the agent's own histogram (the bounds of its buckets):\n\n| decisions | number | median | 99 of 100 \
+         |\n|---|--:|--:|--:|\n{}{}\n| | with {} containers | soak, after a third | soak, at its end |\n|---|--:|--:|--:|\n{}",
         storm.containers,
         options.soak,
-        storm.decisions,
+        took("while they come at once", &storm.stormy),
+        took("while they are there", &storm.calm),
         storm.containers,
         rows.concat(),
     ))
@@ -151,15 +153,32 @@ pub(crate) fn told(measured: &Measured) -> String {
     let Measured {
         containers,
         seconds,
-        decision: (half, most),
-        decisions,
+        stormy,
+        calm,
         used,
     } = measured;
     format!(
-        "{containers} containers in {seconds:.1} s: {decisions} decisions, p50 ≤ {half} ms, p99 ≤ {most} ms; \
+        "{containers} containers in {seconds:.1} s: decisions about them {}, about visitors {}; \
          {} KiB of memory, {} ms of CPU time, {} files, journal of {} bytes",
-        used.memory, used.cpu, used.files, used.journal
+        shown(stormy),
+        shown(calm),
+        used.memory,
+        used.cpu,
+        used.files,
+        used.journal
     )
+}
+
+/// A row of the page.
+fn took(when: &str, latency: &Latency) -> String {
+    let (half, most) = (latency.bound(0.5), latency.bound(0.99));
+    let count = latency.count();
+    format!("| {when} | {count} | {half} ms | {most} ms |\n")
+}
+
+fn shown(latency: &Latency) -> String {
+    let (half, most) = (latency.bound(0.5), latency.bound(0.99));
+    format!("({}) p50 ≤ {half} ms, p99 ≤ {most} ms", latency.count())
 }
 
 /// Everybody comes, the pool shrinks and grows for all, everybody goes.
@@ -187,20 +206,20 @@ pub(crate) fn storm(stage: &mut Stage, count: u32) -> Result<Measured, String> {
         here.extend(pods);
         outcome = outcome.and(ended);
     }
+    let stormy = Latency::so_far(&scene.agent);
     let outcome = outcome.and_then(|()| all_make_room(&mut scene, &here, count));
-    let measured = measure(&scene.agent, &scene.setup.state);
+    let outcome = outcome.and_then(|()| visitors(&mut scene, count));
+    let used = used(scene.agent.id(), &scene.setup.state);
     for (pod, _) in here {
         scene.stage.cri.remove(&pod)?;
     }
     scene.clear()?;
-    outcome?;
-    let (decision, decisions, used) = measured?;
     Ok(Measured {
         containers: count,
         seconds: begin.elapsed().as_secs_f64(),
-        decision,
-        decisions,
-        used,
+        stormy: stormy?,
+        calm: outcome?,
+        used: used?,
     })
 }
 
@@ -238,6 +257,25 @@ fn crew(stage: &Stage, pods: impl Iterator<Item = (u32, u32)>) -> Crew {
     (made, outcome)
 }
 
+/// As many again come and go, one after the other, while all others stay. How long was decided about them.
+fn visitors(scene: &mut Scene<'_>, count: u32) -> Result<Latency, String> {
+    let before = Latency::so_far(&scene.agent)?;
+    for number in 0..count {
+        let main = ContainerPlan::between("main", (20, 0), (0, 0));
+        let plan = PodPlan::new(&format!("visitor-{number}"), vec![main]);
+        let root = scene.stage.containerd.cgroup();
+        let cri = &scene.stage.cri;
+        let pod = cri.run(plan.sandbox(root, 0)?)?;
+        let stayed = plan.containers.iter().try_for_each(|container| {
+            let id = cri.create_as(&pod, &container.name, 0, container.resources(), &FOREVER)?;
+            cri.start_container(&id)
+        });
+        cri.remove(&pod)?;
+        stayed?;
+    }
+    Ok(Latency::so_far(&scene.agent)?.since(&before))
+}
+
 /// One pod with a CPU of its own comes and goes: everybody else moves twice.
 fn all_make_room(
     scene: &mut Scene<'_>,
@@ -266,43 +304,6 @@ fn all_make_room(
     everybody(scene)?;
     scene.go("own")?;
     everybody(scene)
-}
-
-/// The agent's own numbers, and the system's about it.
-fn measure(agent: &Agent, state: &Path) -> Result<((f64, f64), f64, Used), String> {
-    let metrics = agent.metrics()?;
-    let (decisions, buckets) =
-        histogram(&metrics, "pinfold_decision_seconds", "verdict=\"admitted\"");
-    let bound = |part: f64| {
-        let bucket = buckets.iter().find(|(_, count)| *count >= part * decisions);
-        bucket.map_or(f64::INFINITY, |(bound, _)| bound * 1000.0)
-    };
-    Ok((
-        (bound(0.5), bound(0.99)),
-        decisions,
-        used(agent.id(), state)?,
-    ))
-}
-
-/// How many values a histogram has, and its buckets.
-fn histogram(metrics: &BTreeMap<String, f64>, name: &str, label: &str) -> (f64, Vec<(f64, f64)>) {
-    let prefix = format!("{name}_bucket");
-    let own = metrics
-        .iter()
-        .filter(|(key, _)| key.starts_with(&prefix) && key.contains(label));
-    let mut buckets: Vec<(f64, f64)> = own
-        .filter_map(|(key, count)| {
-            let bound = key.split("le=\"").nth(1)?.split('"').next()?;
-            let bound = if bound == "+Inf" {
-                f64::INFINITY
-            } else {
-                bound.parse().ok()?
-            };
-            Some((bound, *count))
-        })
-        .collect();
-    buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
-    (buckets.last().map_or(0.0, |(_, count)| *count), buckets)
 }
 
 /// What the system says about a process and its journal.
