@@ -1,13 +1,12 @@
-//! What the suites need on this machine: a static `pinfold`, QEMU, a kernel, busybox.
+//! What the suites need on this machine: programs of ours, QEMU, a kernel, busybox.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use crate::report::say;
-
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Where the sources are.
 pub(crate) fn workspace() -> &'static Path {
@@ -32,70 +31,50 @@ pub(crate) fn tools() -> PathBuf {
 
 /// Builds `pinfold` as developers do.
 pub(crate) fn debug_pinfold() -> Result<PathBuf, String> {
-    pinfold(&[], "debug")
+    build(&["-p", "pinfold"], "debug/pinfold")
 }
 
 /// Builds `pinfold` as it is installed.
 pub(crate) fn release_pinfold() -> Result<PathBuf, String> {
-    pinfold(&["--release"], "release")
+    build(&["-p", "pinfold", "--release"], "release/pinfold")
 }
 
-fn pinfold(profile: &[&str], folder: &str) -> Result<PathBuf, String> {
+fn build(what: &[&str], built: &str) -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build
-        .current_dir(workspace())
-        .args(["build", "--quiet", "-p", "pinfold"])
-        .args(profile);
-    succeed(&mut build)?;
-    Ok(workspace().join("target").join(folder).join("pinfold"))
+    build.current_dir(workspace());
+    succeed(build.args(["build", "--quiet"]).args(what))?;
+    Ok(workspace().join("target").join(built))
 }
 
-/// Builds a `pinfold` that needs no library of the system it runs on.
-pub(crate) fn static_pinfold() -> Result<PathBuf, String> {
-    static_program(&["-p", "pinfold"], "debug/pinfold", "pinfold")
+/// A `pinfold` to be carried elsewhere.
+pub(crate) fn light_pinfold() -> Result<PathBuf, String> {
+    light(&debug_pinfold()?)
 }
 
-/// Builds this very program so that it needs no library of the system it runs on.
-pub(crate) fn static_e2e() -> Result<PathBuf, String> {
-    static_program(&["-p", "e2e"], "debug/e2e", "e2e")
+/// This very program, to be carried elsewhere.
+pub(crate) fn light_e2e() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    light(&own)
 }
 
-/// Builds an example of one of our crates that needs no library of the system it runs on.
-pub(crate) fn static_example(package: &str, name: &str) -> Result<PathBuf, String> {
+/// An example of one of our crates, to be carried elsewhere.
+pub(crate) fn light_example(package: &str, name: &str) -> Result<PathBuf, String> {
     let built = format!("debug/examples/{name}");
-    static_program(&["-p", package, "--example", name], &built, name)
+    light(&build(&["-p", package, "--example", name], &built)?)
 }
 
-fn static_program(what: &[&str], built: &str, name: &str) -> Result<PathBuf, String> {
+/// The same without symbols: the archive that a guest boots from is a third of the size.
+fn light(program: &Path) -> Result<PathBuf, String> {
+    let name = program.file_name().ok_or("a program has a name")?;
     let folder = folder();
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build
-        .current_dir(workspace())
-        .args(["build", "--quiet", "--target", TARGET])
-        .args(what)
-        .arg("--target-dir")
-        .arg(&folder)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        // Emulated processors are slow enough.
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-        // Nobody debugs in there.
-        .env("CARGO_PROFILE_DEV_DEBUG", "0");
-    succeed(&mut build)?;
-    let built = folder.join(TARGET).join(built);
-    let bytes = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
-    if needs_loader(&bytes) {
-        return Err(format!("{} is not static", built.display()));
-    }
-    // Without symbols the archive that a guest boots from is a third of the size.
-    let stripped = folder.join(name);
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&stripped).arg(&built);
-    match succeed(&mut strip) {
-        Ok(()) => Ok(stripped),
-        Err(_) => Ok(built),
-    }
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let light = folder.join(name);
+    // Another suite may be about to run the one that is there.
+    let new = folder.join(format!("new-{:?}", thread::current().id()));
+    succeed(Command::new("strip").arg("-o").arg(&new).arg(program))?;
+    fs::rename(&new, &light).map_err(|error| format!("{}: {error}", light.display()))?;
+    Ok(light)
 }
 
 /// Whether an ELF file of 64 bits names a program that loads its libraries.

@@ -38,7 +38,7 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
         ),
         ("ctr", fetched.containerd.join("ctr")),
         ("runc", fetched.runc),
-        ("pinfold", programs::static_pinfold()?),
+        ("pinfold", programs::light_pinfold()?),
         ("image.tar", image),
         ("admission.jsonl.gz", vectors.join("admission.jsonl.gz")),
         ("topologies.jsonl", vectors.join("topologies.jsonl")),

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -134,7 +133,6 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
     let release = RELEASES.last().ok_or("there is no containerd")?;
     let runtime = packages::fetch(release)?;
     let kubelet = sources::build(&["kubelet"])?.join("kubelet");
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut load = Load::of(&[
         ("containerd", &runtime.containerd.join("containerd")),
         (
@@ -144,11 +142,8 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         ("ctr", &runtime.containerd.join("ctr")),
         ("runc", &runtime.runc),
         ("kubelet", &kubelet),
-        (
-            "pinfold",
-            &stripped(&programs::debug_pinfold()?, "pinfold", folder)?,
-        ),
-        ("e2e", &stripped(&this, "e2e", folder)?),
+        ("pinfold", &programs::light_pinfold()?),
+        ("e2e", &programs::light_e2e()?),
     ])?;
     load.module("e1000");
     let image = make_image(&folder.join("image"))?;
@@ -191,15 +186,6 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         &folder.join("cni.conflist"),
     );
     Ok(load)
-}
-
-/// A copy without what only debuggers need: a guest has to carry all of it.
-fn stripped(program: &Path, name: &str, folder: &Path) -> Result<PathBuf, String> {
-    let copy = folder.join(name);
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&copy).arg(program);
-    programs::succeed(&mut strip)?;
-    Ok(copy)
 }
 
 fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {
