@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits {
     connections: 3,
     head: 1000,
     body: 100_000,
-    arrival: Duration::from_millis(500),
+    arrival: Duration::from_secs(60),
     life: Duration::from_secs(60),
 };
 
@@ -89,6 +89,10 @@ fn said(status: StatusCode, text: &str) -> Answer {
 
 /// Plays with one connection.
 fn play(story: impl AsyncFnOnce(SendRequest<Body>)) -> Arc<Lengths> {
+    play_within(LIMITS, story)
+}
+
+fn play_within(limits: Limits, story: impl AsyncFnOnce(SendRequest<Body>)) -> Arc<Lengths> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -98,7 +102,7 @@ fn play(story: impl AsyncFnOnce(SendRequest<Body>)) -> Arc<Lengths> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = TcpListener::bind(any).await.expect("a port");
         let port = listener.local_addr().expect("an address");
-        let serving = tokio::spawn(serve(Plain(listener), answers.clone(), LIMITS));
+        let serving = tokio::spawn(serve(Plain(listener), answers.clone(), limits));
         let stream = TcpStream::connect(port).await.expect("a connection");
         let opened = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (client, connection) = opened.expect("HTTP/2");
@@ -195,7 +199,11 @@ fn a_larger_body_is_refused_and_the_connection_goes_on() {
 
 #[test]
 fn a_body_that_does_not_come_to_its_end_is_given_up() {
-    play(async |mut client| {
+    let soon = Limits {
+        arrival: Duration::from_millis(200),
+        ..LIMITS
+    };
+    play_within(soon, async |mut client| {
         let silent = Pieces {
             left: 1,
             piece: 10,
