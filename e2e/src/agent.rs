@@ -29,6 +29,7 @@ mod partitions;
 mod pods;
 mod pretend;
 mod process;
+mod processes;
 pub(crate) mod programs;
 mod reports;
 mod rules;
@@ -88,13 +89,14 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
 
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 14] = [
+    let themes: [(&str, Theme); 15] = [
         ("kubelet", kubelet::run),
         ("koordinator", koordinator::run),
         ("vectors", vectors::run),
         ("reports", reports::run),
         ("devices", devices::run),
         ("drift", drift::run),
+        ("processes", processes::run),
         ("nodes", nodes::run),
         ("takeover", takeover::run),
         ("hotplug", hotplug::run),

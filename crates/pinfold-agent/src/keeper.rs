@@ -24,7 +24,7 @@ mod note;
 mod plan;
 
 pub use compare::{Difference, Repair, Running};
-pub use note::{Note, Origin};
+pub use note::{HeldProcess, Note, Origin};
 pub use plan::{Fate, Plan, PlanError};
 
 /// The ledger of a node and its journal.
@@ -282,6 +282,44 @@ impl Keeper {
         group: &str,
         now: Timestamp,
     ) -> Result<(), KeeperError> {
+        self.hold_with(
+            pod,
+            container,
+            &format!("control group {group}"),
+            now,
+            |note| {
+                note.groups.insert(group.to_owned(), container.clone());
+            },
+        )
+    }
+
+    /// The same for a process. Those of the pod that are not `alive` any more are forgotten.
+    ///
+    /// # Errors
+    /// If there is no such pod or container, or it could not be written down.
+    pub fn hold_process(
+        &mut self,
+        pod: &PodUid,
+        held: &HeldProcess,
+        alive: &dyn Fn(&HeldProcess) -> bool,
+        now: Timestamp,
+    ) -> Result<(), KeeperError> {
+        let what = format!("process {}", held.process.pid);
+        self.hold_with(pod, &held.container, &what, now, |note| {
+            let others = |other: &HeldProcess| other.process != held.process && alive(other);
+            note.processes.retain(others);
+            note.processes.push(held.clone());
+        })
+    }
+
+    fn hold_with(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        thing: &str,
+        now: Timestamp,
+        change: impl FnOnce(&mut Note),
+    ) -> Result<(), KeeperError> {
         let Some(resident) = self.ledger.state().residents().get(pod) else {
             return Err(LedgerError::NotHere(pod.clone()).into());
         };
@@ -289,13 +327,14 @@ impl Keeper {
             let (pod, container) = (pod.clone(), container.clone());
             return Err(LedgerError::NoSuchContainer { pod, container }.into());
         }
-        let mut note = self.notes.get(pod).cloned().unwrap_or_default();
-        if note.groups.get(group) == Some(container) {
+        let before = self.notes.get(pod).cloned().unwrap_or_default();
+        let mut note = before.clone();
+        change(&mut note);
+        if note == before {
             return Ok(());
         }
-        note.groups.insert(group.to_owned(), container.clone());
         let what = What::Held(pod.clone(), container.clone());
-        let told = format!("control group {group} is held to what container {container} has");
+        let told = format!("{thing} is held to what container {container} has");
         let mut entry = self.entry(now, what, told, None);
         entry.name = self.name(pod);
         entry.note = Some(note.clone());

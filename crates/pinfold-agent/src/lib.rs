@@ -29,5 +29,7 @@ pub mod takeover;
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
 pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
-pub use keeper::{Difference, Keeper, KeeperError, Note, Origin, Plan, Repair, Running};
+pub use keeper::{
+    Difference, HeldProcess, Keeper, KeeperError, Note, Origin, Plan, Repair, Running,
+};
 pub use metrics::Metrics;

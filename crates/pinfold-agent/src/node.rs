@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
 use crate::journal::Timestamp;
-use crate::keeper::{Keeper, KeeperError, Origin, Plan};
+use crate::keeper::{HeldProcess, Keeper, KeeperError, Origin, Plan};
 
 mod admit;
 mod allow;
@@ -93,7 +93,7 @@ pub struct Update {
 }
 
 impl Update {
-    /// Whether no runtime knows the container: it is a control group that others made.
+    /// Whether no runtime knows the container: it is a control group or process that others made.
     #[must_use]
     pub fn is_outside(&self) -> bool {
         self.container.starts_with('/')
@@ -123,7 +123,7 @@ pub enum Refused {
 pub type Plugins<'a> = &'a mut dyn PreferredAllocation;
 
 impl Node {
-    /// A node that goes on with its journal: control groups that were held are held again.
+    /// A node that goes on with its journal: control groups and processes that were held are held again.
     #[must_use]
     pub fn new(
         keeper: Keeper,
@@ -133,9 +133,12 @@ impl Node {
     ) -> Self {
         let mut guests = BTreeMap::new();
         for (pod, note) in keeper.notes() {
-            for (group, container) in &note.groups {
-                guests.insert(group.clone(), Guest::outside(group, pod, container));
-            }
+            let groups = note.groups.iter();
+            let groups = groups.map(|(group, container)| Guest::outside(group, pod, container));
+            let processes = note.processes.iter();
+            let processes = processes.map(|held| Guest::of_process(held, pod));
+            let outside = groups.chain(processes);
+            guests.extend(outside.map(|guest| (guest.id.clone(), guest)));
         }
         let mut node = Self {
             keeper,
@@ -416,11 +419,33 @@ impl Node {
         now: Timestamp,
     ) -> Result<Option<Allowance>, KeeperError> {
         self.keeper.hold(pod, name, group, now)?;
-        let mut guest = Guest::outside(group, pod, name);
+        Ok(self.holds(Guest::outside(group, pod, name)))
+    }
+
+    /// The same for a process, with what it starts. Others of the pod that are not `alive` any more are forgotten.
+    ///
+    /// # Errors
+    /// If there is no such container, or that could not be written down.
+    pub fn hold_process(
+        &mut self,
+        held: &HeldProcess,
+        pod: &PodUid,
+        alive: &dyn Fn(&HeldProcess) -> bool,
+        now: Timestamp,
+    ) -> Result<Option<Allowance>, KeeperError> {
+        self.keeper.hold_process(pod, held, alive, now)?;
+        self.guests.retain(|_, guest| {
+            let process = guest.process().filter(|_| guest.pod == *pod);
+            process.is_none_or(alive)
+        });
+        Ok(self.holds(Guest::of_process(held, pod)))
+    }
+
+    fn holds(&mut self, mut guest: Guest) -> Option<Allowance> {
         guest.told = self.allowance(&guest);
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
-        Ok(allowance)
+        allowance
     }
 
     /// What a container of a pod may use, whether it runs or not; `None` if it is left alone.

@@ -9,6 +9,7 @@ use rustix::process::Pid;
 use rustix::thread::{self, sched_setaffinity};
 
 use crate::error::StandaloneError;
+use crate::process::Process;
 
 /// Deeper trees of processes are not followed.
 const MOST_PROCESSES: usize = 4096;
@@ -19,6 +20,22 @@ pub(crate) fn confine_this(cpus: &CpuSet) -> Result<(), StandaloneError> {
         action: format!("set the CPU affinity to {cpus}"),
         error: error.into(),
     })
+}
+
+/// The same for a process that must run, and be ours to confine.
+///
+/// # Errors
+/// If it has ended, or the kernel does not allow it.
+pub fn confine_process(process: Process, cpus: &CpuSet) -> Result<(), StandaloneError> {
+    let failed = |error: io::Error| StandaloneError::System {
+        action: format!("set the CPU affinity of process {} to {cpus}", process.pid),
+        error,
+    };
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.filter(|_| process.is_alive());
+    let pid = pid.ok_or_else(|| failed(rustix::io::Errno::SRCH.into()))?;
+    sched_setaffinity(Some(pid), &mask(cpus)?).map_err(|error| failed(error.into()))?;
+    confine_family(process.pid, cpus)
 }
 
 /// Keeps a running process and everything it started to `cpus`, as far as they can be found.

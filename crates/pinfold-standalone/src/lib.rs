@@ -23,6 +23,7 @@ pub mod process;
 pub mod request;
 mod run;
 
+pub use affinity::confine_process;
 pub use book::{Book, Run};
 pub use child::become_command;
 pub use error::StandaloneError;

@@ -41,7 +41,8 @@ fn start_of_living(stat: &str) -> Option<u64> {
 }
 
 /// Tells this boot of the machine from all others.
-pub(crate) fn boot() -> String {
+#[must_use]
+pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().to_owned())
         .unwrap_or_default()

@@ -11,12 +11,14 @@ use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
+use pinfold_standalone::confine_process;
 
 use super::partitions::Partitions;
 use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
 use crate::config::{Cgroups, Direct};
 use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
+use crate::keeper::HeldProcess;
 use crate::metrics::catalogue;
 use crate::node::{Guest, Node, Update};
 use crate::runtime::{self, lock};
@@ -102,14 +104,44 @@ impl Enforcer {
         };
         let inside = inside.into_iter().filter(directly);
         for update in inside.chain(outside) {
-            let group = {
+            let (process, group) = {
                 let node = lock(&self.node);
                 let guest = node.guests().find(|guest| guest.id == update.container);
-                guest.and_then(group_of)
+                let process = guest.and_then(Guest::process).cloned();
+                (process, guest.and_then(group_of))
             };
-            if let Some(group) = group {
+            if let Some(process) = process {
+                self.confine(&process, &update.allowance);
+            } else if let Some(group) = group {
                 self.write(&group, &update.allowance);
             }
+        }
+    }
+
+    /// Keeps a process to what it may use, unless it has ended.
+    fn confine(&self, held: &HeldProcess, allowance: &Allowance) {
+        if !held.is_alive() {
+            return;
+        }
+        let confined = confine_process(held.process, &allowance.cpus);
+        if let Err(error) = confined
+            && held.is_alive()
+        {
+            self.told.log.warn("not-written", &[("why", &error)]);
+        }
+    }
+
+    /// Keeps all processes to what they may use, whoever changed that meanwhile.
+    fn confine_all(&self) {
+        let held: Vec<(HeldProcess, Allowance)> = {
+            let node = lock(&self.node);
+            let held = node.guests();
+            let held = held.filter_map(|guest| Some((guest.process()?, guest.told()?)));
+            held.map(|(held, told)| (held.clone(), told.clone()))
+                .collect()
+        };
+        for (held, allowance) in held {
+            self.confine(&held, &allowance);
         }
     }
 
@@ -165,10 +197,11 @@ impl Enforcer {
         before: &mut Tellings,
         kubelet: Option<CpuManagerState>,
     ) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.confine_all();
         let Some(hierarchy) = &self.hierarchy else {
             return;
         };
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.part();
         let (containers, changes, online) = {
             let node = lock(&self.node);

@@ -1,6 +1,6 @@
 //! [`Service`]: what people and programs can ask of a node that we run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -14,8 +14,7 @@ use pinfold_devices::pod_resources::PodResources;
 use pinfold_devices::{ContainerEdits, Host};
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
+use pinfold_standalone::confine_process;
 
 use super::DaemonError;
 use super::measure::Seen;
@@ -30,7 +29,7 @@ use crate::http::{
     PodReport, Probed, Status, Takeover, Target,
 };
 use crate::journal::{FILE, History, JournalError, Timestamp};
-use crate::keeper::{KeeperError, Plan};
+use crate::keeper::{HeldProcess, KeeperError, Plan};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{Node, Refused, Update};
 use crate::runtime::{Witness, lock};
@@ -279,6 +278,34 @@ impl Service {
         }
         Ok(path.display().to_string())
     }
+
+    fn confine_process(
+        &self,
+        pod: &PodUid,
+        name: &ContainerName,
+        allowance: &Allowance,
+        pid: u32,
+    ) -> Result<String, ApiError> {
+        let not_here = |error: &dyn std::fmt::Display| {
+            let hint = "it must run, and be ours to confine";
+            ApiError::new(ErrorKind::NotHere, error.to_string(), hint)
+        };
+        let process = HeldProcess::find(pid, name.clone())
+            .ok_or_else(|| not_here(&format!("there is no process {pid}")))?;
+        let confine = |allowance: &Allowance| {
+            confine_process(process.process, &allowance.cpus).map_err(|error| not_here(&error))
+        };
+        confine(allowance)?;
+        let alive = &HeldProcess::is_alive;
+        let held = lock(&self.node).hold_process(&process, pod, alive, now());
+        let held = held.map_err(|error| failure(&error))?;
+        self.told.changed();
+        // Others may have come or gone meanwhile.
+        if let Some(held) = held.filter(|held| held != allowance) {
+            confine(&held)?;
+        }
+        Ok("affinity".to_owned())
+    }
 }
 
 /// The group at an absolute path of the file system.
@@ -286,42 +313,6 @@ fn group(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
     let root = hierarchy.cpuset.folder(&GroupPath::root()).ok()?;
     let below = path.strip_prefix(&root).ok()?;
     GroupPath::parse(below.to_str()?).ok()
-}
-
-/// Confines all threads of a process; those it starts later inherit it.
-fn confine_process(pid: u32, allowance: &Allowance) -> Result<String, ApiError> {
-    let not_here = |error: &dyn std::fmt::Display| {
-        let error = format!("process {pid}: {error}");
-        ApiError::new(
-            ErrorKind::NotHere,
-            error,
-            "it must run, and be ours to confine",
-        )
-    };
-    let mut affinity = Affinity::new();
-    for cpu in &allowance.cpus {
-        if cpu.index() < Affinity::MAX_CPU {
-            affinity.set(cpu.index());
-        }
-    }
-    let threads = PathBuf::from(format!("/proc/{pid}/task"));
-    let threads = std::fs::read_dir(threads).map_err(|error| not_here(&error))?;
-    let mut confined = 0_usize;
-    for thread in threads.flatten() {
-        let id = thread.file_name().to_str().and_then(|id| id.parse().ok());
-        let Some(id) = id.and_then(Pid::from_raw) else {
-            continue;
-        };
-        match sched_setaffinity(Some(id), &affinity) {
-            Ok(()) => confined += 1,
-            Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => return Err(not_here(&error)),
-        }
-    }
-    match confined {
-        0 => Err(not_here(&"it has ended")),
-        _ => Ok("affinity".to_owned()),
-    }
 }
 
 fn failure(error: &KeeperError) -> ApiError {
@@ -424,7 +415,7 @@ impl Agent for Service {
         let (name, allowance) = self.allowance(pod, target.container.as_ref())?;
         let held_by = match (&target.cgroup, target.pid) {
             (Some(path), _) => self.confine_group(pod, &name, &allowance, path)?,
-            (None, Some(pid)) => confine_process(pid, &allowance)?,
+            (None, Some(pid)) => self.confine_process(pod, &name, &allowance, pid)?,
             (None, None) => {
                 let error = "expected either pid or cgroup";
                 return Err(ApiError::new(ErrorKind::BadInput, error, ""));

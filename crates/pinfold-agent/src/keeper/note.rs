@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::name::ContainerName;
+use pinfold_standalone::process::{Process, boot};
 use serde::{Deserialize, Serialize};
 
 /// What is remembered about a pod beside what it holds.
@@ -19,6 +20,39 @@ pub struct Note {
     /// Control groups that no runtime knows and that are held to what a container of the pod has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, ContainerName>,
+    /// Processes that no runtime knows, held in the same way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<HeldProcess>,
+}
+
+/// A process, with what it started, that is held to what a container has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldProcess {
+    /// The process.
+    #[serde(flatten)]
+    pub process: Process,
+    /// Since which boot of the machine it runs.
+    pub boot: String,
+    /// The container.
+    pub container: ContainerName,
+}
+
+impl HeldProcess {
+    /// The process that has this number now, for a container; `None` if there is none.
+    #[must_use]
+    pub fn find(pid: u32, container: ContainerName) -> Option<Self> {
+        Some(Self {
+            process: Process::find(pid)?,
+            boot: boot(),
+            container,
+        })
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.process.is_alive() && self.boot == boot()
+    }
 }
 
 /// How a pod came to the node: that says when it is gone.

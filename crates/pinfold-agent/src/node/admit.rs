@@ -225,6 +225,7 @@ pub(super) fn note(
         labels: some(labels),
         annotations: some(annotations),
         groups: BTreeMap::new(),
+        processes: Vec::new(),
     }
 }
 

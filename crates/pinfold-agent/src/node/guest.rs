@@ -8,6 +8,7 @@ use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 
 use crate::allowance::Allowance;
+use crate::keeper::HeldProcess;
 
 /// A pod as its runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Guest {
     pub name: ContainerName,
     /// Its control group, in the runtime's words.
     pub cgroup: String,
+    /// The process that is in the place of a container, where it has no control group of its own.
+    pub(super) process: Option<HeldProcess>,
     /// What it may use, as it was created.
     pub asked: Asked,
     /// Under which id the ledger knows it: its pod's, or one of its own if nobody knows the pod's specification.
@@ -83,6 +86,7 @@ impl Guest {
             pod: sandbox.uid.clone(),
             name,
             cgroup: String::new(),
+            process: None,
             asked: Asked::default(),
             resident: sandbox.uid.clone(),
             told: None,
@@ -98,11 +102,29 @@ impl Guest {
             pod: pod.clone(),
             name: name.clone(),
             cgroup: group.to_owned(),
+            process: None,
             asked: Asked::default(),
             resident: pod.clone(),
             told: None,
             changes: 0,
         }
+    }
+
+    /// A process that no runtime knows, in the place of a container.
+    pub(super) fn of_process(held: &HeldProcess, pod: &PodUid) -> Self {
+        let id = format!("/proc/{}", held.process.pid);
+        Self {
+            id,
+            cgroup: String::new(),
+            process: Some(held.clone()),
+            ..Self::outside("", pod, &held.container)
+        }
+    }
+
+    /// The process in the place of a container.
+    #[must_use]
+    pub fn process(&self) -> Option<&HeldProcess> {
+        self.process.as_ref()
     }
 
     /// Whether no runtime knows it.
