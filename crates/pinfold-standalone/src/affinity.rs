@@ -22,7 +22,7 @@ pub(crate) fn confine_this(cpus: &CpuSet) -> Result<(), StandaloneError> {
     })
 }
 
-/// The same for a process that must run, and be ours to confine.
+/// Keeps a process that must run, and be ours to confine, to `cpus`, with everything it started.
 ///
 /// # Errors
 /// If it has ended, or the kernel does not allow it.
