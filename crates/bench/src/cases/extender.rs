@@ -16,7 +16,7 @@ use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, NodeFacts};
 use pinfold_kube::node_resource_topology::{self, Version};
 use pinfold_kube::node_state::NodeState;
-use pinfold_scheduler::cache::node::{read_node, read_report};
+use pinfold_scheduler::cache::node::{NodeFound, read_node, read_report};
 use pinfold_scheduler::cache::{Policy, pod};
 use pinfold_scheduler::extender::Extender;
 use pinfold_scheduler::{Cache, SchedulerConfig, Weights};
@@ -72,11 +72,26 @@ pub(super) fn cases() -> Vec<Case> {
             assert!(black_box(extender.prioritize(&request)).is_ok());
         }
     });
+    let promise = "promise after two others, on a node with 12 pods of 128 CPUs".to_owned();
+    let promise = Case::new(Group::Extender, promise, || {
+        let mut cache = busy();
+        let read = |name: &str| pod::read(pod(name, 2, 0)).expect("a pod").asked;
+        let (node, now) = ("busy".into(), Instant::now());
+        for name in ["first", "second"] {
+            cache.reserve(&read(name), &node, now).expect("room");
+        }
+        let third = read("third");
+        move || {
+            assert!(black_box(cache.reserve(&third, &node, now)).is_ok());
+            cache.release(third.uid(), now);
+        }
+    });
     vec![
         warm.within_us(5000.0),
         cold,
         free.within_us(5000.0),
         ranked.within_us(5000.0),
+        promise.within_us(5000.0),
     ]
 }
 
@@ -148,11 +163,7 @@ fn filled(kinds: &[&str]) -> Extender {
         .collect();
     for at in 0..NODES {
         let name = format!("node-{at:04}");
-        let node = json!({
-            "metadata": { "name": name, "resourceVersion": "1" },
-            "status": { "allocatable": { "cpu": "126", "memory": "120Gi", "pods": "110" } },
-        });
-        cache.put_node(read_node(node).expect("a node"), now);
+        cache.put_node(node(&name), now);
         let kind = &states[at % kinds.len()];
         let mut told = kind[at / kinds.len() % kind.len()].clone();
         told["metadata"]["name"] = name.into();
@@ -164,8 +175,39 @@ fn filled(kinds: &[&str]) -> Extender {
     Extender::new(Arc::new(Mutex::new(cache)), Weights::default())
 }
 
-/// What a node between empty and full reports: 128 CPUs on 2 NUMA nodes.
+/// A cache with one node, of whose CPUs pods hold two thirds.
+fn busy() -> Cache {
+    let now = Instant::now();
+    let mut cache = Cache::new(policy());
+    cache.put_node(node("busy"), now);
+    let sizes: Vec<(u64, u64)> = (0..12).map(|at| (5 + at % 5, 2 + at % 4)).collect();
+    let mut told = told("single-numa-node", &sizes);
+    told["metadata"]["name"] = "busy".into();
+    let (name, heard) = read_report(told, now).expect("a report");
+    cache.put_report(&name, heard, now);
+    cache
+}
+
+fn node(name: &str) -> NodeFound {
+    let node = json!({
+        "metadata": { "name": name, "resourceVersion": "1" },
+        "status": { "allocatable": { "cpu": "126", "memory": "120Gi", "pods": "110" } },
+    });
+    read_node(node).expect("a node")
+}
+
+/// What a node between empty and full reports.
 fn report(kind: &str, seed: u64) -> Value {
+    let mut random = Random(seed);
+    let sizes = (0..random.below(16)).map(|_| (1 + random.below(12), 1 + random.below(8)));
+    let sizes: Vec<(u64, u64)> = sizes.collect();
+    let mut told = told(kind, &sizes);
+    told["metadata"]["resourceVersion"] = format!("{seed}").into();
+    told
+}
+
+/// What a node with pods of so many CPUs and so much memory reports: 128 CPUs on 2 NUMA nodes.
+fn told(kind: &str, sizes: &[(u64, u64)]) -> Value {
     let shape = Shape {
         nodes: 2,
         cpus: 128,
@@ -181,9 +223,7 @@ fn report(kind: &str, seed: u64) -> Value {
         ..fixture::settings(policy, "container")
     };
     let mut ledger: Ledger = fixture::ledger(shape.machine(), settings);
-    let mut random = Random(seed);
-    for number in 0..random.below(16) {
-        let (cpus, gib) = (1 + random.below(12), 1 + random.below(8));
+    for (number, (cpus, gib)) in sizes.iter().enumerate() {
         let amounts = [("cpu", cpus.to_string()), ("memory", format!("{gib}Gi"))];
         let amounts: Vec<(&str, &str)> = amounts
             .iter()
@@ -203,7 +243,5 @@ fn report(kind: &str, seed: u64) -> Value {
     let mut told = koordinator::publish(&plain, &facts);
     NodeState::attach(&ledger, dialect, &mut told);
     let told = told.converted(Version::V1Alpha2);
-    let mut told = serde_json::to_value(told.content()).expect("JSON");
-    told["metadata"]["resourceVersion"] = format!("{seed}").into();
-    told
+    serde_json::to_value(told.content()).expect("JSON")
 }

@@ -48,12 +48,10 @@ impl Cache {
         let Some(record) = self.nodes.get_mut(name) else {
             return;
         };
-        let Some(Ok(report)) = record.report.as_ref().map(|heard| &heard.what) else {
-            return;
-        };
-        let unlisted = record.tenants.values();
-        let unlisted = unlisted.filter(|uid| report.kubelet.lists(uid) == Some(false));
-        record.unsure.extend(unlisted.cloned());
+        let tenants = record.tenants.values();
+        let unlisted = tenants.filter(|uid| record.lists(uid) == Some(false));
+        let unlisted: Vec<PodUid> = unlisted.cloned().collect();
+        record.unsure.extend(unlisted);
     }
 
     /// Notes whether the report of a node is behind.

@@ -45,6 +45,15 @@ pub struct NodeRecord {
     pub unsure: BTreeSet<PodUid>,
 }
 
+impl NodeRecord {
+    /// Whether its report speaks of this pod; `None` if it does not speak of pods, or there is none.
+    #[must_use]
+    pub fn lists(&self, pod: &PodUid) -> Option<bool> {
+        let report = self.report.as_ref()?.what.as_ref().ok()?;
+        report.kubelet.lists(pod)
+    }
+}
+
 /// Something, when it was heard, and in which version.
 #[derive(Debug)]
 pub struct Heard<T> {

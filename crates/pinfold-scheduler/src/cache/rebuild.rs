@@ -17,9 +17,9 @@ use super::{Cache, PodRecord, holds};
 use crate::config::Doubt;
 
 /// A member, and who has to be put on top of it.
-struct Made {
-    member: Member,
-    on_top: Vec<PodUid>,
+pub(super) struct Made {
+    pub(super) member: Member,
+    pub(super) on_top: Vec<PodUid>,
 }
 
 impl Cache {
@@ -124,16 +124,16 @@ impl Cache {
 }
 
 /// A node as it would be without some of its pods.
-struct View<'a> {
-    cache: &'a Cache,
-    record: &'a NodeRecord,
-    node: &'a NodeFound,
-    absent: &'a BTreeSet<PodUid>,
-    now: Instant,
+pub(super) struct View<'a> {
+    pub(super) cache: &'a Cache,
+    pub(super) record: &'a NodeRecord,
+    pub(super) node: &'a NodeFound,
+    pub(super) absent: &'a BTreeSet<PodUid>,
+    pub(super) now: Instant,
 }
 
 impl View<'_> {
-    fn made(&self, kind: Kind) -> Result<Made, String> {
+    pub(super) fn made(&self, kind: Kind) -> Result<Made, String> {
         let Self { record, node, .. } = self;
         let reported = match &record.report {
             Some(heard) => match &heard.what {

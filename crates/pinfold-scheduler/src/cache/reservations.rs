@@ -40,6 +40,9 @@ pub enum NotReserved {
     /// It has left.
     #[error("the pod is gone")]
     Gone,
+    /// The node would take it, but not if somebody leaves who may.
+    #[error("the place depends on who leaves first; it is asked again after the next report")]
+    NotFirm,
     /// The node does not take it.
     #[error("{}", crate::extender::reason::of(.0))]
     Refused(Refusal),
@@ -56,7 +59,8 @@ pub(super) enum Departure {
 }
 
 impl Cache {
-    /// Promises a pod its place on a node: whatever is decided from now on counts it.
+    /// Promises a pod its place on a node: whatever is decided from now on counts it. A node whose promise would not be
+    /// [firm](super::firm) promises nothing until its next report.
     ///
     /// # Errors
     /// If the node does not take it, or it has a place.
@@ -85,6 +89,12 @@ impl Cache {
                 return Err(NotReserved::Refused(refusal));
             }
         };
+        if !self.is_firm(asked, node, now) {
+            self.cluster.remove(uid);
+            self.doubt_places(node);
+            self.rebuild(node, now);
+            return Err(NotReserved::NotFirm);
+        }
         let order = self.next_order();
         let record = PodRecord {
             asked: asked.clone(),

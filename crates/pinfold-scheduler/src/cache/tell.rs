@@ -95,10 +95,7 @@ impl Cache {
         let Some(record) = self.nodes.get(node) else {
             return;
         };
-        let listed = match record.report.as_ref().map(|heard| &heard.what) {
-            Some(Ok(report)) => report.kubelet.lists(uid) == Some(true),
-            _ => false,
-        };
+        let listed = record.lists(uid) == Some(true);
         // What it holds is written down somewhere: the picture is made of that.
         if record.kind == Kind::Koordinator || listed || self.cluster.node(node).is_none() {
             return self.rebuild(node, now);

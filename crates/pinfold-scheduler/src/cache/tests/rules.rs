@@ -7,6 +7,7 @@ use pinfold_core::name::PodUid;
 use super::node::Node;
 use super::{cache, found, policy, seconds};
 use crate::cache::{Cache, Kind, NotReserved};
+use crate::config::Doubt;
 use crate::extender::filter::Said;
 use crate::extender::reason::Class;
 use crate::wake::Waiting;
@@ -361,4 +362,62 @@ fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
     cache.release(other.uid(), now);
     assert_eq!(free(&mut cache, 2), 0);
     assert_eq!(free(&mut cache, 8), 1);
+}
+
+/// A node with two pods: NUMA node 0 keeps 1 CPU and 6 GiB, node 1 keeps 2 CPUs and 4 GiB.
+fn tight(now: Instant) -> (Node, Cache) {
+    let mut node = Node::new("a", "single-numa-node", "container");
+    let there = [("low", 2, "1Gi"), ("high", 2, "4Gi")];
+    let there = there.map(|(uid, cpus, memory)| found(uid, cpus, memory, Some("a"), "Running"));
+    for pod in &there {
+        assert!(node.admit(pod.asked.ask.pod()));
+    }
+    let mut cache = cache(&[&node], now);
+    for pod in there {
+        cache.put_pod(pod, now);
+    }
+    (node, cache)
+}
+
+#[test]
+fn a_place_that_hangs_on_who_leaves_first_is_not_promised() {
+    let now = Instant::now();
+    let (mut node, mut cache) = tight(now);
+    let asked =
+        |uid: &str, cpus: u32, memory: &str| found(uid, cpus, memory, None, "Pending").asked;
+    // It will be on node 1; but on node 0, where it takes memory from the next one, if `low` leaves before.
+    let first = asked("first", 2, "2Gi");
+    cache.reserve(&first, &"a".into(), now).expect("free");
+    let (large, small) = (asked("large", 1, "6Gi"), asked("small", 1, "1Gi"));
+    assert_eq!(cache.filter(&large, &["a"]), [Said::Yes]);
+    let refused = cache.reserve(&large, &"a".into(), now);
+    assert!(matches!(refused, Err(NotReserved::NotFirm)), "{refused:?}");
+    assert_eq!(
+        cache.pod(large.uid()).and_then(|pod| pod.node.as_ref()),
+        None
+    );
+    // Nobody is promised anything there before the next report.
+    assert_eq!(class(&mut cache, "small", 1, "a"), Some(Class::Behind));
+    assert!(node.admit(first.ask.pod()));
+    let (name, heard) = node.report(now);
+    cache.put_report(&name, heard, now);
+    cache.reserve(&large, &"a".into(), now).expect("its place");
+    assert!(node.admit(large.ask.pod()));
+    assert!(
+        cache.reserve(&small, &"a".into(), now).is_err(),
+        "no CPU is left"
+    );
+}
+
+#[test]
+fn a_place_that_hangs_on_who_leaves_first_is_promised_where_doubts_pass() {
+    let now = Instant::now();
+    let (_, mut cache) = tight(now);
+    let mut lenient = policy();
+    lenient.nodes.behind = Doubt::Pass;
+    cache.set_policy(lenient, now);
+    for (uid, cpus, memory) in [("first", 2, "2Gi"), ("large", 1, "6Gi")] {
+        let asked = found(uid, cpus, memory, None, "Pending").asked;
+        cache.reserve(&asked, &"a".into(), now).expect("free");
+    }
 }
