@@ -124,6 +124,8 @@ fn device_lines(node: &PlannedNode) -> usize {
 
 /// Devices beside each other.
 const DEVICES_ACROSS: usize = 4;
+/// So many characters of a device's name fit before the next one.
+const ID_WIDTH: usize = 9;
 /// What nobody has.
 const FREE: &str = "#ffffff";
 /// What nobody can have.
@@ -187,7 +189,7 @@ fn draw_node(
             "<rect x=\"{left}\" y=\"{row}\" width=\"10\" height=\"10\" fill=\"{fill}\" stroke=\"#57606a\"><title>{}</title></rect>",
             escape(&format!("{} {}", device.resource, device.id))
         );
-        text(svg, left + 14, row + 9, &shorten(&device.id, 10), false);
+        text(svg, left + 14, row + 9, &its_end(&device.id, ID_WIDTH), false);
     }
 }
 
@@ -262,10 +264,15 @@ fn text(svg: &mut String, x: usize, y: usize, words: &str, bold: bool) {
     );
 }
 
-fn shorten(words: &str, most: usize) -> String {
-    match words.chars().count() > most {
-        true => words.chars().take(most - 1).chain(['…']).collect(),
-        false => words.to_owned(),
+/// The end of a long name: devices of one kind differ there.
+fn its_end(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    match length > most {
+        true => ['…']
+            .into_iter()
+            .chain(name.chars().skip(length + 1 - most))
+            .collect(),
+        false => name.to_owned(),
     }
 }
 

@@ -188,10 +188,9 @@ fn gap(stage: &mut Stage, extender: &mut Extender, ours: &str) -> Result<(), Str
 }
 
 fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
-    let half = PODS_OF_A_NODE;
     nodes(stage, "two", 2)?;
     let second = Extender::standby(&stage.plane, extender, "second")?;
-    let _scheduler = taken_over(stage, extender, &second, ours, half)?;
+    let _scheduler = taken_over(stage, extender, &second, ours, PODS_OF_A_NODE)?;
     drop(second);
     extender.restart()?;
     none_refused(stage)
@@ -212,12 +211,20 @@ fn taken_over(
     })?;
     create(stage, "by-the-second", "second", half)?;
     create(stage, ours, "first", half)?;
-    eventually("the first decides", || {
+    let decided = eventually("the first decides", || {
         let pods = stage.pods()?;
         let first = pods
             .iter()
             .filter(|(name, pod)| name.starts_with("first") && pod["status"]["phase"] == "Running");
         equal("running", first.count(), half)
+    });
+    decided.map_err(|problem| {
+        let leads = |extender: &Extender| (is_ready(extender), extender.process.last_words());
+        format!(
+            "{problem}; whether it leads, and its last words: the first {:?}, the second {:?}",
+            leads(first),
+            leads(second)
+        )
     })?;
     let pods = stage.pods()?;
     let bound = |name: &str| pods[name]["spec"]["nodeName"].is_string();
