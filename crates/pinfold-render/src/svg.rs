@@ -189,7 +189,13 @@ fn draw_node(
             "<rect x=\"{left}\" y=\"{row}\" width=\"10\" height=\"10\" fill=\"{fill}\" stroke=\"#57606a\"><title>{}</title></rect>",
             escape(&format!("{} {}", device.resource, device.id))
         );
-        text(svg, left + 14, row + 9, &its_end(&device.id, ID_WIDTH), false);
+        text(
+            svg,
+            left + 14,
+            row + 9,
+            &its_end(&device.id, ID_WIDTH),
+            false,
+        );
     }
 }
 

@@ -200,6 +200,12 @@ impl Cache {
         self.pods.get(uid)
     }
 
+    /// Whether a pod is known to be gone.
+    #[must_use]
+    pub fn has_left(&self, uid: &PodUid) -> bool {
+        self.gone.contains_key(uid)
+    }
+
     /// The cluster, to be asked.
     pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster

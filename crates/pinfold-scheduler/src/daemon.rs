@@ -26,7 +26,7 @@ use crate::leader::{self, Elector, Standing};
 use crate::metrics::{self, catalogue};
 use crate::server::{self, Desk};
 use crate::tls::{self, Secured, TlsError};
-use crate::wake::Waiting;
+use crate::wake::{Free, Waiting};
 
 /// Why the extender could not start.
 #[derive(Debug, thiserror::Error)]
@@ -322,12 +322,32 @@ async fn tick(desk: Arc<Desk>, events: Events) {
         for warning in warnings {
             events.warn(warning);
         }
-        for free in freed {
-            let (pod, node) = (free.asked.full_name(), free.node.to_string());
-            desk.log
-                .info("place is free", &[("pod", &pod), ("node", &node)]);
-            if free.touch(&desk.api).await {
-                desk.metrics.count(&catalogue::WOKEN, &[]);
+        wake(&desk, freed).await;
+    }
+}
+
+/// Touches pods for which a place came free. Where the API server is away for one, the others are not tried.
+async fn wake(desk: &Desk, freed: Vec<Free>) {
+    let mut away = false;
+    for free in freed {
+        if away {
+            desk.waiting.not_touched(free);
+            continue;
+        }
+        let touched = free.touch(&desk.api).await;
+        let (pod, node) = (free.asked.full_name(), free.node.to_string());
+        let place: [(&str, &dyn std::fmt::Display); 2] = [("pod", &pod), ("node", &node)];
+        match touched {
+            Ok(touched) => {
+                desk.log.info("place is free", &place);
+                desk.metrics.add(&catalogue::WOKEN, &[], u64::from(touched));
+            }
+            Err(error) => {
+                let [pod, node] = place;
+                let told = [pod, node, ("error", &error)];
+                desk.log.warn("waiting pod was not touched", &told);
+                desk.waiting.not_touched(free);
+                away = true;
             }
         }
     }

@@ -116,6 +116,7 @@ impl Desk {
     }
 
     fn filter(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
+        let begun = Instant::now();
         let (answer, filtered) = self.extender.filter(body)?;
         let Filtered {
             asked,
@@ -133,7 +134,7 @@ impl Desk {
                 &[("pod", &name), ("nodes", &nodes), ("passed", &passed)],
             );
             match passed {
-                0 if nodes > 0 => self.waiting.refused(asked),
+                0 if nodes > 0 => self.waiting.refused(asked, begun),
                 _ => self.waiting.found(asked.uid()),
             }
         }

@@ -3,12 +3,15 @@
 //! kube-scheduler looks at a waiting pod again when something happens that it watches. Reports are nothing it watches:
 //! a place that comes free there would be found minutes later. So when a node changes that refused a pod and now takes
 //! it, the pod is touched (an annotation), which kube-scheduler does watch.
+//!
+//! Nothing comes in an agreed order: a node may change while it refuses a pod, a pod may be refused before it is heard of,
+//! and the API server may be away when the pod is to be touched. In each case the pod is looked at once more.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pinfold_apiserver::{Api, escaped};
+use pinfold_apiserver::{Api, ApiError, escaped};
 use pinfold_core::name::{NodeName, PodUid};
 use serde_json::json;
 
@@ -23,6 +26,11 @@ pub const TOUCHED: &str = "pinfold.dev/reconsider";
 const MOST: usize = 10_000;
 /// A pod is not touched more often.
 const PAUSE: Duration = Duration::from_secs(5);
+/// kube-scheduler asks again about a waiting pod every five minutes; one that it has not asked about for longer, and that
+/// nobody has heard of, is gone.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+/// No answer takes longer: changes are remembered for so long for whoever was refused meanwhile.
+const RECENT: Duration = Duration::from_secs(10);
 /// So many pods are looked at in one go, with the cache in hand; the others the next time.
 const AT_ONCE: usize = 200;
 
@@ -36,12 +44,30 @@ struct Room {
     /// Nodes that changed, and the pods that were not looked at since.
     changed: BTreeSet<NodeName>,
     to_look_at: VecDeque<PodUid>,
+    /// When nodes changed last, as far as that is not long ago.
+    recent: BTreeMap<NodeName, Instant>,
 }
 
 #[derive(Debug)]
 struct Refused {
     asked: Arc<Asked>,
+    /// When it was last refused.
+    at: Instant,
     touched: Option<Instant>,
+}
+
+impl Refused {
+    /// Whether it still waits, as far as anybody knows.
+    fn waits(&self, cache: &Cache, now: Instant) -> bool {
+        let uid = self.asked.uid();
+        match cache.pod(uid) {
+            Some(pod) => pod.node.is_none(),
+            None => {
+                let since = now.saturating_duration_since(self.at);
+                !cache.has_left(uid) && since < FORGOTTEN
+            }
+        }
+    }
 }
 
 /// A pod for which a place came free.
@@ -58,15 +84,39 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod was refused by every node.
-    pub fn refused(&self, asked: Arc<Asked>) {
+    /// A pod was refused by every node; they were asked at `at`.
+    pub fn refused(&self, asked: Arc<Asked>, at: Instant) {
         let mut room = self.room();
         let uid = asked.uid().clone();
         if room.pods.len() >= MOST && !room.pods.contains_key(&uid) {
             return;
         }
         let touched = room.pods.get(&uid).and_then(|pod| pod.touched);
-        room.pods.insert(uid, Refused { asked, touched });
+        let refused = Refused { asked, at, touched };
+        room.pods.insert(uid.clone(), refused);
+        let Room {
+            changed,
+            recent,
+            to_look_at,
+            ..
+        } = &mut *room;
+        // They may have changed after they were asked.
+        let mut missed = recent.iter().filter(|(_, when)| **when >= at).peekable();
+        if missed.peek().is_some() {
+            changed.extend(missed.map(|(node, _)| node.clone()));
+            to_look_at.push_back(uid);
+        }
+    }
+
+    /// A pod could not be touched: it is looked at again.
+    pub fn not_touched(&self, free: Free) {
+        let mut room = self.room();
+        let uid = free.asked.uid().clone();
+        if let Some(pod) = room.pods.get_mut(&uid) {
+            pod.touched = None;
+            room.changed.insert(free.node);
+            room.to_look_at.push_back(uid);
+        }
     }
 
     /// A pod found a node.
@@ -81,9 +131,12 @@ impl Waiting {
             pods,
             changed: nodes,
             to_look_at,
+            recent,
         } = &mut *room;
+        recent.retain(|_, at| now.saturating_duration_since(*at) <= RECENT);
+        recent.extend(changed.iter().map(|node| (node.clone(), now)));
         if !changed.is_empty() && !pods.is_empty() {
-            pods.retain(|uid, _| cache.pod(uid).is_some_and(|pod| pod.node.is_none()));
+            pods.retain(|_, pod| pod.waits(cache, now));
             nodes.extend(changed);
             *to_look_at = pods.keys().cloned().collect();
         }
@@ -121,8 +174,11 @@ impl Waiting {
 }
 
 impl Free {
-    /// Touches the pod. One that changed meanwhile need not be touched: kube-scheduler has seen it.
-    pub async fn touch(&self, api: &Api) -> bool {
+    /// Touches the pod. Whether that was done: one that changed meanwhile or is gone need not be touched.
+    ///
+    /// # Errors
+    /// If the API server cannot do it now.
+    pub async fn touch(&self, api: &Api) -> Result<bool, ApiError> {
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}?fieldManager=pinfold-scheduler",
             escaped(&self.asked.namespace),
@@ -132,6 +188,10 @@ impl Free {
             "uid": self.asked.uid().as_str(),
             "annotations": { TOUCHED: self.node.as_str() },
         }});
-        api.merge_patch(&path, &body).await.is_ok()
+        match api.merge_patch(&path, &body).await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

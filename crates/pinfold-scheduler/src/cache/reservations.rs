@@ -60,7 +60,7 @@ pub(super) enum Departure {
 
 impl Cache {
     /// Promises a pod its place on a node: whatever is decided from now on counts it. A node whose promise would not be
-    /// [firm](super::firm) promises nothing until its next report.
+    /// firm, as `firm.rs` says, promises nothing until its next report.
     ///
     /// # Errors
     /// If the node does not take it, or it has a place.

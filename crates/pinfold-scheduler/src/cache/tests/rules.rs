@@ -347,7 +347,7 @@ fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
     cache.put_pod(found("waits", 4, "1Gi", None, "Pending"), now);
     cache.reserve(&other, &"a".into(), now).expect("free");
     assert_eq!(class(&mut cache, "waits", 4, "a"), Some(Class::Numa));
-    waiting.refused(waits.clone());
+    waiting.refused(waits.clone(), now);
     let free = |cache: &mut Cache, after: u64| {
         let changed = cache.take_changed();
         let freed = waiting.freed(cache, changed, now + Duration::from_secs(after));
@@ -362,6 +362,66 @@ fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
     cache.release(other.uid(), now);
     assert_eq!(free(&mut cache, 2), 0);
     assert_eq!(free(&mut cache, 8), 1);
+}
+
+#[test]
+fn a_pod_that_was_refused_before_anybody_heard_of_it_is_told_of_its_place() {
+    let now = Instant::now();
+    let mut cache = cache(&[], now);
+    let waiting = Waiting::default();
+    let early = found("early", 4, "1Gi", None, "Pending").asked;
+    assert_eq!(class(&mut cache, "early", 4, "a"), Some(Class::Unknown));
+    waiting.refused(early.clone(), now);
+    let node = Node::new("a", "single-numa-node", "container");
+    let (name, heard) = node.report(now);
+    cache.put_node(node.found(), now);
+    cache.put_report(&name, heard, now);
+    let changed = cache.take_changed();
+    assert_eq!(waiting.freed(&mut cache, changed, now).len(), 1);
+    // Who is gone is not told anything, nor who has not been asked about for long.
+    let late = now + seconds(3600);
+    let woken = |cache: &mut Cache, at: Instant| waiting.freed(cache, vec![name.clone()], at).len();
+    assert_eq!(woken(&mut cache, now + seconds(8)), 1);
+    cache.forget_pod(early.uid(), now);
+    assert_eq!(woken(&mut cache, now + seconds(16)), 0);
+    waiting.refused(found("stranger", 4, "1Gi", None, "Pending").asked, now);
+    assert_eq!(woken(&mut cache, late), 0);
+}
+
+#[test]
+fn a_node_that_changes_while_it_refuses_a_pod_is_looked_at_again() {
+    let now = Instant::now();
+    let node = Node::new("a", "single-numa-node", "container");
+    let mut cache = cache(&[&node], now);
+    let waiting = Waiting::default();
+    let other = found("other", 4, "1Gi", None, "Pending").asked;
+    let waits = found("waits", 4, "1Gi", None, "Pending").asked;
+    cache.put_pod(found("waits", 4, "1Gi", None, "Pending"), now);
+    cache.reserve(&other, &"a".into(), now).expect("free");
+    assert_eq!(class(&mut cache, "waits", 4, "a"), Some(Class::Numa));
+    // Its place comes free, and that is looked at, before the refusal is written down.
+    cache.release(other.uid(), now);
+    let changed = cache.take_changed();
+    assert_eq!(waiting.freed(&mut cache, changed, now).len(), 0);
+    waiting.refused(waits.clone(), now);
+    let freed = waiting.freed(&mut cache, Vec::new(), now + seconds(1));
+    assert_eq!(freed.len(), 1);
+    // The API server was away.
+    for free in freed {
+        waiting.not_touched(free);
+    }
+    assert_eq!(
+        waiting
+            .freed(&mut cache, Vec::new(), now + seconds(2))
+            .len(),
+        1
+    );
+    assert_eq!(
+        waiting
+            .freed(&mut cache, Vec::new(), now + seconds(9))
+            .len(),
+        0
+    );
 }
 
 /// A node with two pods: NUMA node 0 keeps 1 CPU and 6 GiB, node 1 keeps 2 CPUs and 4 GiB.
