@@ -27,6 +27,9 @@ const SILENCE: Duration = Duration::from_secs(100);
 const SHORT: Duration = Duration::from_secs(1);
 /// How often a cluster is asked again for a kind that it does not serve.
 const ABSENT: Duration = Duration::from_secs(30);
+/// A kind that was served before is not believed to be gone before it was missed so many times: a server that starts may
+/// not know its custom resources yet.
+const MISSED: u32 = 3;
 
 /// Which objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +94,8 @@ pub struct Follower<S> {
     page: usize,
     /// The path that is followed.
     at: usize,
+    /// How often in a row the kind was missed; more often than is borne as long as it was never there.
+    missed: u32,
 }
 
 /// How a list or a watch ended.
@@ -154,6 +159,7 @@ impl<S: Sink> Follower<S> {
             backoff,
             page,
             at: 0,
+            missed: MISSED,
         }
     }
 
@@ -202,20 +208,23 @@ impl<S: Sink> Follower<S> {
 
     /// All objects, from the first path that is served.
     async fn list_anywhere(&mut self) -> Result<End, ApiError> {
-        let mut outcome = Ok(End::Absent);
+        let mut missing = None;
         for at in 0..self.source.paths.len() {
             self.at = at;
             match self.list().await {
-                Err(error) if error.code() == Some(404) => {
-                    outcome = match self.source.optional {
-                        true => Ok(End::Absent),
-                        false => Err(error),
-                    };
+                Err(error) if error.code() == Some(404) => missing = Some(error),
+                Err(error) => return Err(error),
+                Ok(version) => {
+                    self.missed = 0;
+                    return Ok(End::Resume(version));
                 }
-                other => return other.map(End::Resume),
             }
         }
-        outcome
+        self.missed = self.missed.saturating_add(1);
+        match missing {
+            Some(error) if !self.source.optional || self.missed < MISSED => Err(error),
+            _ => Ok(End::Absent),
+        }
     }
 
     /// All objects, page by page; the version they are of.

@@ -29,7 +29,7 @@ use super::rebuild::{Made, View};
 use crate::config::Doubt;
 
 /// So many departures are tried; with more of them to try, a promise is not firm.
-const MOST_TRIALS: usize = 256;
+const MOST_TRIALS: usize = 128;
 
 impl Cache {
     /// Whether a node that takes a pod takes it also if one of its pods leaves before those that its report lacks are

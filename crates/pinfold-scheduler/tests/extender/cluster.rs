@@ -60,6 +60,8 @@ pub(crate) struct Objects {
     pub(crate) reports: Vec<Value>,
     pub(crate) pods: Vec<Value>,
     pub(crate) lease: Option<Value>,
+    /// How often reports are still listed; then they are no kind that is known. `None` for always.
+    pub(crate) reports_known: Option<usize>,
     /// Answers to bindings, the next one last; 201 if there is none.
     pub(crate) bindings: Vec<u16>,
 }
@@ -73,6 +75,7 @@ pub(crate) fn objects(nodes: &[&str]) -> Shared {
         reports: nodes.iter().map(|name| report(name)).collect(),
         pods: Vec::new(),
         lease: None,
+        reports_known: None,
         bindings: Vec::new(),
     }))
 }
@@ -86,14 +89,19 @@ fn list(items: &[Value]) -> Answer {
 
 fn answer(objects: &Shared, asked: &Asked) -> Answer {
     let mut objects = objects.lock().unwrap();
-    if asked.query.contains("watch=1") {
-        return Answer::Never;
+    let of_reports = asked.path.ends_with("/noderesourcetopologies");
+    match &mut objects.reports_known {
+        Some(_) if of_reports && asked.query.contains("watch=1") => return status(410, "too old"),
+        Some(0) if of_reports => return status(404, "no such kind"),
+        Some(left) if of_reports => *left -= 1,
+        _ if asked.query.contains("watch=1") => return Answer::Never,
+        _ => {}
     }
     let lease = "/apis/coordination.k8s.io/v1/namespaces/pinfold-system/leases";
     match (asked.method.as_str(), asked.path.as_str()) {
         ("GET", "/api/v1/nodes") => list(&objects.nodes),
         ("GET", "/api/v1/pods") => list(&objects.pods),
-        ("GET", path) if path.ends_with("/noderesourcetopologies") => list(&objects.reports),
+        ("GET", _) if of_reports => list(&objects.reports),
         ("GET", path) if path.ends_with("/numatopologies") => status(404, "no such kind"),
         ("POST", path) if path.ends_with("/binding") => match objects.bindings.pop() {
             None => Answer::Json(201, json!({ "kind": "Status", "status": "Success" })),

@@ -4,6 +4,7 @@
 mod binding;
 mod cluster;
 mod leading;
+mod reports;
 mod requests;
 #[path = "../../../pinfold-agent/tests/kubernetes/server.rs"]
 #[expect(
