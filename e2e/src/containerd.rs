@@ -213,10 +213,18 @@ fn snapshotter(folder: &Path) -> &'static str {
     }
 }
 
+/// Set where the machine is emulated.
+pub(crate) const EMULATED: &str = "PINFOLD_E2E_EMULATED";
+
 /// Everything in the folder; no snapshots of kernels, no other control groups, no touching of the
 /// kernel's OOM scores.
 fn configuration(version: ConfigVersion, folder: &Path, runc: &Path) -> String {
     let snapshotter = snapshotter(folder);
+    // Seconds of an emulated machine are short: what is in time elsewhere is not there.
+    let patience = match std::env::var_os(EMULATED) {
+        Some(_) => "plugin_registration_timeout = \"2m\"\nplugin_request_timeout = \"2m\"\n",
+        None => "",
+    };
     let (folder, runc) = (folder.display(), runc.display());
     let common = format!(
         r#"
@@ -232,7 +240,7 @@ disable_connections = false
 socket_path = "{folder}/nri.sock"
 plugin_path = "{folder}/plugins"
 plugin_config_path = "{folder}/plugins.conf"
-"#
+{patience}"#
     );
     let runtime = |section: &str| {
         format!(

@@ -218,12 +218,6 @@ fn pod_state(ledger: &Ledger, uid: &PodUid) -> PodState {
 }
 
 impl PodState {
-    /// Whether it holds anything for itself.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        !(self.cpus.is_empty() && self.memory.is_empty() && self.devices.is_empty())
-    }
-
     fn content(&self) -> Content {
         let nodes = |nodes: NodeSet| {
             let ids = nodes.iter().map(|id| i64::from(id.get()).into());

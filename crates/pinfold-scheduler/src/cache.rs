@@ -23,7 +23,7 @@ use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_topology::replica::Shelf;
 
-mod firm;
+pub(crate) mod firm;
 mod freshness;
 pub mod kind;
 pub mod node;

@@ -9,17 +9,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_apiserver::{Api, ApiError, escaped};
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_daemon::Timestamp;
 use serde_json::json;
 
 use crate::cache::Cache;
 use crate::cache::pod::Asked;
 use crate::extender::filter::Said;
 
-/// The annotation with which a waiting pod is touched: which node came free.
+/// The annotation with which a waiting pod is touched: which node came free, and when, for without a new value nothing
+/// would have changed.
 pub const TOUCHED: &str = "pinfold.dev/reconsider";
 
 /// So many waiting pods are remembered.
@@ -184,9 +186,11 @@ impl Free {
             escaped(&self.asked.namespace),
             escaped(&self.asked.name)
         );
+        let when = Timestamp::from(SystemTime::now()).rfc3339();
+        let touched = format!("{} {when}", self.node);
         let body = json!({ "metadata": {
             "uid": self.asked.uid().as_str(),
-            "annotations": { TOUCHED: self.node.as_str() },
+            "annotations": { TOUCHED: touched },
         }});
         match api.merge_patch(&path, &body).await {
             Ok(_) => Ok(true),

@@ -57,14 +57,14 @@ for node in /sys/devices/system/node/node[0-9]*; do
     echo 16 >$node/hugepages/hugepages-2048kB/nr_hugepages
 done
 # Programs that start a thread for each of 16 CPUs spend an emulated machine's time on waking them.
-export GOMAXPROCS=2 TOKIO_WORKER_THREADS=2
+export GOMAXPROCS=2 TOKIO_WORKER_THREADS=2 PINFOLD_E2E_EMULATED=yes
 section() { echo \"@@ section $1\"; }
 section agent
 ";
 
 /// What a machine with one NUMA node, cgroup v1 and other users cannot show. Emulation takes seconds for a container, so
 /// what needs many of them is brief here or left to `agent`.
-const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=4";
+const THEMES: &str = "alone brief only=kubelet,koordinator,vectors,nodes,takeover,hotplug,clock,partitions vectors=8";
 
 /// The machine and everything that it carries.
 fn ready() -> Result<(Guest, Load), String> {

@@ -25,11 +25,6 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
     };
     for policy in POLICIES.into_iter().filter(plays) {
         for scope in SCOPES {
-            // Where nothing is refused for its alignment, one scope shows what the other would.
-            let alike = [("none", "pod"), ("best-effort", "container")];
-            if options.brief && alike.contains(&(policy, scope)) {
-                continue;
-            }
             let mut scene = Scene::open(stage, &rules(policy, scope))?;
             for (known, how) in WAYS {
                 let from_runtime = known == Known::FromTheRuntime;

@@ -2,12 +2,9 @@
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
-use pinfold_core::node_topology::attributes::MEMORY_GROUP;
-use pinfold_core::node_topology::numa::numa_id;
+use pinfold_core::node_topology::NodeTopology;
 use pinfold_core::node_topology::replica::{KnownCpus, Replica, Shelf, Unreadable};
-use pinfold_core::node_topology::{NodeTopology, Zone};
 
 use super::{device_totals, known_cpus};
 use crate::finding::{Findings, Read};
@@ -92,38 +89,5 @@ impl KubeletReport {
             ..known.clone()
         });
         Replica::of_kind(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
-    }
-
-    /// What the node will report when it has let in the pods of `ledger`, which is its rebuilt kubelet with them, and
-    /// without pods that are gone. `None` if the report does not speak of pods.
-    #[must_use]
-    pub fn caught_up(&self, ledger: &Ledger, is_gone: impl Fn(&PodUid) -> bool) -> Option<Self> {
-        let mut state = self.state.clone()?;
-        state.pods.retain(|pod| !is_gone(&pod.uid));
-        state.pods.extend(NodeState::of(ledger, state.dialect).pods);
-        let mut topology = self.topology.clone();
-        let now = NodeTopology::of(ledger);
-        for zone in &mut topology.zones {
-            let same = |now: &&Zone| numa_id(&now.name) == numa_id(&zone.name);
-            let Some(now) = now.zones.iter().find(same) else {
-                continue;
-            };
-            for row in &mut zone.resources {
-                if let Some(now) = now.resources.iter().find(|now| now.name == row.name) {
-                    row.available = now.available;
-                }
-            }
-            let group = now.attributes.iter().find(|now| now.name == MEMORY_GROUP);
-            for own in &mut zone.attributes {
-                if let Some(group) = group.filter(|group| group.name == own.name) {
-                    own.value.clone_from(&group.value);
-                }
-            }
-        }
-        Some(Self {
-            topology,
-            cpus: self.cpus.clone(),
-            state: Some(state),
-        })
     }
 }

@@ -142,36 +142,6 @@ fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
 }
 
 #[test]
-fn a_report_that_caught_up_is_the_one_that_the_node_makes_then() {
-    for policy in ["restricted", "best-effort", "single-numa-node", "none"] {
-        let mut real = ledger(policy);
-        let admit = |ledger: &mut Ledger, (uid, cpus, memory): (&str, u32, &str)| {
-            let admission = ledger.admit(&pod(uid, cpus, memory), &mut NoPreference);
-            let admitted = admission.expect("a pod").decision.is_admitted();
-            assert!(admitted, "{policy}: {uid}");
-        };
-        for there in [("a", 2, "2Gi"), ("b", 2, "3Gi"), ("left", 1, "1Gi")] {
-            admit(&mut real, there);
-        }
-        let read = |ledger: &Ledger| KubeletReport::read(&published(ledger)).map(|read| read.value);
-        let report = read(&real).expect("readable");
-        let is_gone = |uid: &PodUid| uid.as_str() == "left";
-        real.release(&"left".into()).expect("it was there");
-        let amounts = Default::default();
-        let replica = report.replica(&amounts, &amounts, is_gone, &mut Shelf::default());
-        let mut replica = replica.expect("a kubelet").ledger().clone();
-        for comes in [("c", 1, "5Gi"), ("d", 2, "2Gi")] {
-            admit(&mut real, comes);
-            admit(&mut replica, comes);
-        }
-        let foreseen = report.caught_up(&replica, is_gone).expect("it lists pods");
-        let told = read(&real).expect("readable");
-        assert_eq!(foreseen.state(), told.state(), "{policy}");
-        assert_eq!(foreseen.topology(), told.topology(), "{policy}");
-    }
-}
-
-#[test]
 fn a_state_that_makes_no_sense_is_refused_with_its_place() {
     for (text, place) in [
         ("[]", "an object"),

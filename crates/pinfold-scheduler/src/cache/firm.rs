@@ -1,114 +1,113 @@
-//! Firm promises: those that a node keeps even if one of its pods leaves too early.
+//! Firm promises: those that a node keeps whoever leaves it meanwhile.
 //!
 //! A kubelet lets pods in one by one, and where it puts one depends on who is there at that moment. A pod that leaves
 //! before the kubelet has come to those that were promised a place makes it put them elsewhere than foreseen, and the
-//! last of them may find its place taken. Nobody can foresee who leaves, so everybody who runs there is tried:
-//!
-//! ```text
-//! report ── first promised ── second promised ── the pod that asks
-//!        ▲                 ▲
-//!        └─────────────────┴── here somebody leaves: is the last one let in all the same?
-//! ```
-//!
-//! A promise that does not survive this is not made: the node is asked again when it has reported those before. Two that
-//! leave in the same moments are not foreseen.
+//! last of them may find its place taken. Nobody can foresee who leaves and when. So beside pods that a node has not
+//! reported yet a further one is promised a place only if some NUMA node has room for all of them together: wherever
+//! they go, and whoever leaves, there is room for it on that one. Else the node is asked again after its next report.
 
-use std::collections::BTreeSet;
-use std::time::Instant;
+use std::collections::BTreeMap;
 
-use pinfold_core::cluster::Dialect;
-use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Ledger;
-use pinfold_core::name::{NodeName, PodUid};
+use pinfold_core::name::{NodeName, ResourceName};
+use pinfold_core::node_topology::NodeTopology;
+use pinfold_core::node_topology::attributes::MEMORY_GROUP;
 
 use super::Cache;
-use super::kind::Kind;
 use super::node::NodeRecord;
 use super::pod::Asked;
-use super::rebuild::{Made, View};
 use crate::config::Doubt;
 
-/// So many departures are tried; with more of them to try, a promise is not firm.
-const MOST_TRIALS: usize = 128;
+/// The most that a pod can take: all its containers at the same time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Demand(BTreeMap<ResourceName, i64>);
 
-impl Cache {
-    /// Whether a node that takes a pod takes it also if one of its pods leaves before those that its report lacks are
-    /// let in. Only a report that lists pods can tell, and it is asked only where nodes in doubt are refused.
-    pub(super) fn is_firm(&self, asked: &Asked, name: &NodeName, now: Instant) -> bool {
-        let minds = asked.needs && self.policy.nodes.behind == Doubt::Refuse;
-        !minds || self.survives_departures(asked, name, now).unwrap_or(true)
-    }
-
-    /// Whether a pod that its node does not report yet is about to hold something there.
-    fn is_coming(&self, uid: &PodUid, record: &NodeRecord) -> bool {
-        let holds = self.pods.get(uid).is_some_and(|pod| pod.holds);
-        holds && record.lists(uid) == Some(false)
-    }
-
-    /// Whether a pod can leave: one that was never seen running will not.
-    pub(super) fn may_leave(&self, uid: &PodUid, record: &NodeRecord) -> bool {
-        let started = self.pods.get(uid).and_then(|pod| pod.started);
-        started.is_some() || record.lists(uid) == Some(true)
-    }
-
-    /// `None` if nothing hangs on who leaves, or nobody knows who is there.
-    fn survives_departures(&self, asked: &Asked, name: &NodeName, now: Instant) -> Option<bool> {
-        let record = self.nodes.get(name).filter(|it| it.kind == Kind::Kubelet)?;
-        let mut tenants = record.tenants.values();
-        if !tenants.any(|uid| self.is_coming(uid, record)) {
-            return None;
-        }
-        let heard = record.report.as_ref()?;
-        let report = &heard.what.as_ref().ok()?.kubelet;
-        let node = record.node.as_ref()?;
-        let view = View {
-            cache: self,
-            record,
-            node,
-            absent: &BTreeSet::new(),
-            now,
-        };
-        let Made { member, on_top } = view.made(record.kind).ok()?;
-        let Dialect::Kubelet(ledger) = member.dialect() else {
-            return None;
-        };
-        let coming = on_top.iter().filter(|uid| self.is_coming(uid, record));
-        let coming = coming.filter_map(|uid| self.pods.get(uid));
-        let coming: Vec<&Asked> = coming.map(|pod| &*pod.asked).collect();
-        let is_gone = |uid: &PodUid| self.is_gone(uid, record, heard.at);
-        let (mut ledger, mut used) = ((**ledger).clone(), member.used().clone());
-        let mut trials = 0;
-        for (at, next) in coming.iter().enumerate() {
-            let report = report.caught_up(&ledger, is_gone)?;
-            let there = report.state()?.pods.iter().filter(|pod| pod.holds());
-            let there = there.map(|pod| &pod.uid);
-            for leaver in there.filter(|uid| self.may_leave(uid, record)) {
-                trials += 1;
-                let own = self.pods.get(leaver).map(|pod| &pod.asked.requests);
-                let without = report.replica(
-                    &node.allocatable,
-                    &own.map_or_else(|| used.clone(), |own| used.minus(own)),
-                    |uid| uid == leaver,
-                    &mut self.shelf.borrow_mut(),
-                );
-                let mut without = without.ok()?.ledger().clone();
-                for pod in coming.iter().skip(at) {
-                    admits(&mut without, pod);
-                }
-                if trials > MOST_TRIALS || !admits(&mut without, asked) {
-                    return Some(false);
-                }
-            }
-            if admits(&mut ledger, next) {
-                used.add(&next.requests);
+impl Demand {
+    pub(crate) fn of(asked: &Asked) -> Self {
+        let mut all: BTreeMap<ResourceName, i64> = BTreeMap::new();
+        for container in asked.ask.pod().all_containers() {
+            for (name, amount) in &container.requests {
+                let sum = all.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(amount.value());
             }
         }
-        Some(true)
+        // What is said of the pod as a whole may be more.
+        for (name, amount) in asked.requests.iter() {
+            let whole = match name.as_str() {
+                "cpu" => amount.saturating_add(999) / 1000,
+                _ => amount,
+            };
+            let sum = all.entry(name.clone()).or_default();
+            *sum = whole.max(*sum);
+        }
+        Self(all)
     }
 }
 
-/// Lets a pod in. Whether that could be.
-fn admits(ledger: &mut Ledger, asked: &Asked) -> bool {
-    let admission = ledger.admit(asked.ask.pod(), &mut NoPreference);
-    admission.is_ok_and(|admission| admission.decision.is_admitted())
+/// What every NUMA node that is used by itself has left if all pods that are coming come to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spare(Vec<BTreeMap<ResourceName, i64>>);
+
+impl Spare {
+    /// Of a node to which nobody is coming.
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        let books_memory = !ledger.state().memory().nodes().is_empty();
+        let is_booked = |name: &ResourceName| {
+            let name = name.as_str();
+            books_memory || !(name == "memory" || name.starts_with("hugepages-"))
+        };
+        let zones = NodeTopology::of(ledger).zones.into_iter();
+        let alone = zones.filter(|zone| {
+            let group = zone.attributes.iter().find(|own| own.name == MEMORY_GROUP);
+            group.is_none_or(|group| !group.value.contains(','))
+        });
+        let spare = alone.map(|zone| {
+            let rows = zone.resources.into_iter();
+            let rows = rows.filter(|row| is_booked(&row.name));
+            rows.map(|row| (row.name, row.available.value())).collect()
+        });
+        Self(spare.collect())
+    }
+
+    /// A pod is coming: it may be on any of them.
+    pub(super) fn take(&mut self, demand: &Demand) {
+        for node in &mut self.0 {
+            for (name, left) in node {
+                let asked = demand.0.get(name).copied().unwrap_or(0);
+                *left = left.saturating_sub(asked);
+            }
+        }
+    }
+
+    /// Whether one of them has so much. What is near no NUMA node is nobody's.
+    fn has_room_for(&self, demand: &Demand) -> bool {
+        let near = |name: &ResourceName| self.0.iter().any(|node| node.contains_key(name));
+        let mut nodes = self.0.iter();
+        nodes.any(|node| {
+            let mut asked = demand.0.iter().filter(|(name, _)| near(name));
+            asked.all(|(name, amount)| node.get(name).is_some_and(|left| left >= amount))
+        })
+    }
+}
+
+impl NodeRecord {
+    /// Whether a promise to a pod would be kept whoever leaves. Of a node whose report does not list pods nobody knows.
+    pub(crate) fn is_firm_for(&self, demand: &Demand) -> bool {
+        let spare = self.spare.as_ref().filter(|_| self.open);
+        spare.is_none_or(|spare| spare.has_room_for(demand))
+    }
+}
+
+impl Cache {
+    /// Whether it matters to a pod that promises are firm: it does where nodes in doubt are refused.
+    pub(crate) fn minds_doubts(&self, asked: &Asked) -> bool {
+        asked.needs && self.policy.nodes.behind == Doubt::Refuse
+    }
+
+    /// A pod is coming to a node, and will hold something there.
+    pub(super) fn expect(&mut self, asked: &Asked, record: &NodeName) {
+        if let Some(spare) = self.nodes.get_mut(record).and_then(|it| it.spare.as_mut()) {
+            spare.take(&Demand::of(asked));
+        }
+    }
 }

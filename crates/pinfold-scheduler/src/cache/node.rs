@@ -17,6 +17,7 @@ use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use serde_json::Value;
 
+use super::firm::Spare;
 use super::kind::Kind;
 
 /// The label of a node that says whose rules decide there, for clusters where its reports do not.
@@ -43,6 +44,8 @@ pub struct NodeRecord {
     pub open: bool,
     /// Pods whose place there is not known before the node reports them.
     pub unsure: BTreeSet<PodUid>,
+    /// What is left for sure; `None` if its report does not list pods.
+    pub(super) spare: Option<Spare>,
 }
 
 impl NodeRecord {

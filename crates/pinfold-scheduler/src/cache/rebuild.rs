@@ -10,6 +10,7 @@ use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::amounts::NumaAmounts;
 
+use super::firm::Spare;
 use super::kind::Kind;
 use super::node::{NodeFound, NodeRecord, Reported};
 use super::pod::Asked;
@@ -17,9 +18,11 @@ use super::{Cache, PodRecord, holds};
 use crate::config::Doubt;
 
 /// A member, and who has to be put on top of it.
-pub(super) struct Made {
-    pub(super) member: Member,
-    pub(super) on_top: Vec<PodUid>,
+struct Made {
+    member: Member,
+    on_top: Vec<PodUid>,
+    /// What a kubelet's node has left, if its report lists pods.
+    spare: Option<Spare>,
 }
 
 impl Cache {
@@ -52,10 +55,18 @@ impl Cache {
                 let member = Member::unknown(node.allocatable.clone()).with_used(used);
                 let on_top = Vec::new();
                 self.tell("report is not understood", name.as_str(), problem);
-                (Kind::Unreadable, Made { member, on_top })
+                let made = Made {
+                    member,
+                    on_top,
+                    spare: None,
+                };
+                (Kind::Unreadable, made)
             }
         };
         self.cluster.insert(name.clone(), made.member);
+        if let Some(record) = self.nodes.get_mut(name) {
+            record.spare = made.spare;
+        }
         let mut misfits = Vec::new();
         for uid in made.on_top {
             if !self.seat(&uid, name) {
@@ -75,16 +86,12 @@ impl Cache {
             return true;
         };
         let placed = self.cluster.place_on(&record.asked.ask, node);
-        match placed {
-            Ok(placement) => {
-                record.holds = holds(&placement);
-                true
-            }
-            Err(_) => {
-                record.holds = true;
-                false
-            }
+        record.holds = placed.as_ref().map_or(true, holds);
+        if record.holds {
+            let asked = record.asked.clone();
+            self.expect(&asked, node);
         }
+        placed.is_ok()
     }
 
     /// Whether a node would take a pod if some of its pods were not there.
@@ -124,16 +131,16 @@ impl Cache {
 }
 
 /// A node as it would be without some of its pods.
-pub(super) struct View<'a> {
-    pub(super) cache: &'a Cache,
-    pub(super) record: &'a NodeRecord,
-    pub(super) node: &'a NodeFound,
-    pub(super) absent: &'a BTreeSet<PodUid>,
-    pub(super) now: Instant,
+struct View<'a> {
+    cache: &'a Cache,
+    record: &'a NodeRecord,
+    node: &'a NodeFound,
+    absent: &'a BTreeSet<PodUid>,
+    now: Instant,
 }
 
 impl View<'_> {
-    pub(super) fn made(&self, kind: Kind) -> Result<Made, String> {
+    fn made(&self, kind: Kind) -> Result<Made, String> {
         let Self { record, node, .. } = self;
         let reported = match &record.report {
             Some(heard) => match &heard.what {
@@ -149,7 +156,11 @@ impl View<'_> {
             (Kind::Kubelet | Kind::Unknown | Kind::Unreadable, _) => {
                 let member = Member::unknown(node.allocatable.clone());
                 let (_, on_top) = self.used(|_| false);
-                Ok(Made { member, on_top })
+                Ok(Made {
+                    member,
+                    on_top,
+                    spare: None,
+                })
             }
         }
     }
@@ -174,7 +185,12 @@ impl View<'_> {
         if cache.policy.nodes.uncertain == Doubt::Refuse {
             member = member.with_gaps(replica.gaps().clone());
         }
-        Ok(Made { member, on_top })
+        let lists = report.kubelet.state().is_some();
+        Ok(Made {
+            member,
+            on_top,
+            spare: lists.then(|| Spare::of(replica.ledger())),
+        })
     }
 
     fn koordinator(&self, reported: Option<&Reported>) -> Result<Made, String> {
@@ -208,7 +224,11 @@ impl View<'_> {
         }
         used.set(&PODS.into(), pods);
         let member = Member::koordinator(made, cache.args.clone()).with_used(used);
-        Ok(Made { member, on_top })
+        Ok(Made {
+            member,
+            on_top,
+            spare: None,
+        })
     }
 
     fn volcano(&self, reported: Option<&Reported>) -> Result<Made, String> {
@@ -231,7 +251,11 @@ impl View<'_> {
             Fidelity::Sound,
         );
         let member = member.with_used(used);
-        Ok(Made { member, on_top })
+        Ok(Made {
+            member,
+            on_top,
+            spare: None,
+        })
     }
 
     /// The pods that are there, in the order of their binding.

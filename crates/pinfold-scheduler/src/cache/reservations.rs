@@ -6,6 +6,8 @@ use std::time::Instant;
 use pinfold_core::cluster::{NotPlaced, Placement, Refusal};
 use pinfold_core::name::{NodeName, PodUid};
 
+use super::firm::Demand;
+use super::node::NodeRecord;
 use super::pod::{Asked, Phase};
 use super::{Cache, PodRecord, holds};
 
@@ -40,7 +42,7 @@ pub enum NotReserved {
     /// It has left.
     #[error("the pod is gone")]
     Gone,
-    /// The node would take it, but not if somebody leaves who may.
+    /// The node would take it, but perhaps not if somebody leaves before.
     #[error("the place depends on who leaves first; it is asked again after the next report")]
     NotFirm,
     /// The node does not take it.
@@ -60,7 +62,7 @@ pub(super) enum Departure {
 
 impl Cache {
     /// Promises a pod its place on a node: whatever is decided from now on counts it. A node whose promise would not be
-    /// firm, as `firm.rs` says, promises nothing until its next report.
+    /// firm, as `firm.rs` says, promises nothing before its next report.
     ///
     /// # Errors
     /// If the node does not take it, or it has a place.
@@ -80,6 +82,10 @@ impl Cache {
         if let Some(place) = self.pods.get(uid).and_then(|pod| pod.node.clone()) {
             return Err(NotReserved::Already(place));
         }
+        let firm = |record: &NodeRecord| record.is_firm_for(&Demand::of(asked));
+        if self.minds_doubts(asked) && !self.nodes.get(node).is_none_or(firm) {
+            return Err(NotReserved::NotFirm);
+        }
         let placement = match self.cluster.place_on(&asked.ask, node) {
             Ok(placement) => placement,
             Err(NotPlaced::Already { node, .. }) => return Err(NotReserved::Already(node)),
@@ -89,20 +95,15 @@ impl Cache {
                 return Err(NotReserved::Refused(refusal));
             }
         };
-        if !self.is_firm(asked, node, now) {
-            self.cluster.remove(uid);
-            self.doubt_places(node);
-            self.rebuild(node, now);
-            return Err(NotReserved::NotFirm);
-        }
         let order = self.next_order();
+        let holds = holds(&placement);
         let record = PodRecord {
             asked: asked.clone(),
             node: Some(node.clone()),
             order,
             phase: Phase::Waiting,
             started: None,
-            holds: holds(&placement),
+            holds,
         };
         self.pods.insert(uid.clone(), record);
         self.nodes
@@ -118,6 +119,10 @@ impl Cache {
         };
         self.reservations.insert(uid.clone(), reservation);
         self.changed.insert(node.clone());
+        if holds {
+            self.expect(asked, node);
+            self.judge(node, now);
+        }
         let report = self
             .nodes
             .get(node)
@@ -174,20 +179,17 @@ impl Cache {
         departure: Departure,
         now: Instant,
     ) {
-        let mut later = false;
         if let (Some(record), Some(order)) = (self.nodes.get_mut(node), order) {
             record.tenants.remove(&order);
             record.misfits.retain(|misfit| misfit != pod);
-            let mut after = record.tenants.range(order..);
-            later = after.any(|(_, uid)| self.cluster.whereabouts(uid).is_some());
         }
         if departure == Departure::Left {
             self.doubt_places(node);
         }
         self.changed.insert(node.clone());
-        // Who was placed after one that never came will be placed without it. And if its node's report counts it, only a
-        // new picture is one without it.
-        let replay = later && departure == Departure::NeverCame;
+        // Who was placed after one that never came will be placed without it, and what was left for sure is left again. And
+        // if its node's report counts it, only a new picture is one without it.
+        let replay = departure == Departure::NeverCame;
         match replay || self.cluster.remove(pod).is_none() {
             true => self.rebuild(node, now),
             false => self.judge(node, now),

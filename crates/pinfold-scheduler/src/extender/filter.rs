@@ -7,6 +7,7 @@ use pinfold_core::cluster::Verdict;
 use super::reason::{self, Class};
 use super::wire::{Args, FilterResult, Named, NodeList, Reasons};
 use super::{BadRequest, Extender};
+use crate::cache::firm::Demand;
 use crate::cache::pod::Asked;
 use crate::cache::{Cache, Kind};
 use crate::config::Doubt;
@@ -38,6 +39,7 @@ impl Cache {
             return vec![Said::Yes; names.len()];
         }
         let policy = self.policy.nodes;
+        let demand = self.minds_doubts(asked).then(|| Demand::of(asked));
         let Self { cluster, nodes, .. } = self;
         let opinions = cluster.ask_some(&asked.ask, names.iter().copied());
         let refused = |class, words: &str| Said::No(class, words.to_owned());
@@ -62,9 +64,15 @@ impl Cache {
                     _ => {}
                 }
             }
-            match opinion.verdict {
-                Verdict::Refused(refusal) => Said::No(Class::of(refusal), reason::of(refusal)),
-                Verdict::Fits(_) | Verdict::NoOpinion => Said::Yes,
+            if let Verdict::Refused(refusal) = opinion.verdict {
+                return Said::No(Class::of(refusal), reason::of(refusal));
+            }
+            match demand
+                .as_ref()
+                .is_none_or(|asked| record.is_firm_for(asked))
+            {
+                true => Said::Yes,
+                false => refused(Class::Busy, reason::BUSY),
             }
         });
         said.collect()

@@ -20,6 +20,8 @@ pub enum Class {
     Uncertain,
     /// The report is behind.
     Behind,
+    /// Others are coming who may take the place.
+    Busy,
     /// The report cannot be understood.
     Unreadable,
     /// There is no report.
@@ -48,6 +50,7 @@ impl Class {
             Class::Numa => "numa",
             Class::Uncertain => "uncertain",
             Class::Behind => "behind",
+            Class::Busy => "busy",
             Class::Unreadable => "unreadable",
             Class::Unreported => "unreported",
             Class::Unknown => "unknown",
@@ -77,13 +80,20 @@ impl Class {
     pub fn is_final(self) -> bool {
         matches!(
             self,
-            Class::Uncertain | Class::Behind | Class::Unreadable | Class::Unreported | Class::Pod
+            Class::Uncertain
+                | Class::Behind
+                | Class::Busy
+                | Class::Unreadable
+                | Class::Unreported
+                | Class::Pod
         )
     }
 }
 
 /// The node's report lacks pods that run there.
 pub const BEHIND: &str = "node(s) whose NUMA report is out of date";
+/// Pods are coming to the node that its report lacks, and where they will be decides.
+pub const BUSY: &str = "node(s) that have to report pods on their way first";
 /// The node's report makes no sense.
 pub const UNREADABLE: &str = "node(s) whose NUMA report cannot be understood";
 /// There is no report.

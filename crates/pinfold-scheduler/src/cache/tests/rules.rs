@@ -6,10 +6,10 @@ use pinfold_core::name::PodUid;
 
 use super::node::Node;
 use super::{cache, found, policy, seconds};
-use crate::cache::{Cache, Kind, NotReserved};
+use crate::cache::{Cache, Kind, NotReserved, Policy};
 use crate::config::Doubt;
 use crate::extender::filter::Said;
-use crate::extender::reason::Class;
+use crate::extender::reason::{self, Class};
 use crate::wake::Waiting;
 
 fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<Class> {
@@ -18,6 +18,13 @@ fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<Class> {
         Said::Yes => None,
         Said::No(class, _) => Some(class),
     }
+}
+
+/// Nodes in doubt are not refused.
+fn lenient() -> Policy {
+    let mut lenient = policy();
+    lenient.nodes.behind = Doubt::Pass;
+    lenient
 }
 
 #[test]
@@ -325,6 +332,7 @@ fn who_was_placed_after_a_pod_that_never_came_is_placed_without_it() {
     let now = Instant::now();
     let mut node = Node::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
+    cache.set_policy(lenient(), now);
     let first = found("first", 3, "1Gi", None, "Pending").asked;
     let second = found("second", 3, "1Gi", None, "Pending").asked;
     cache.reserve(&first, &"a".into(), now).expect("free");
@@ -448,34 +456,44 @@ fn a_place_that_hangs_on_who_leaves_first_is_not_promised() {
     // It will be on node 1; but on node 0, where it takes memory from the next one, if `low` leaves before.
     let first = asked("first", 2, "2Gi");
     cache.reserve(&first, &"a".into(), now).expect("free");
-    let (large, small) = (asked("large", 1, "6Gi"), asked("small", 1, "1Gi"));
-    assert_eq!(cache.filter(&large, &["a"]), [Said::Yes]);
+    let large = asked("large", 1, "6Gi");
+    let busy = Said::No(Class::Busy, reason::BUSY.to_owned());
+    assert_eq!(cache.filter(&large, &["a"]), [busy]);
     let refused = cache.reserve(&large, &"a".into(), now);
     assert!(matches!(refused, Err(NotReserved::NotFirm)), "{refused:?}");
-    assert_eq!(
-        cache.pod(large.uid()).and_then(|pod| pod.node.as_ref()),
-        None
-    );
-    // Nobody is promised anything there before the next report.
-    assert_eq!(class(&mut cache, "small", 1, "a"), Some(Class::Behind));
     assert!(node.admit(first.ask.pod()));
     let (name, heard) = node.report(now);
     cache.put_report(&name, heard, now);
     cache.reserve(&large, &"a".into(), now).expect("its place");
     assert!(node.admit(large.ask.pod()));
-    assert!(
-        cache.reserve(&small, &"a".into(), now).is_err(),
-        "no CPU is left"
-    );
+}
+
+#[test]
+fn who_fits_on_one_numa_node_together_is_promised_at_once() {
+    let now = Instant::now();
+    let node = Node::new("a", "restricted", "container");
+    let mut cache = cache(&[&node], now);
+    // NUMA node 1 has four CPUs and 8 GiB.
+    for (uid, cpus, memory) in [
+        ("first", 1, "4Gi"),
+        ("second", 2, "2Gi"),
+        ("third", 1, "2Gi"),
+    ] {
+        let asked = found(uid, cpus, memory, None, "Pending").asked;
+        cache.reserve(&asked, &"a".into(), now).expect("free");
+    }
+    assert_eq!(class(&mut cache, "fourth", 1, "a"), Some(Class::Busy));
+    // A promise that is taken back leaves what it would have taken.
+    cache.release(&"second".into(), now);
+    assert_eq!(class(&mut cache, "fourth", 1, "a"), None);
+    assert_eq!(class(&mut cache, "fourth", 3, "a"), Some(Class::Busy));
 }
 
 #[test]
 fn a_place_that_hangs_on_who_leaves_first_is_promised_where_doubts_pass() {
     let now = Instant::now();
     let (_, mut cache) = tight(now);
-    let mut lenient = policy();
-    lenient.nodes.behind = Doubt::Pass;
-    cache.set_policy(lenient, now);
+    cache.set_policy(lenient(), now);
     for (uid, cpus, memory) in [("first", 2, "2Gi"), ("large", 1, "6Gi")] {
         let asked = found(uid, cpus, memory, None, "Pending").asked;
         cache.reserve(&asked, &"a".into(), now).expect("free");
