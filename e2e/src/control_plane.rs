@@ -18,6 +18,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -276,18 +277,15 @@ fn run(
     Process::start(&programs.join(name), folder, name, &arguments)
 }
 
-/// Ports that nobody listens on at the moment.
+/// Ports that nobody listens on: not of those that the kernel hands out, of which somebody may be handed one while the
+/// program that it is meant for starts, or starts again.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
+    static NEXT: AtomicU16 = AtomicU16::new(22_000);
     let mut ports = [0; N];
-    // All at once, so that they differ.
-    let mut held = Vec::new();
     for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-        *port = listener
-            .local_addr()
-            .map_err(|error| error.to_string())?
-            .port();
-        held.push(listener);
+        let mut tried = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take(5000);
+        let free = tried.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        *port = free.ok_or("no port is free")?;
     }
     Ok(ports)
 }
