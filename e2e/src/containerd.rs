@@ -214,7 +214,7 @@ fn snapshotter(folder: &Path) -> &'static str {
 }
 
 /// Set where the machine is emulated.
-pub(crate) const EMULATED: &str = "PINFOLD_E2E_EMULATED";
+const EMULATED: &str = "PINFOLD_E2E_EMULATED";
 
 /// Everything in the folder; no snapshots of kernels, no other control groups, no touching of the
 /// kernel's OOM scores.

@@ -6,7 +6,7 @@
 //! reported yet a further one is promised a place only if some NUMA node has room for all of them together: wherever
 //! they go, and whoever leaves, there is room for it on that one. Else the node is asked again after its next report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{NodeName, ResourceName};
@@ -23,6 +23,7 @@ use crate::config::Doubt;
 pub(crate) struct Demand(BTreeMap<ResourceName, i64>);
 
 impl Demand {
+    /// Of a pod, each container's CPUs rounded up.
     pub(crate) fn of(asked: &Asked) -> Self {
         let mut all: BTreeMap<ResourceName, i64> = BTreeMap::new();
         for container in asked.ask.pod().all_containers() {
@@ -46,7 +47,12 @@ impl Demand {
 
 /// What every NUMA node that is used by itself has left if all pods that are coming come to it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spare(Vec<BTreeMap<ResourceName, i64>>);
+pub(crate) struct Spare {
+    /// What is near any NUMA node at all.
+    near: BTreeSet<ResourceName>,
+    /// What each of them has left.
+    alone: Vec<BTreeMap<ResourceName, i64>>,
+}
 
 impl Spare {
     /// Of a node to which nobody is coming.
@@ -56,22 +62,24 @@ impl Spare {
             let name = name.as_str();
             books_memory || !(name == "memory" || name.starts_with("hugepages-"))
         };
-        let zones = NodeTopology::of(ledger).zones.into_iter();
-        let alone = zones.filter(|zone| {
-            let group = zone.attributes.iter().find(|own| own.name == MEMORY_GROUP);
-            group.is_none_or(|group| !group.value.contains(','))
-        });
-        let spare = alone.map(|zone| {
+        let mut spare = Self::default();
+        for zone in NodeTopology::of(ledger).zones {
             let rows = zone.resources.into_iter();
             let rows = rows.filter(|row| is_booked(&row.name));
-            rows.map(|row| (row.name, row.available.value())).collect()
-        });
-        Self(spare.collect())
+            let left: BTreeMap<ResourceName, i64> =
+                rows.map(|row| (row.name, row.available.value())).collect();
+            spare.near.extend(left.keys().cloned());
+            let group = zone.attributes.iter().find(|own| own.name == MEMORY_GROUP);
+            if group.is_none_or(|group| !group.value.contains(',')) {
+                spare.alone.push(left);
+            }
+        }
+        spare
     }
 
     /// A pod is coming: it may be on any of them.
     pub(super) fn take(&mut self, demand: &Demand) {
-        for node in &mut self.0 {
+        for node in &mut self.alone {
             for (name, left) in node {
                 let asked = demand.0.get(name).copied().unwrap_or(0);
                 *left = left.saturating_sub(asked);
@@ -81,10 +89,10 @@ impl Spare {
 
     /// Whether one of them has so much. What is near no NUMA node is nobody's.
     fn has_room_for(&self, demand: &Demand) -> bool {
-        let near = |name: &ResourceName| self.0.iter().any(|node| node.contains_key(name));
-        let mut nodes = self.0.iter();
+        let mut nodes = self.alone.iter();
         nodes.any(|node| {
-            let mut asked = demand.0.iter().filter(|(name, _)| near(name));
+            let asked = demand.0.iter();
+            let mut asked = asked.filter(|(name, _)| self.near.contains(*name));
             asked.all(|(name, amount)| node.get(name).is_some_and(|left| left >= amount))
         })
     }
@@ -105,8 +113,9 @@ impl Cache {
     }
 
     /// A pod is coming to a node, and will hold something there.
-    pub(super) fn expect(&mut self, asked: &Asked, record: &NodeName) {
-        if let Some(spare) = self.nodes.get_mut(record).and_then(|it| it.spare.as_mut()) {
+    pub(super) fn comes(&mut self, asked: &Asked, node: &NodeName) {
+        let record = self.nodes.get_mut(node);
+        if let Some(spare) = record.and_then(|record| record.spare.as_mut()) {
             spare.take(&Demand::of(asked));
         }
     }

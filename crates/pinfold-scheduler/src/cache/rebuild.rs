@@ -89,7 +89,7 @@ impl Cache {
         record.holds = placed.as_ref().map_or(true, holds);
         if record.holds {
             let asked = record.asked.clone();
-            self.expect(&asked, node);
+            self.comes(&asked, node);
         }
         placed.is_ok()
     }

@@ -120,7 +120,7 @@ impl Cache {
         self.reservations.insert(uid.clone(), reservation);
         self.changed.insert(node.clone());
         if holds {
-            self.expect(asked, node);
+            self.comes(asked, node);
             self.judge(node, now);
         }
         let report = self

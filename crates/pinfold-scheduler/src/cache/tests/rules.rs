@@ -1,11 +1,13 @@
 //! Rules one by one.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_core::name::PodUid;
 
 use super::node::Node;
 use super::{cache, found, policy, seconds};
+use crate::cache::pod::Asked;
 use crate::cache::{Cache, Kind, NotReserved, Policy};
 use crate::config::Doubt;
 use crate::extender::filter::Said;
@@ -344,17 +346,23 @@ fn who_was_placed_after_a_pod_that_never_came_is_placed_without_it() {
     assert!(node.would_admit(found("third", 4, "1Gi", None, "Pending").asked.ask.pod()));
 }
 
-#[test]
-fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
-    let now = Instant::now();
+/// A node that was promised to one pod, and that one, and another that waits for it.
+fn full(now: Instant) -> (Cache, Arc<Asked>, Arc<Asked>) {
     let node = Node::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let waiting = Waiting::default();
     let other = found("other", 4, "1Gi", None, "Pending").asked;
     let waits = found("waits", 4, "1Gi", None, "Pending").asked;
     cache.put_pod(found("waits", 4, "1Gi", None, "Pending"), now);
     cache.reserve(&other, &"a".into(), now).expect("free");
     assert_eq!(class(&mut cache, "waits", 4, "a"), Some(Class::Numa));
+    (cache, other, waits)
+}
+
+#[test]
+fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
+    let now = Instant::now();
+    let (mut cache, other, waits) = full(now);
+    let waiting = Waiting::default();
     waiting.refused(waits.clone(), now);
     let free = |cache: &mut Cache, after: u64| {
         let changed = cache.take_changed();
@@ -399,14 +407,8 @@ fn a_pod_that_was_refused_before_anybody_heard_of_it_is_told_of_its_place() {
 #[test]
 fn a_node_that_changes_while_it_refuses_a_pod_is_looked_at_again() {
     let now = Instant::now();
-    let node = Node::new("a", "single-numa-node", "container");
-    let mut cache = cache(&[&node], now);
+    let (mut cache, other, waits) = full(now);
     let waiting = Waiting::default();
-    let other = found("other", 4, "1Gi", None, "Pending").asked;
-    let waits = found("waits", 4, "1Gi", None, "Pending").asked;
-    cache.put_pod(found("waits", 4, "1Gi", None, "Pending"), now);
-    cache.reserve(&other, &"a".into(), now).expect("free");
-    assert_eq!(class(&mut cache, "waits", 4, "a"), Some(Class::Numa));
     // Its place comes free, and that is looked at, before the refusal is written down.
     cache.release(other.uid(), now);
     let changed = cache.take_changed();
