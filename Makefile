@@ -7,7 +7,7 @@ CARGO ?= cargo
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: ## do the main job on a built-in example: a machine, some pods, one refusal explained
+run: ## do the main job on a built-in example: a machine, some pods, one rejection explained
 	$(CARGO) run --release --quiet -p pinfold -- demo
 
 test: ## unit, property, snapshot and conformance tests

@@ -208,5 +208,5 @@ while True:
             register()
             say("registered")
         except grpc.RpcError as error:
-            say("refused", error.code().name, error.details())
+            say("rejected", error.code().name, error.details())
     time.sleep(0.05)

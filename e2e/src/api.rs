@@ -1,5 +1,5 @@
 //! The suite of the agent's link to the API server, with a real one: our definitions, our role, a token of our service
-//! account; written, changed, left alone, refused, killed and started again.
+//! account; written, changed, left alone, rejected, killed and started again.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
         pods(&link, &admin),
     );
     report.check(
-        "api: a refusal is an event of the pod",
+        "api: a rejection is an event of the pod",
         event(&link, &admin),
     );
     report.check(
@@ -296,14 +296,14 @@ fn pods(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
 }
 
 fn event(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
-    let refused = admin.expect("POST", PODS, Some(&pod("refused", NODE)))?;
-    let uid = refused["metadata"]["uid"].as_str().unwrap_or_default();
+    let rejected = admin.expect("POST", PODS, Some(&pod("rejected", NODE)))?;
+    let uid = rejected["metadata"]["uid"].as_str().unwrap_or_default();
     let path =
         format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid%3D{uid}");
     for times in [1, 2] {
         link.events().warn(Warning {
             namespace: "default".to_owned(),
-            name: "refused".to_owned(),
+            name: "rejected".to_owned(),
             uid: uid.into(),
             reason: "TopologyAffinityError".to_owned(),
             message: "two more CPUs would do".to_owned(),

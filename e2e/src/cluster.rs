@@ -174,6 +174,6 @@ fn played_replicas(report: &mut Report, stage: &Stage) -> Result<(), String> {
         replica: 3,
     };
     replicas::run(report, stage, &scene, [STOCK, OURS]);
-    stage.kubelets.forget_refused();
+    stage.kubelets.forget_rejected();
     stage.kubelets.leave(&stage.admin, &["played"])
 }

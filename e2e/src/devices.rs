@@ -92,7 +92,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     );
     report.check(
         "devices: a failing Allocate fails the pod and keeps nothing",
-        refused(&agent, &mut plugin),
+        rejected(&agent, &mut plugin),
     );
     report.check(
         "devices: a flood of lists takes no memory, and the last one counts",
@@ -129,9 +129,9 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     plugin.kill();
     let mut wrong = start("v1alpha1")?;
     report.check(
-        "devices: another version is refused with the kubelet's words",
-        wrong.told("refused").and_then(|said| {
-            let expected = "refused UNKNOWN requested API version \"v1alpha1\" is not supported by kubelet. \
+        "devices: another version is rejected with the kubelet's words",
+        wrong.told("rejected").and_then(|said| {
+            let expected = "rejected UNKNOWN requested API version \"v1alpha1\" is not supported by kubelet. \
                             Supported version is [\"v1beta1\"]";
             equal("answer", said.as_str(), expected)
         }),
@@ -140,7 +140,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
 }
 
 /// A ledger with this offer gives these devices to a pod that asks for one; a pod that asks for all `count` and gets
-/// fewer is refused.
+/// fewer is rejected.
 fn handed_out(
     agent: &Host,
     offer: DeviceOffer,
@@ -232,7 +232,7 @@ fn check_edits(edits: &ContainerEdits) -> Result<(), String> {
     equal("conflicts", edits.conflicts.len(), 0)
 }
 
-fn refused(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
+fn rejected(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
     plugin.say("fail")?;
     plugin.told("done fail")?;
     let devices = [(RESOURCE.into(), [OTHER.into()].into())].into();

@@ -1,4 +1,4 @@
-//! The suite of the Helm chart, with a real Helm and a real API server: what it renders, refuses, installs, keeps when it
+//! The suite of the Helm chart, with a real Helm and a real API server: what it renders, rejects, installs, keeps when it
 //! is upgraded, and takes away.
 
 mod program;
@@ -22,7 +22,7 @@ const NAMESPACE: &str = "pinfold-system";
 /// The sets of values that are rendered and installed; the first is none at all.
 const VALUES: [&str; 5] = ["", "manage", "locked", "agent-only", "scheduler-only"];
 
-/// Values that the schema refuses, and what it must name.
+/// Values that the schema rejects, and what it must name.
 const REFUSED: [(&str, &str); 9] = [
     ("agent.confg.mode=mirror", "confg"),
     ("agent.config.mode=both", "/agent/config/mode"),
@@ -48,8 +48,8 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     let helm = Helm::build()?;
     report.check("helm: the chart is without fault", helm.lint().map(drop));
     for (value, named) in REFUSED {
-        let name = format!("helm: {value} is refused and named");
-        report.check(name, refused(&helm, value, named));
+        let name = format!("helm: {value} is rejected and named");
+        report.check(name, rejected(&helm, value, named));
     }
     for values in VALUES {
         let shown = if values.is_empty() { "no" } else { values };
@@ -106,7 +106,7 @@ fn objects(text: &str) -> Result<Vec<Value>, String> {
     Ok(all.into_iter().flatten().collect())
 }
 
-fn refused(helm: &Helm, value: &str, named: &str) -> Result<(), String> {
+fn rejected(helm: &Helm, value: &str, named: &str) -> Result<(), String> {
     match helm.template(&["--set".to_owned(), value.to_owned()]) {
         Ok(_) => Err("it was taken".to_owned()),
         Err(problem) if problem.contains(named) => Ok(()),

@@ -228,16 +228,16 @@ impl Node {
             connected,
         );
 
-        let pod = self.cri.run_pod(&[("refuse", "yes")])?;
-        let refused = match self.cri.create(&pod) {
-            Err(problem) if problem.contains("refused by the probe") => Ok(()),
+        let pod = self.cri.run_pod(&[("reject", "yes")])?;
+        let rejected = match self.cri.create(&pod) {
+            Err(problem) if problem.contains("rejected by the probe") => Ok(()),
             other => Err(format!("{other:?}")),
         };
         self.pods.push(pod);
         self.check(
             report,
-            "a refusal fails the creation with its reason",
-            refused,
+            "a rejection fails the creation with its reason",
+            rejected,
         );
 
         let large = "x".repeat(LARGE);

@@ -69,8 +69,8 @@ pub(crate) fn check(
         }
         if strict {
             let seen = Seen::read(said, &format!("{policy} c"));
-            let refused = seen.and_then(|seen| equal("exit code", seen.code, Some(1)));
-            check("what fits on no single node is refused", refused);
+            let rejected = seen.and_then(|seen| equal("exit code", seen.code, Some(1)));
+            check("what fits on no single node is rejected", rejected);
         }
         let after = Listing::read(said, &format!("{policy} after"));
         check(

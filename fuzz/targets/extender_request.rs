@@ -1,4 +1,4 @@
-//! Requests of a scheduler: whatever comes is answered or refused with words, and never disturbs the next one.
+//! Requests of a scheduler: whatever comes is answered or rejected with words, and never disturbs the next one.
 #![no_main]
 
 use std::sync::{Arc, Mutex};

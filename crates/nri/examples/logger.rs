@@ -22,7 +22,7 @@ use nri::api::{
     Container, ContainerUpdate, CreateContainerResponse, Events, LinuxResources, PodSandbox,
     UpdateContainerResponse,
 };
-use nri::{DEFAULT_SOCKET, Handle, Identity, Plugin, Refusal, Runner, State};
+use nri::{DEFAULT_SOCKET, Handle, Identity, Plugin, Rejection, Runner, State};
 
 struct Logger;
 
@@ -40,7 +40,7 @@ impl Plugin for Logger {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         println!(
             "Synchronize {} pods, {} containers",
             pods.len(),
@@ -49,17 +49,17 @@ impl Plugin for Logger {
         Ok(Vec::new())
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         print("RunPodSandbox", pod, None);
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         print("StopPodSandbox", pod, None);
         Ok(())
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         print("RemovePodSandbox", pod, None);
         Ok(())
     }
@@ -68,22 +68,26 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Refusal> {
+    ) -> Result<CreateContainerResponse, Rejection> {
         print("CreateContainer", pod, Some(container));
         Ok(CreateContainerResponse::default())
     }
 
-    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         print("PostCreateContainer", pod, Some(c));
         Ok(())
     }
 
-    fn start_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+    fn start_container(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Rejection> {
         print("StartContainer", pod, Some(container));
         Ok(())
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         print("PostStartContainer", pod, Some(c));
         Ok(())
     }
@@ -93,13 +97,13 @@ impl Plugin for Logger {
         pod: &PodSandbox,
         container: &Container,
         resources: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Refusal> {
+    ) -> Result<UpdateContainerResponse, Rejection> {
         print("UpdateContainer", pod, Some(container));
         println!("  to {resources:?}");
         Ok(UpdateContainerResponse::default())
     }
 
-    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         print("PostUpdateContainer", pod, Some(c));
         Ok(())
     }
@@ -108,12 +112,16 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         print("StopContainer", pod, Some(container));
         Ok(Vec::new())
     }
 
-    fn remove_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+    fn remove_container(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Rejection> {
         print("RemoveContainer", pod, Some(container));
         Ok(())
     }

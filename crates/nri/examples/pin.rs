@@ -27,7 +27,7 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{DEFAULT_SOCKET, Identity, Plugin, Refusal, Runner};
+use nri::{DEFAULT_SOCKET, Identity, Plugin, Rejection, Runner};
 
 /// Needs no memory of its own: everything is in the annotations.
 struct Pin;
@@ -71,7 +71,7 @@ impl Plugin for Pin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         let pods: BTreeMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
         let alive = |container: &&Container| {
@@ -93,7 +93,7 @@ impl Plugin for Pin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Refusal> {
+    ) -> Result<CreateContainerResponse, Rejection> {
         let Some(resources) = wishes(pod, container) else {
             return Ok(CreateContainerResponse::default());
         };
@@ -109,7 +109,7 @@ impl Plugin for Pin {
         pod: &PodSandbox,
         container: &Container,
         _wanted: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Refusal> {
+    ) -> Result<UpdateContainerResponse, Rejection> {
         let update = wishes(pod, container)
             .map(|resources| ContainerUpdate::new(&container.id).resources(|_| resources));
         Ok(update.into_iter().collect::<Vec<_>>().into())

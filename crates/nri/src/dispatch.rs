@@ -11,7 +11,7 @@ use crate::api::{
     SynchronizeResponse, UpdateContainerRequest, UpdatePodSandboxRequest,
     ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
-use crate::plugin::{Plugin, Refusal, RuntimeInfo};
+use crate::plugin::{Plugin, Rejection, RuntimeInfo};
 use crate::ttrpc::{Code, Status};
 
 /// The service that a plugin offers.
@@ -96,14 +96,14 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
                 let request: CreateContainerRequest = decode(payload)?;
                 let (pod, container) = self.subjects(&request.pod, &request.container)?;
                 let answer = self.plugin.create_container(pod, container);
-                answer.map(encode).map_err(refused)
+                answer.map(encode).map_err(rejected)
             }
             "UpdateContainer" => {
                 let request: UpdateContainerRequest = decode(payload)?;
                 let (pod, container) = self.subjects(&request.pod, &request.container)?;
                 let resources = request.linux_resources.unwrap_or_default();
                 let answer = self.plugin.update_container(pod, container, &resources);
-                answer.map(encode).map_err(refused)
+                answer.map(encode).map_err(rejected)
             }
             "StopContainer" => {
                 let request: ContainerRequest = decode(payload)?;
@@ -111,7 +111,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
                 let update = self.plugin.stop_container(pod, container);
                 update
                     .map(|update| encode(StopContainerResponse { update }))
-                    .map_err(refused)
+                    .map_err(rejected)
             }
             "UpdatePodSandbox" => {
                 let request: UpdatePodSandboxRequest = decode(payload)?;
@@ -209,7 +209,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
             request_timeout: (timeout > 0).then(|| Duration::from_millis(timeout)),
             events,
         };
-        self.plugin.configure(&runtime).map_err(refused)?;
+        self.plugin.configure(&runtime).map_err(rejected)?;
         self.runtime = Some(runtime);
         let wanted = self.plugin.events().and(events);
         if wanted.is_empty() {
@@ -223,7 +223,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         }))
     }
 
-    /// Refuses more pods and containers than a node can have.
+    /// Rejects more pods and containers than a node can have.
     fn make_room(&self, count: usize) -> Result<(), Status> {
         let gathered = self.gathered.pods.len() + self.gathered.containers.len();
         if gathered + count > MAX_SYNCHRONIZED {
@@ -244,7 +244,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         if !more {
             let all = std::mem::take(&mut self.gathered);
             let answer = self.plugin.synchronize(all.pods, all.containers);
-            update = answer.map_err(refused)?;
+            update = answer.map_err(rejected)?;
             self.phase = Phase::Synchronized;
         }
         Ok(encode(SynchronizeResponse { update, more }))
@@ -312,13 +312,13 @@ fn done() -> Vec<u8> {
     encode(Empty {})
 }
 
-fn answered(outcome: Result<(), Refusal>) -> Result<Vec<u8>, Status> {
-    outcome.map(|()| done()).map_err(refused)
+fn answered(outcome: Result<(), Rejection>) -> Result<Vec<u8>, Status> {
+    outcome.map(|()| done()).map_err(rejected)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
-fn refused(refusal: Refusal) -> Status {
-    Status::new(Code::Unknown, refusal.reason())
+fn rejected(rejection: Rejection) -> Status {
+    Status::new(Code::Unknown, rejection.reason())
 }
 
 fn not_now(why: &str) -> Status {

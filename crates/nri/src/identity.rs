@@ -14,7 +14,7 @@ pub struct Identity {
 /// Why a name or an index is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentityError {
-    /// The name is empty, or has a character that runtimes refuse.
+    /// The name is empty, or has a character that runtimes reject.
     #[error("a plugin's name consists of letters, digits and -_.+, which {name:?} does not")]
     Name {
         /// The name.
@@ -32,7 +32,7 @@ impl Identity {
     /// A name of letters, digits and `-_.+`, and an index from 0 to 99.
     ///
     /// # Errors
-    /// A name or an index that runtimes would refuse.
+    /// A name or an index that runtimes would reject.
     pub fn new(name: impl Into<String>, index: u8) -> Result<Self, IdentityError> {
         let name = name.into();
         let good = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
@@ -50,7 +50,7 @@ impl Identity {
     /// The same with an index of two digits, as runtimes write it.
     ///
     /// # Errors
-    /// A name or an index that runtimes would refuse.
+    /// A name or an index that runtimes would reject.
     pub fn parse(name: &str, index: &str) -> Result<Self, IdentityError> {
         let digits = index.len() == 2 && index.bytes().all(|byte| byte.is_ascii_digit());
         match index.parse() {

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_open_socket_is_refused_by_name() {
+    fn what_is_no_open_socket_is_rejected_by_name() {
         let file = tempfile::tempfile().unwrap();
         let file = file.as_raw_fd().to_string();
         for value in ["three", "-1", "99999999999", "1000000", &file] {

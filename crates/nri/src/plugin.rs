@@ -10,19 +10,19 @@ use crate::api::{
 
 /// Why a plugin says no, for people.
 ///
-/// To an event that asks before something happens, a refusal fails the request: the container is
+/// To an event that asks before something happens, a rejection fails the request: the container is
 /// *not* created. That is the only way for a plugin to stop a container, short of an event of
 /// [`Plugin::validate_container_adjustment`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Rejection {
     reason: String,
 }
 
-impl Refusal {
-    /// A refusal for this reason.
+impl Rejection {
+    /// A rejection for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Refusal { reason }
+        Rejection { reason }
     }
 
     /// Why.
@@ -32,16 +32,16 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
 }
 
-/// Any error can be the reason of a refusal, so `?` works in a plugin's methods.
-impl<E: std::error::Error> From<E> for Refusal {
+/// Any error can be the reason of a rejection, so `?` works in a plugin's methods.
+impl<E: std::error::Error> From<E> for Rejection {
     fn from(error: E) -> Self {
-        Refusal::new(error.to_string())
+        Rejection::new(error.to_string())
     }
 }
 
@@ -72,7 +72,7 @@ pub struct RuntimeInfo {
 /// Only the methods of [`Plugin::events`] are called, besides `configure`, `synchronize` and
 /// `shutdown`. Every method but `events` may be left out.
 pub trait Plugin {
-    /// The events this plugin wants, asked for after [`Plugin::configure`]. A runtime refuses
+    /// The events this plugin wants, asked for after [`Plugin::configure`]. A runtime rejects
     /// plugins that want events it does not know, so those are left out of what it is told; if
     /// none is left, the session fails.
     fn events(&self) -> Events;
@@ -80,8 +80,8 @@ pub trait Plugin {
     /// A session begins with this runtime.
     ///
     /// # Errors
-    /// A refusal ends the session, and the runtime goes on without the plugin.
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Refusal> {
+    /// A rejection ends the session, and the runtime goes on without the plugin.
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
         let _ = runtime;
         Ok(())
     }
@@ -93,12 +93,12 @@ pub trait Plugin {
     /// start themselves; those get events right away.
     ///
     /// # Errors
-    /// A refusal ends the session, and the runtime goes on without the plugin.
+    /// A rejection ends the session, and the runtime goes on without the plugin.
     fn synchronize(
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         let _ = (pods, containers);
         Ok(Vec::new())
     }
@@ -109,8 +109,8 @@ pub trait Plugin {
     /// A pod is being created.
     ///
     /// # Errors
-    /// A refusal fails the creation.
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    /// A rejection fails the creation.
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let _ = pod;
         Ok(())
     }
@@ -118,13 +118,13 @@ pub trait Plugin {
     /// A pod's resources are about to change.
     ///
     /// # Errors
-    /// A refusal fails the change.
+    /// A rejection fails the change.
     fn update_pod_sandbox(
         &mut self,
         pod: &PodSandbox,
         overhead: &LinuxResources,
         resources: &LinuxResources,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let _ = (pod, overhead, resources);
         Ok(())
     }
@@ -132,8 +132,8 @@ pub trait Plugin {
     /// A pod's resources have changed.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
-    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    /// A rejection is logged by the runtime.
+    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let _ = pod;
         Ok(())
     }
@@ -141,8 +141,8 @@ pub trait Plugin {
     /// A pod is being stopped.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    /// A rejection is logged by the runtime.
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let _ = pod;
         Ok(())
     }
@@ -150,8 +150,8 @@ pub trait Plugin {
     /// A pod is being removed.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    /// A rejection is logged by the runtime.
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let _ = pod;
         Ok(())
     }
@@ -159,12 +159,12 @@ pub trait Plugin {
     /// A container is being created. The answer changes it, and others.
     ///
     /// # Errors
-    /// A refusal fails the creation.
+    /// A rejection fails the creation.
     fn create_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Refusal> {
+    ) -> Result<CreateContainerResponse, Rejection> {
         let _ = (pod, container);
         Ok(CreateContainerResponse::default())
     }
@@ -172,12 +172,12 @@ pub trait Plugin {
     /// A container was created; it is shown with the changes of all plugins.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
+    /// A rejection is logged by the runtime.
     fn post_create_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let _ = (pod, container);
         Ok(())
     }
@@ -185,8 +185,12 @@ pub trait Plugin {
     /// A container is being started.
     ///
     /// # Errors
-    /// A refusal fails the start.
-    fn start_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+    /// A rejection fails the start.
+    fn start_container(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Rejection> {
         let _ = (pod, container);
         Ok(())
     }
@@ -194,12 +198,12 @@ pub trait Plugin {
     /// A container was started.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
+    /// A rejection is logged by the runtime.
     fn post_start_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let _ = (pod, container);
         Ok(())
     }
@@ -208,13 +212,13 @@ pub trait Plugin {
     /// changes what will be changed, and other containers.
     ///
     /// # Errors
-    /// A refusal fails the change.
+    /// A rejection fails the change.
     fn update_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
         resources: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Refusal> {
+    ) -> Result<UpdateContainerResponse, Rejection> {
         let _ = (pod, container, resources);
         Ok(UpdateContainerResponse::default())
     }
@@ -222,12 +226,12 @@ pub trait Plugin {
     /// A container's resources have changed.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
+    /// A rejection is logged by the runtime.
     fn post_update_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let _ = (pod, container);
         Ok(())
     }
@@ -235,12 +239,12 @@ pub trait Plugin {
     /// A container is being stopped. The answer changes others.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
+    /// A rejection is logged by the runtime.
     fn stop_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         let _ = (pod, container);
         Ok(Vec::new())
     }
@@ -248,8 +252,12 @@ pub trait Plugin {
     /// A container is being removed.
     ///
     /// # Errors
-    /// A refusal is logged by the runtime.
-    fn remove_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+    /// A rejection is logged by the runtime.
+    fn remove_container(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Rejection> {
         let _ = (pod, container);
         Ok(())
     }
@@ -260,11 +268,11 @@ pub trait Plugin {
     /// that wants this event hangs up in the middle of it. It does not miss one that is gone already.
     ///
     /// # Errors
-    /// A refusal fails the container's creation, with its reason.
+    /// A rejection fails the container's creation, with its reason.
     fn validate_container_adjustment(
         &mut self,
         request: &ValidateContainerAdjustmentRequest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let _ = request;
         Ok(())
     }

@@ -256,7 +256,7 @@ impl Handle {
     ///
     /// # Errors
     /// There is no session, or the runtime does not answer, or not with success. Called in a
-    /// method of the plugin it would wait for a runtime that waits for the plugin: that is refused
+    /// method of the plugin it would wait for a runtime that waits for the plugin: that is rejected
     /// at once. Return the updates there.
     pub fn update_containers(
         &self,

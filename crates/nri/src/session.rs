@@ -56,7 +56,7 @@ pub enum SessionError {
     NotConfigured(Duration),
     /// The plugin, or this crate for it, said no at the beginning of the session.
     #[error("{method} failed: {}", .status.message)]
-    Refused {
+    Rejected {
         /// `Configure` or `Synchronize`.
         method: String,
         /// What the runtime was told.
@@ -203,7 +203,7 @@ fn serve(
         match problem {
             Some(status) if dispatcher.phase() != Phase::Synchronized => {
                 let method = incoming.method;
-                return Err(SessionError::Refused { method, status });
+                return Err(SessionError::Rejected { method, status });
             }
             _ => {}
         }

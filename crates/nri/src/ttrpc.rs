@@ -280,8 +280,8 @@ pub enum CallError {
         timeout: Duration,
     },
     /// The runtime says no.
-    #[error("the runtime refused {method}: {} ({:?})", .status.message, .status.code())]
-    Refused {
+    #[error("the runtime rejected {method}: {} ({:?})", .status.message, .status.code())]
+    Rejected {
         /// The method.
         method: &'static str,
         /// What it says.
@@ -349,7 +349,7 @@ impl Calls {
             Ok(Ok(payload)) => {
                 A::decode(&*payload).map_err(|problem| CallError::Answer { method, problem })
             }
-            Ok(Err(status)) => Err(CallError::Refused { method, status }),
+            Ok(Err(status)) => Err(CallError::Rejected { method, status }),
             Err(RecvTimeoutError::Timeout) => Err(CallError::TimedOut { method, timeout }),
             Err(RecvTimeoutError::Disconnected) => Err(CallError::NotConnected),
         }

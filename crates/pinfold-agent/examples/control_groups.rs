@@ -245,14 +245,14 @@ impl Bench {
     fn too_narrow(&mut self) -> Checked {
         self.group(&self.kubepods, &self.one)?;
         let group = self.hierarchy.group(&self.container).map_err(text)?;
-        let refused = match group.write(&cpus_only(&self.other)) {
+        let rejected = match group.write(&cpus_only(&self.other)) {
             Err(CgroupError::ParentTooNarrow { lacks, .. }) => {
                 equal("what it lacks", &lacks, &self.other.to_string())
             }
             other => Err(format!("{other:?}")),
         };
         self.group(&self.kubepods, &self.both)?;
-        refused
+        rejected
     }
 
     fn memory(&mut self) -> Checked {
@@ -415,7 +415,7 @@ impl Bench {
                 other => Err(format!("{other:?}")),
             };
         }
-        // The groups above are none, so the kernel must refuse and say why.
+        // The groups above are none, so the kernel must reject and say why.
         match outcome {
             Err(CgroupError::InvalidPartition { reason, .. }) => {
                 println!("the kernel says: {reason}");

@@ -246,22 +246,25 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kubelet_could_not_live_with_is_refused() {
-        let refused = |pods: &[(&str, &str)]| {
+    fn what_the_kubelet_could_not_live_with_is_rejected() {
+        let rejected = |pods: &[(&str, &str)]| {
             let outcome = replace(&state(), &chosen(pods), &set("0,8"));
             outcome.expect_err("not possible")
         };
-        assert!(matches!(refused(&[("b", "4")]), ReplaceError::Count { .. }));
         assert!(matches!(
-            refused(&[("b", "4,99")]),
+            rejected(&[("b", "4")]),
+            ReplaceError::Count { .. }
+        ));
+        assert!(matches!(
+            rejected(&[("b", "4,99")]),
             ReplaceError::Unknown { .. }
         ));
         assert!(matches!(
-            refused(&[("b", "0,4")]),
+            rejected(&[("b", "0,4")]),
             ReplaceError::Reserved { .. }
         ));
         assert!(matches!(
-            refused(&[("b", "1,9")]),
+            rejected(&[("b", "1,9")]),
             ReplaceError::Twice { .. }
         ));
         let none = CpuManagerState {

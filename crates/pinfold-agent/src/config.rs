@@ -1,7 +1,7 @@
 //! [`AgentConfig`]: how the agent of a node is set up, read from one YAML file.
 //!
 //! Every field has a default, listed in [`FIELDS`]; an empty file is a whole configuration. Fields that do not exist
-//! are refused with their place and the name that was probably meant. Written as YAML, a configuration reads back as
+//! are rejected with their place and the name that was probably meant. Written as YAML, a configuration reads back as
 //! itself.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -232,7 +232,7 @@ pub enum Unknown {
     #[default]
     Adopt,
     /// They are reported and given the shared CPUs.
-    Refuse,
+    Reject,
 }
 
 /// Which of koordlet's jobs are taken over.

@@ -31,7 +31,7 @@ pub trait Agent: Probed {
     /// Lets the pod of a manifest (YAML or JSON) in.
     ///
     /// # Errors
-    /// If it is no pod, is here already, or is refused: then with the explanation.
+    /// If it is no pod, is here already, or is rejected: then with the explanation.
     fn admit(&self, manifest: &[u8]) -> Result<Admitted, ApiError>;
 
     /// A pod leaves.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Blank lines at the end are room for more. The state is the last `base` with the changes of the entries after it. A line that was being written when the power
-//! went has never been reported as done; it is cut off and kept aside. Damage anywhere else is refused: what the
+//! went has never been reported as done; it is cut off and kept aside. Damage anywhere else is rejected: what the
 //! lost lines said is not known, and to hand it out again would be worse than to hand out nothing.
 //!
 //! From time to time the file is replaced as a whole by a shorter one with the newest entries and a base at its end.

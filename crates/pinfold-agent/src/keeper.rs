@@ -150,7 +150,7 @@ impl Keeper {
         }
     }
 
-    /// Decides whether `pod` may run here. Refusals are written down too.
+    /// Decides whether `pod` may run here. Rejections are written down too.
     ///
     /// # Errors
     /// If the pod makes no sense here, or the decision could not be written down.
@@ -213,7 +213,10 @@ impl Keeper {
                 What::Admitted(pod.uid.clone()),
                 outcome::placement(assignment),
             ),
-            Verdict::Refused(_) => (What::Refused(pod.uid.clone()), explain::one_line(&decision)),
+            Verdict::Rejected(_) => (
+                What::Rejected(pod.uid.clone()),
+                explain::one_line(&decision),
+            ),
         };
         let told = match before {
             "" => told,
@@ -259,13 +262,13 @@ impl Keeper {
     ///
     /// # Errors
     /// If it could not be written down.
-    pub fn refuse(
+    pub fn reject(
         &mut self,
         pod: &Arc<Pod>,
         told: String,
         now: Timestamp,
     ) -> Result<(), KeeperError> {
-        let mut entry = self.entry(now, What::Refused(pod.uid.clone()), told, None);
+        let mut entry = self.entry(now, What::Rejected(pod.uid.clone()), told, None);
         entry.name.clone_from(&pod.name);
         entry.pod = Some(pod.clone());
         self.write(entry)

@@ -4,7 +4,7 @@
 //!                 ┌───────────────── one thread ──────────────────┐
 //! API server ────►│ list, watch ──► PodSpecs ─────────────────────┼──► get(uid): the runtime's events
 //!            ◄────┤ merge patch ◄── Publisher ◄───────────────────┼─── publish(report): after every change
-//!            ◄────┤ events ◄────── Events ◄───────────────────────┼─── warn(about a pod): after every refusal
+//!            ◄────┤ events ◄────── Events ◄───────────────────────┼─── warn(about a pod): after every rejection
 //!                 └───────────────────────┬───────────────────────┘
 //!                                         └──► remarks, counts
 //! ```
@@ -265,7 +265,7 @@ fn fates(remarks: Remarks, counts: Arc<Counts>) -> impl Fn(Fate) + Send + Sync {
     move |fate| match fate {
         Fate::Sent => counts.events_sent.add(1),
         Fate::Failed => counts.failures.add(1),
-        Fate::Refused(error) => remarks.say(Remark::EventFailed { error }),
+        Fate::Rejected(error) => remarks.say(Remark::EventFailed { error }),
         Fate::Dropped(events) => {
             counts.events_dropped.add(events);
             remarks.say(Remark::EventsDropped { events });

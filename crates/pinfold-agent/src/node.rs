@@ -56,7 +56,7 @@ pub enum Rulebook {
 /// What becomes of containers that run and that nobody knows anything about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strangers {
-    /// They are decided about as if they came now. Who is refused goes on running with what is shared.
+    /// They are decided about as if they came now. Who is rejected goes on running with what is shared.
     #[default]
     Adopt,
     /// They go on running with what is shared.
@@ -78,7 +78,7 @@ pub struct Node {
     owed: BTreeSet<PodUid>,
     /// How many things containers were told.
     tellings: u64,
-    refused: u64,
+    rejected: u64,
     tally: Tally,
     hands_off: bool,
 }
@@ -102,7 +102,7 @@ impl Update {
 
 /// Why a pod or container may not run here.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum Rejected {
     /// The rules say no.
     #[error("{told}")]
     Rules {
@@ -150,7 +150,7 @@ impl Node {
             sharing: BTreeSet::new(),
             owed: BTreeSet::new(),
             tellings: 0,
-            refused: 0,
+            rejected: 0,
             tally: Tally::default(),
             hands_off: false,
         };
@@ -216,10 +216,10 @@ impl Node {
         self.sandboxes.values().any(|sandbox| sandbox.uid == *pod)
     }
 
-    /// How many pods and containers were refused.
+    /// How many pods and containers were rejected.
     #[must_use]
-    pub fn refusals(&self) -> u64 {
-        self.refused
+    pub fn rejections(&self) -> u64 {
+        self.rejected
     }
 
     /// Koordinator's pools of the moment, where its rules decide.
@@ -243,9 +243,9 @@ impl Node {
         specification: Option<&PodObject>,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Update>, Refused> {
+    ) -> Result<Vec<Update>, Rejected> {
         let outcome = self.take_in(&sandbox, specification, plugins, now);
-        self.refused += u64::from(outcome.is_err());
+        self.rejected += u64::from(outcome.is_err());
         outcome?;
         self.sandboxes.insert(sandbox.id.clone(), sandbox);
         Ok(self.updates())
@@ -261,7 +261,7 @@ impl Node {
         specification: &PodObject,
         beside: Aligned,
         now: Timestamp,
-    ) -> Result<Vec<Update>, Refused> {
+    ) -> Result<Vec<Update>, Rejected> {
         for (resource, devices) in beside.offers {
             self.keeper.offer(&resource, Some(devices), now)?;
         }
@@ -307,9 +307,9 @@ impl Node {
         guest: Guest,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<(Option<Allowance>, Vec<Update>), Refused> {
+    ) -> Result<(Option<Allowance>, Vec<Update>), Rejected> {
         let outcome = self.take_in_container(guest, plugins, now);
-        self.refused += u64::from(outcome.is_err());
+        self.rejected += u64::from(outcome.is_err());
         let guest = outcome?;
         let allowance = guest.told.clone();
         self.guests.insert(guest.id.clone(), guest);
@@ -394,15 +394,15 @@ impl Node {
     /// Somebody asks for a pod here: it stays until it is released.
     ///
     /// # Errors
-    /// If it is refused, could not be decided or written down.
+    /// If it is rejected, could not be decided or written down.
     pub fn admit(
         &mut self,
         pod: &PodObject,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<(Option<Decision>, Vec<Update>), Refused> {
+    ) -> Result<(Option<Decision>, Vec<Update>), Rejected> {
         let outcome = self.take_in_pod(pod, Origin::Declared, plugins, now);
-        self.refused += u64::from(matches!(outcome, Err(Refused::Rules { .. })));
+        self.rejected += u64::from(matches!(outcome, Err(Rejected::Rules { .. })));
         Ok((outcome?, self.updates()))
     }
 

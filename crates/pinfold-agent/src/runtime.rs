@@ -12,7 +12,7 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{Plugin, Refusal, RuntimeInfo};
+use nri::{Plugin, Rejection, RuntimeInfo};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
@@ -20,7 +20,7 @@ use pinfold_kube::pod::PodObject;
 use crate::allowance::Quota;
 use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
-use crate::node::{Guest, Node, Refused, Remark, Sandbox, Update};
+use crate::node::{Guest, Node, Rejected, Remark, Sandbox, Update};
 
 mod devices;
 mod edits;
@@ -54,7 +54,7 @@ pub trait Witness: Send + Sync {
     /// A runtime is connected.
     fn connected(&self, runtime: &RuntimeInfo);
     /// A pod or container was decided about.
-    fn decided(&self, what: &Subject<'_>, refused: Option<&str>, took: Duration);
+    fn decided(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration);
     /// Something was not as the journal says.
     fn remarked(&self, remark: &Remark);
     /// Something could not be written down.
@@ -89,7 +89,7 @@ pub struct Runtime {
     pub specifications: Box<dyn Specifications>,
     /// Whose devices are given out.
     pub devices: Devices,
-    /// Whether containers are told what they may use. If not, somebody else pins them: nobody is refused, and what the
+    /// Whether containers are told what they may use. If not, somebody else pins them: nobody is rejected, and what the
     /// rules say is only written down.
     pub pins: bool,
     /// Who wants to know what happens.
@@ -120,7 +120,7 @@ impl Runtime {
     }
 
     /// Something left: what it held is free for others.
-    fn freed(&self, freed: Result<Vec<Update>, KeeperError>) -> Result<(), Refusal> {
+    fn freed(&self, freed: Result<Vec<Update>, KeeperError>) -> Result<(), Rejection> {
         match freed {
             Ok(updates) => {
                 self.witness.changed();
@@ -129,25 +129,25 @@ impl Runtime {
             }
             Err(error) => {
                 self.witness.failed(&error);
-                Err(Refusal::new(error.to_string()))
+                Err(Rejection::new(error.to_string()))
             }
         }
     }
 
-    /// A pod that the rules refuse while somebody else pins runs all the same.
-    fn tolerated(&self, pod: &PodSandbox, refused: &Refused) {
+    /// A pod that the rules reject while somebody else pins runs all the same.
+    fn tolerated(&self, pod: &PodSandbox, rejected: &Rejected) {
         let (namespace, name) = (&pod.namespace, &pod.name);
         self.witness.troubled(&format!(
-            "pod {namespace}/{name} would be refused, but somebody else pins here: {refused}"
+            "pod {namespace}/{name} would be rejected, but somebody else pins here: {rejected}"
         ));
         lock(&self.node).pod_shares(sandbox(pod));
     }
 
-    fn refusal(&self, refused: &Refused) -> Refusal {
-        if let Refused::Keeper(error) = refused {
+    fn rejection(&self, rejected: &Rejected) -> Rejection {
+        if let Rejected::Keeper(error) = rejected {
             self.witness.failed(error);
         }
-        Refusal::new(format!("Pinfold: {refused}"))
+        Rejection::new(format!("Pinfold: {rejected}"))
     }
 }
 
@@ -171,7 +171,7 @@ impl Plugin for Runtime {
         ])
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Refusal> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
         self.witness.connected(runtime);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Plugin for Runtime {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         let sandboxes: Vec<Sandbox> = pods.iter().map(sandbox).collect();
         let alive = |container: &&Container| container.state() != ContainerState::Stopped;
         let guests = containers.iter().filter(alive).filter_map(|container| {
@@ -211,12 +211,12 @@ impl Plugin for Runtime {
             }
             Err(error) => {
                 self.witness.failed(&error);
-                Err(Refusal::new(error.to_string()))
+                Err(Rejection::new(error.to_string()))
             }
         }
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let specification = self.specifications.pod(&sandbox.uid, PATIENCE);
@@ -238,18 +238,18 @@ impl Plugin for Runtime {
         self.witness
             .decided(&subject(pod, None), why.as_deref(), took);
         let updates = match outcome {
-            Err(refused @ Refused::Rules { .. }) if !self.pins => {
-                self.tolerated(pod, &refused);
+            Err(rejected @ Rejected::Rules { .. }) if !self.pins => {
+                self.tolerated(pod, &rejected);
                 return Ok(());
             }
-            outcome => outcome.map_err(|refused| self.refusal(&refused))?,
+            outcome => outcome.map_err(|rejected| self.rejection(&rejected))?,
         };
         self.witness.changed();
         self.tell_later(updates);
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let uid = sandbox(pod).uid;
         let (freed, goes_on) = {
             let mut node = lock(&self.node);
@@ -267,7 +267,7 @@ impl Plugin for Runtime {
         self.freed(freed)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         self.stop_pod_sandbox(pod)
     }
 
@@ -275,7 +275,7 @@ impl Plugin for Runtime {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Refusal> {
+    ) -> Result<CreateContainerResponse, Rejection> {
         let start = Instant::now();
         let guest = guest(container, &sandbox(pod));
         let (uid, name) = (guest.pod.clone(), guest.name.clone());
@@ -291,8 +291,8 @@ impl Plugin for Runtime {
         self.witness
             .decided(&subject, why.as_deref(), start.elapsed());
         let (allowance, others) = match outcome {
-            Err(Refused::Rules { .. }) if !self.pins => (None, Vec::new()),
-            outcome => outcome.map_err(|refused| self.refusal(&refused))?,
+            Err(Rejected::Rules { .. }) if !self.pins => (None, Vec::new()),
+            outcome => outcome.map_err(|rejected| self.rejection(&rejected))?,
         };
         self.witness.changed();
         let mut adjust = ContainerAdjustment::new();
@@ -301,10 +301,10 @@ impl Plugin for Runtime {
         }
         let adjust = match self.device_edits(adjust, &uid, &name) {
             Ok(adjust) => adjust,
-            Err(refusal) => {
+            Err(rejection) => {
                 // It is not created, so nobody will tell that it is gone.
                 self.remove_container(pod, container)?;
-                return Err(refusal);
+                return Err(rejection);
             }
         };
         Ok(CreateContainerResponse {
@@ -314,7 +314,11 @@ impl Plugin for Runtime {
         })
     }
 
-    fn start_container(&mut self, pod: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+    fn start_container(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Rejection> {
         if let Devices::Ours(ours) = &self.devices {
             ours.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
@@ -325,7 +329,7 @@ impl Plugin for Runtime {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
         // A limit on the CPU time of its pod as a whole can only be lifted now that there is a group.
@@ -344,7 +348,7 @@ impl Plugin for Runtime {
         _: &PodSandbox,
         container: &Container,
         _: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Refusal> {
+    ) -> Result<UpdateContainerResponse, Rejection> {
         let allowance = lock(&self.node).container_changes(&container.id);
         let allowance = allowance.filter(|_| self.pins);
         let updates = allowance.map(|allowance| {
@@ -361,14 +365,14 @@ impl Plugin for Runtime {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         // What it held alone is free at once: it may be an init container whose CPUs the next one needs.
         let freed = lock(&self.node).container_goes(&container.id, (self.clock)());
         self.freed(freed)?;
         Ok(Vec::new())
     }
 
-    fn remove_container(&mut self, _: &PodSandbox, container: &Container) -> Result<(), Refusal> {
+    fn remove_container(&mut self, _: &PodSandbox, container: &Container) -> Result<(), Rejection> {
         let freed = lock(&self.node).container_goes(&container.id, (self.clock)());
         self.freed(freed)
     }

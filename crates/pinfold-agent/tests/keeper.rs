@@ -61,7 +61,7 @@ fn the_history_has_every_decision_with_its_reason() {
     let (a, b) = ("a".into(), "b".into());
     let expected = [
         What::Admitted(a),
-        What::Refused(b),
+        What::Rejected(b),
         What::Released("a".into()),
     ];
     assert_eq!(whats, expected.iter().collect::<Vec<_>>());
@@ -70,19 +70,19 @@ fn the_history_has_every_decision_with_its_reason() {
         "{}",
         history.entries[0].told
     );
-    let refused = &history.entries[1];
+    let rejected = &history.entries[1];
     assert!(
-        refused.told.contains("TopologyAffinityError"),
+        rejected.told.contains("TopologyAffinityError"),
         "{}",
-        refused.told
+        rejected.told
     );
     assert!(
-        refused
+        rejected
             .decision
             .as_ref()
             .is_some_and(|facts| facts["explanation"].is_object())
     );
-    assert!(refused.pod.is_some() && refused.change.is_none());
+    assert!(rejected.pod.is_some() && rejected.change.is_none());
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_plan_that_leaves_somebody_without_a_place_or_is_old_is_not_carried_out() {
         plan.fates
     );
     let before = keeper.ledger().state().clone();
-    let error = keeper.apply(plan, Timestamp(1)).expect_err("refused");
+    let error = keeper.apply(plan, Timestamp(1)).expect_err("rejected");
     assert!(
         matches!(error, KeeperError::Plan(_)) && error.to_string().contains('b'),
         "{error}"
@@ -205,6 +205,6 @@ fn a_plan_that_leaves_somebody_without_a_place_or_is_old_is_not_carried_out() {
     keeper
         .release(&"a".into(), Timestamp(2))
         .expect("it is here");
-    let error = keeper.apply(plan, Timestamp(3)).expect_err("refused");
+    let error = keeper.apply(plan, Timestamp(3)).expect_err("rejected");
     assert!(error.to_string().contains("make it again"), "{error}");
 }

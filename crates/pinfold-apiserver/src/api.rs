@@ -26,7 +26,7 @@ pub enum ApiError {
     TimedOut(Duration),
     /// The server says no.
     #[error("{method} {path}: {code} {message}")]
-    Refused {
+    Rejected {
         /// What was asked.
         method: &'static str,
         /// Of what.
@@ -55,11 +55,11 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// The number of a refusal.
+    /// The number of a rejection.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
-            ApiError::Refused { code, .. } => Some(*code),
+            ApiError::Rejected { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -107,7 +107,7 @@ impl Api {
     /// Writes something new.
     ///
     /// # Errors
-    /// If there is no answer, or it is a refusal.
+    /// If there is no answer, or it is a rejection.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         self.ask("POST", path, Some(("application/json", body)))
             .await
@@ -116,7 +116,7 @@ impl Api {
     /// Replaces something.
     ///
     /// # Errors
-    /// If there is no answer, or it is a refusal.
+    /// If there is no answer, or it is a rejection.
     pub async fn put(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         self.ask("PUT", path, Some(("application/json", body)))
             .await
@@ -125,7 +125,7 @@ impl Api {
     /// Changes members of an object.
     ///
     /// # Errors
-    /// If there is no answer, or it is a refusal.
+    /// If there is no answer, or it is a rejection.
     pub async fn merge_patch(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         let content = ("application/merge-patch+json", body);
         self.ask("PATCH", path, Some(content)).await
@@ -205,7 +205,7 @@ impl Api {
         let bytes = read(response.into_body(), path, MAX_BYTES).await;
         let status: Value = serde_json::from_slice(&bytes.unwrap_or_default()).unwrap_or_default();
         let message = status["message"].as_str().unwrap_or_default();
-        Err(ApiError::Refused {
+        Err(ApiError::Rejected {
             method,
             path: path.to_owned(),
             code,

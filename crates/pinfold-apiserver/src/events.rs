@@ -61,7 +61,7 @@ pub enum Fate {
     /// A request failed, and is made again.
     Failed,
     /// The server does not take it.
-    Refused(ApiError),
+    Rejected(ApiError),
     /// So many were lost.
     Dropped(u64),
 }
@@ -316,13 +316,13 @@ impl Teller {
         if gone {
             record.sent_as = None;
         }
-        // A refusal stays a refusal: the namespace is gone, or we may not.
+        // A rejection stays a rejection: the namespace is gone, or we may not.
         let hopeless = error
             .code()
             .is_some_and(|code| (400..500).contains(&code) && code != 429);
         if (hopeless && !gone) || record.attempts >= ATTEMPTS {
             self.records.remove(index);
-            (self.tell)(Fate::Refused(error));
+            (self.tell)(Fate::Rejected(error));
             return self.lose(1);
         }
         record.due = now + self.backoff.next();

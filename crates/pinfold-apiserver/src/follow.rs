@@ -290,7 +290,7 @@ impl<S: Sink> Follower<S> {
             Ok(lines) => lines,
             Err(error) if error.code() == Some(410) => return Ok(End::Relist),
             // The server does not like what we ask for: begin again rather than insist.
-            Err(error @ ApiError::Refused { .. }) => {
+            Err(error @ ApiError::Rejected { .. }) => {
                 *reached = None;
                 return Err(error);
             }
@@ -339,7 +339,7 @@ impl<S: Sink> Follower<S> {
             "DELETED" => self.sink.forget(event.object),
             "BOOKMARK" => {}
             "ERROR" => {
-                return Err(ApiError::Refused {
+                return Err(ApiError::Rejected {
                     method: "GET",
                     path: path.to_owned(),
                     code: glance.code,

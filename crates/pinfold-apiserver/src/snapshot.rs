@@ -39,7 +39,7 @@ pub enum Listed {
         objects: Vec<Value>,
     },
     /// The server says no to all paths; what it said to the last one.
-    Refused(ApiError),
+    Rejected(ApiError),
     /// There are more objects than are read.
     TooMany {
         /// How many are read.
@@ -83,13 +83,13 @@ pub fn snapshot(connection: &Connection, wanted: &[Wanted]) -> Result<Vec<Listed
 
 /// Lists one kind from the first path that is served and allowed.
 async fn list(api: &Api, kind: &Wanted, deadline: Instant) -> Result<Listed, ApiError> {
-    let mut refused = None;
+    let mut rejected = None;
     for path in &kind.paths {
         let mut starts = 0;
         loop {
             match pages(api, kind, path, deadline).await {
                 Err(error) if matches!(error.code(), Some(401 | 403 | 404 | 405)) => {
-                    refused = Some(error);
+                    rejected = Some(error);
                     break;
                 }
                 // The list went on without us.
@@ -103,7 +103,7 @@ async fn list(api: &Api, kind: &Wanted, deadline: Instant) -> Result<Listed, Api
             }
         }
     }
-    Ok(Listed::Refused(refused.unwrap_or(ApiError::Garbage {
+    Ok(Listed::Rejected(rejected.unwrap_or(ApiError::Garbage {
         path: String::new(),
         expected: "a path to ask for",
     })))

@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<String, CgroupError> {
 /// Writes a value in one call. A value may be empty: the kernel wants a line end then.
 ///
 /// # Errors
-/// If the kernel refuses it; [`CgroupError::Vanished`] if the group is gone.
+/// If the kernel rejects it; [`CgroupError::Vanished`] if the group is gone.
 pub fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
     let line = format!("{value}\n");
     let written = OpenOptions::new()
@@ -37,7 +37,7 @@ pub fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
         .and_then(|mut file| file.write_all(line.as_bytes()));
     written.map_err(|error| match is_absence(&error) {
         true => unread(path, error),
-        false => CgroupError::Refused {
+        false => CgroupError::Rejected {
             path: path.to_owned(),
             value: value.to_owned(),
             error,

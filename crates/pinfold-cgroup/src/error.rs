@@ -55,7 +55,7 @@ pub enum CgroupError {
     },
     /// The kernel did not take a value.
     #[error("cannot write {value:?} to {}: {error}{}", .path.display(), advice(.path, .error))]
-    Refused {
+    Rejected {
         /// The file.
         path: PathBuf,
         /// The value.

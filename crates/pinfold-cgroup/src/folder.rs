@@ -70,7 +70,7 @@ pub fn is_populated(group: &Path, version: Version) -> bool {
 /// Gives a group without groups below these CPUs, and checks that it has exactly them in the end.
 ///
 /// # Errors
-/// If the kernel refuses them, or makes something else of them.
+/// If the kernel rejects them, or makes something else of them.
 pub fn set_cpus(group: &Path, version: Version, cpus: &CpuSet) -> Result<(), CgroupError> {
     set(group, cpus, version.effective_cpus())
 }
@@ -78,7 +78,7 @@ pub fn set_cpus(group: &Path, version: Version, cpus: &CpuSet) -> Result<(), Cgr
 /// Gives a group without groups below these memory nodes, and checks that it has exactly them in the end.
 ///
 /// # Errors
-/// If the kernel refuses them, or makes something else of them.
+/// If the kernel rejects them, or makes something else of them.
 pub fn set_mems(group: &Path, version: Version, mems: NodeSet) -> Result<(), CgroupError> {
     set(group, &mems, version.effective_mems())
 }

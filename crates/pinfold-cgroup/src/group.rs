@@ -245,7 +245,7 @@ impl<'a> Group<'a> {
         }
         for attempt in 1.. {
             match self.try_to_confine(wanted, widened) {
-                Err(CgroupError::Refused { .. }) if attempt < TRIES => {}
+                Err(CgroupError::Rejected { .. }) if attempt < TRIES => {}
                 done => return done,
             }
         }

@@ -6,7 +6,7 @@
 //! what a runtime calls it ─► GroupPath ────────┘     └────► write(Wanted) ─► Written: what is really so
 //! ```
 //!
-//! Both generations of control groups look the same from outside. They differ in what the kernel refuses: v1 takes a
+//! Both generations of control groups look the same from outside. They differ in what the kernel rejects: v1 takes a
 //! set of CPUs only if it is not empty and lies within the parent's, and narrows a parent only after its children;
 //! v2 takes everything and silently makes the best of it. So changes are planned (`steps.rs`) before the first write,
 //! and read back after the last.

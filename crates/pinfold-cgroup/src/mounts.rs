@@ -209,10 +209,10 @@ mod tests {
             mount.point.join("a")
         );
         for outside in ["/", "/other/a", "/jobs-too"] {
-            let refused = folder(outside);
+            let rejected = folder(outside);
             assert!(
-                matches!(refused, Err(CgroupError::Outside { .. })),
-                "{outside}: {refused:?}"
+                matches!(rejected, Err(CgroupError::Outside { .. })),
+                "{outside}: {rejected:?}"
             );
         }
     }

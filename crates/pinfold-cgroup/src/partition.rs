@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_partition_on_v1_is_an_error_of_its_own() {
         let folder = tempfile::tempdir().expect("a folder");
-        let refused = Partition::Root.give_to(folder.path(), Version::V1);
-        assert!(matches!(refused, Err(CgroupError::NoPartitions { .. })));
+        let rejected = Partition::Root.give_to(folder.path(), Version::V1);
+        assert!(matches!(rejected, Err(CgroupError::NoPartitions { .. })));
     }
 }

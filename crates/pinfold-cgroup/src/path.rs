@@ -39,7 +39,7 @@ pub enum PathError {
     /// A character that no name can have.
     #[error("{0:?} has a character that no name of a group can have")]
     Character(String),
-    /// A slice that systemd would refuse.
+    /// A slice that systemd would reject.
     #[error("{0:?} is no name of a slice: names joined by single dashes, and .slice")]
     Slice(String),
 }
@@ -111,7 +111,7 @@ impl GroupPath {
     /// The path of a slice: it lies in every slice whose name it begins with.
     ///
     /// # Errors
-    /// If systemd would refuse the name.
+    /// If systemd would reject the name.
     pub fn slice(name: &str) -> Result<Self, PathError> {
         let malformed = || PathError::Slice(name.to_owned());
         let stem = name.strip_suffix(SLICE).ok_or_else(malformed)?;

@@ -1,4 +1,4 @@
-//! The order of writes that takes a group from one set to another without the kernel refusing any of them.
+//! The order of writes that takes a group from one set to another without the kernel rejecting any of them.
 //!
 //! v1 holds two rules at every moment: a group that has something has no more than the group above, and a group with
 //! processes has something. Hence:

@@ -49,8 +49,8 @@
 //!     pod_limits: None,
 //! };
 //! let ask = PodAsk::new(Arc::new(pod));
-//! let refusal = cluster.ask(&ask, &"a".into()).refusal().cloned().expect("too small");
-//! assert_eq!(refusal.to_string(), "Insufficient cpu (4 asked, 2 left)");
+//! let rejection = cluster.ask(&ask, &"a".into()).rejection().cloned().expect("too small");
+//! assert_eq!(rejection.to_string(), "Insufficient cpu (4 asked, 2 left)");
 //! let placement = cluster.place(&ask)?;
 //! assert_eq!(placement.node.as_str(), "b");
 //! assert!(cluster.remove(&placement.pod).is_some());
@@ -92,7 +92,7 @@ pub use fit::{PODS, Shortage};
 pub use member::{Dialect, Member, VolcanoNode};
 pub use portrait::Portrait;
 pub use verdict::{
-    Answer, Decided, Fit, Gauge, NotPlaced, Opinion, Placement, Ranked, Refusal, Verdict,
+    Answer, Decided, Fit, Gauge, NotPlaced, Opinion, Placement, Ranked, Rejection, Verdict,
 };
 pub use warm::MOST_SHAPES;
 
@@ -245,7 +245,7 @@ impl Cluster {
     #[must_use]
     pub fn ask(&mut self, ask: &PodAsk, node: &NodeName) -> Verdict {
         let Some(at) = self.names.seat(node.as_str()) else {
-            return Verdict::Refused(Refusal::UnknownNode);
+            return Verdict::Rejected(Rejection::UnknownNode);
         };
         self.refresh(ask, std::iter::once(at));
         self.verdict(at).clone()
@@ -348,7 +348,7 @@ impl Cluster {
         let (mut spans, mut spanning) = (Vec::new(), Vec::new());
         for (name, at) in self.names.iter() {
             let score = match self.verdict(at) {
-                Verdict::Refused(_) => continue,
+                Verdict::Rejected(_) => continue,
                 Verdict::NoOpinion => 0,
                 Verdict::Fits(fit) => match fit.gauge {
                     Gauge::Score(score) => score,
@@ -374,7 +374,7 @@ impl Cluster {
 
     /// The latest answer from one seat.
     fn verdict(&self, at: usize) -> &Verdict {
-        const NOBODY: &Verdict = &Verdict::Refused(Refusal::UnknownNode);
+        const NOBODY: &Verdict = &Verdict::Rejected(Rejection::UnknownNode);
         let known = self.memory.latest().get(at);
         known.map_or(NOBODY, |known| &known.verdict)
     }
@@ -418,7 +418,7 @@ impl Seat {
     /// Makes `known` what the member says about a pod.
     fn answer(&mut self, question: Question<'_>, states: &mut States<'_>, known: &mut Known) {
         let verdict = self.member.decide(question.ask, states);
-        let names_pod = matches!(verdict, Verdict::Refused(Refusal::Ledger(_)));
+        let names_pod = matches!(verdict, Verdict::Rejected(Rejection::Ledger(_)));
         *known = Known {
             generation: match names_pod || self.minds_uid(question) {
                 true => NEVER,

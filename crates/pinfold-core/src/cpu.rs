@@ -33,7 +33,7 @@ pub use error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 pub use manager::{CpuConfig, CpuManager};
 pub use options::{CpuOptionError, CpuOptions, OptionGates};
 pub use packed::{Packing, take_packed};
-pub use pod_level::PodCpuRefusal;
+pub use pod_level::PodCpuRejection;
 pub use state::{Conflict, ContainerCpus, CpuEdit, CpuEdits, CpuState};
 pub use static_policy::{CpuGrant, Reservation, StaticCpus, StaticSettings};
 pub use take::{CpuOrder, TakeError};

@@ -29,21 +29,21 @@ impl Decision {
         matches!(self.verdict, Verdict::Admitted(_))
     }
 
-    /// What the pod got; `None` if it was refused.
+    /// What the pod got; `None` if it was rejected.
     #[must_use]
     pub fn assignment(&self) -> Option<&Assignment> {
         match &self.verdict {
             Verdict::Admitted(assignment) => Some(assignment),
-            Verdict::Refused(_) => None,
+            Verdict::Rejected(_) => None,
         }
     }
 
-    /// Why the pod was refused; `None` if it was not.
+    /// Why the pod was rejected; `None` if it was not.
     #[must_use]
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn rejection(&self) -> Option<&Rejection> {
         match &self.verdict {
             Verdict::Admitted(_) => None,
-            Verdict::Refused(refusal) => Some(refusal),
+            Verdict::Rejected(rejection) => Some(rejection),
         }
     }
 }
@@ -55,7 +55,7 @@ pub enum Verdict {
     /// The pod may run on this.
     Admitted(Assignment),
     /// The pod may not run here.
-    Refused(Refusal),
+    Rejected(Rejection),
 }
 
 /// What every container of a pod got.
@@ -82,9 +82,9 @@ pub struct ContainerAssignment {
 
 /// Why a pod may not run here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct Rejection {
     /// The reason as the pod's status shows it.
-    pub reason: RefusalReason,
+    pub reason: RejectionReason,
     /// The kubelet's words.
     pub message: String,
     /// The container that could not be served; `None` if it was the pod as a whole.
@@ -95,7 +95,7 @@ pub struct Refusal {
 
 /// The kubelet's reasons, as a pod's status shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum RefusalReason {
+pub enum RejectionReason {
     /// The resources cannot be aligned as the policy demands.
     TopologyAffinityError,
     /// The request does not fill whole cores, or too few whole cores are free.
@@ -106,20 +106,20 @@ pub enum RefusalReason {
     UnexpectedAdmissionError,
 }
 
-impl RefusalReason {
+impl RejectionReason {
     /// The text in the pod's status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            RefusalReason::TopologyAffinityError => "TopologyAffinityError",
-            RefusalReason::SMTAlignmentError => "SMTAlignmentError",
-            RefusalReason::EmptyPodSharedPoolError => "EmptyPodSharedPoolError",
-            RefusalReason::UnexpectedAdmissionError => "UnexpectedAdmissionError",
+            RejectionReason::TopologyAffinityError => "TopologyAffinityError",
+            RejectionReason::SMTAlignmentError => "SMTAlignmentError",
+            RejectionReason::EmptyPodSharedPoolError => "EmptyPodSharedPoolError",
+            RejectionReason::UnexpectedAdmissionError => "UnexpectedAdmissionError",
         }
     }
 }
 
-impl fmt::Display for RefusalReason {
+impl fmt::Display for RejectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

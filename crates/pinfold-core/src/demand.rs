@@ -178,7 +178,7 @@ pub fn pod_memory(pod: &Pod, pod_level: PodLevel) -> Result<MemoryDemand, NotWho
     Ok(running)
 }
 
-/// A negative amount, which the API server refuses, is more than any machine has, as in the original.
+/// A negative amount, which the API server rejects, is more than any machine has, as in the original.
 fn whole_bytes(amount: Quantity) -> Result<u64, NotWholeBytes> {
     amount.as_i64().map(i64::cast_unsigned).ok_or(NotWholeBytes)
 }

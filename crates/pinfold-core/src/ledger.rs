@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The managers never change anything; they answer with edits, and one event's edits are carried out together. A
-//! refused pod leaves no trace. (A faithful copy of the kubelet, [`Fidelity::Exact`], leaves what the kubelet
+//! rejected pod leaves no trace. (A faithful copy of the kubelet, [`Fidelity::Exact`], leaves what the kubelet
 //! leaves.)
 //!
 //! [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
@@ -150,7 +150,7 @@ impl Ledger {
     /// plugins that have a say in which devices are taken.
     ///
     /// # Errors
-    /// If the pod is here already or is no pod the kubelet would see. A refusal is not an error but a decision.
+    /// If the pod is here already or is no pod the kubelet would see. A rejection is not an error but a decision.
     pub fn admit(
         &mut self,
         pod: &Arc<Pod>,

@@ -105,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn another_name_is_refused_in_the_words_of_the_kubelet() {
-        let refused = "best-erffort".parse::<TopologyPolicy>().unwrap_err();
-        assert_eq!(refused.to_string(), "unknown policy: \"best-erffort\"");
+    fn another_name_is_rejected_in_the_words_of_the_kubelet() {
+        let rejected = "best-erffort".parse::<TopologyPolicy>().unwrap_err();
+        assert_eq!(rejected.to_string(), "unknown policy: \"best-erffort\"");
         assert!("strict".parse::<TopologyPolicy>().is_err());
     }
 

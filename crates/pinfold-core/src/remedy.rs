@@ -1,7 +1,7 @@
-//! Remedies: the nearest changes with which a refused pod would be let in.
+//! Remedies: the nearest changes with which a rejected pod would be let in.
 //!
 //! ```text
-//! refused pod ─┬─ asks for less of one thing in one container ── or fills whole cores
+//! rejected pod ─┬─ asks for less of one thing in one container ── or fills whole cores
 //!              ├─ neighbours change places: one, then two; or leave: one, then two, then three
 //!              └─ the node is run otherwise: weaker policy, other scope, one option off
 //!                        each tried for real on a copy of the ledger ─► ranked by size
@@ -213,7 +213,7 @@ pub fn find(
         complete: true,
         decision,
     };
-    let Some(refusal) = found.decision.refusal() else {
+    let Some(rejection) = found.decision.rejection() else {
         return Ok(found);
     };
     let mut trial = Trial::new(plugins, effort.admissions.saturating_sub(1));
@@ -221,7 +221,7 @@ pub fn find(
     let mut fitting = settings::remedies(ledger, pod, &mut trial);
     let share = trial.left / 2;
     trial.with_share(share, |trial| {
-        fitting.extend(amounts::remedies(ledger, pod, refusal.reason, trial));
+        fitting.extend(amounts::remedies(ledger, pod, rejection.reason, trial));
     });
     let mut empty = ledger.without_pods();
     if trial.admit(&mut empty, pod).is_some() {
@@ -236,7 +236,7 @@ pub fn find(
             &mut trial,
         ));
     } else {
-        let mut most = amounts::remedies(&empty, pod, refusal.reason, &mut trial);
+        let mut most = amounts::remedies(&empty, pod, rejection.reason, &mut trial);
         most.sort_by_key(|remedy| remedy.size);
         found.alone = Alone::Never { most };
     }

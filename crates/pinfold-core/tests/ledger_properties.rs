@@ -11,7 +11,7 @@ use pinfold_core::ledger::Change;
 #[test]
 fn the_books_balance_after_every_event() {
     let mut admitted = 0;
-    let mut refused = 0;
+    let mut rejected = 0;
     for seed in histories() {
         play(seed, |before, after, change| {
             let findings = after.audit();
@@ -21,14 +21,14 @@ fn the_books_balance_after_every_event() {
             );
             match after.residents().len() > before.residents().len() {
                 true => admitted += 1,
-                false => refused += usize::from(change.is_none()),
+                false => rejected += usize::from(change.is_none()),
             }
         });
     }
-    // A generator that admits or refuses everything would prove nothing.
+    // A generator that admits or rejects everything would prove nothing.
     assert!(
-        admitted > 500 && refused > 500,
-        "{admitted} admitted, {refused} refused"
+        admitted > 500 && rejected > 500,
+        "{admitted} admitted, {rejected} rejected"
     );
 }
 
@@ -81,20 +81,20 @@ fn a_pod_that_came_and_went_leaves_the_ledger_as_it_was() {
 }
 
 #[test]
-fn a_refused_pod_leaves_no_trace_and_is_explained() {
+fn a_rejected_pod_leaves_no_trace_and_is_explained() {
     for seed in histories() {
         play(seed, |_, after, _| {
             let mut random = Random(seed + 99);
             let guest = pod(&mut random, 2_000);
             let mut copy = after.clone();
             let admission = copy.admit(&guest, &mut NoPreference).expect("a new pod");
-            let Some(refusal) = admission.decision.refusal() else {
+            let Some(rejection) = admission.decision.rejection() else {
                 return;
             };
             assert_eq!(admission.change, None, "seed {seed}");
             assert_eq!(copy.state(), after.state(), "seed {seed}");
             let explanation = &admission.decision.explanation;
-            match refusal.manager {
+            match rejection.manager {
                 None => {
                     let last = explanation
                         .alignments
@@ -113,7 +113,7 @@ fn a_refused_pod_leaves_no_trace_and_is_explained() {
                     );
                     assert!(
                         !facts.is_empty(),
-                        "seed {seed}: {refusal:?} is not explained"
+                        "seed {seed}: {rejection:?} is not explained"
                     );
                 }
             }

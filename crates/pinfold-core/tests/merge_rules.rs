@@ -130,7 +130,7 @@ fn the_lowest_mask_that_all_prefer_wins() {
 }
 
 #[test]
-fn restricted_refuses_what_best_effort_takes() {
+fn restricted_rejects_what_best_effort_takes() {
     let hints = || [sum(2, &[1, 1], 1), sum(1, &[1, 1], 1)];
     for (policy, admit) in [
         (TopologyPolicy::BestEffort, true),

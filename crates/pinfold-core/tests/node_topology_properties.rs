@@ -73,7 +73,7 @@ fn decide(ledger: &Ledger, guest: &Arc<Pod>) -> Decision {
 #[derive(Debug, Default)]
 struct Tally {
     admitted: usize,
-    refused: usize,
+    rejected: usize,
     uncertain: BTreeMap<&'static str, usize>,
 }
 
@@ -82,17 +82,17 @@ impl Tally {
         let admits = kubelet.is_admitted();
         match verdict {
             Verdict::Admitted => {
-                let why = kubelet.refusal();
+                let why = kubelet.rejection();
                 assert!(
                     admits,
                     "seed {seed}: admitted, but the kubelet says {why:?}"
                 );
                 self.admitted += 1;
             }
-            Verdict::Refused(decision) => {
-                let why = decision.refusal();
+            Verdict::Rejected(decision) => {
+                let why = decision.rejection();
                 assert!(!admits, "seed {seed}: {why:?}, admitted by the kubelet");
-                self.refused += 1;
+                self.rejected += 1;
             }
             Verdict::Uncertain(gap) => {
                 let name = match gap {
@@ -110,7 +110,7 @@ impl Tally {
     }
 
     fn all(&self) -> usize {
-        self.admitted + self.refused + self.uncertain.values().sum::<usize>()
+        self.admitted + self.rejected + self.uncertain.values().sum::<usize>()
     }
 }
 
@@ -125,7 +125,7 @@ fn counts_predict_the_kubelet_or_say_that_they_cannot() {
         });
     }
     println!("several containers: {tally:?}");
-    assert!(tally.admitted > 500 && tally.refused > 500, "{tally:?}");
+    assert!(tally.admitted > 500 && tally.rejected > 500, "{tally:?}");
     assert_eq!(tally.doubts("another"), 0, "{tally:?}");
     assert!(tally.doubts("division") * 10 < tally.all(), "{tally:?}");
 }
@@ -149,7 +149,7 @@ fn a_single_container_is_in_doubt_only_where_cores_are_looked_at() {
         });
     }
     println!("one container: {tally:?}");
-    assert!(tally.admitted > 500 && tally.refused > 500, "{tally:?}");
+    assert!(tally.admitted > 500 && tally.rejected > 500, "{tally:?}");
     let other = tally.doubts("division") + tally.doubts("another");
     assert_eq!(other, 0, "{tally:?}");
 }

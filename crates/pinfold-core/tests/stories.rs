@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pinfold_core::cpu::CpuError;
 use pinfold_core::cpu_set::{CpuId, CpuList, CpuSet};
-use pinfold_core::decision::{Decision, Manager, RefusalReason};
+use pinfold_core::decision::{Decision, Manager, RejectionReason};
 use pinfold_core::device::{Device, NoPreference};
 use pinfold_core::explanation::{Cause, ResourceFacts};
 use pinfold_core::ledger::{Ledger, Rules};
@@ -170,15 +170,15 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     assert_eq!(alignment.merge.decided_by, Rule::Preferred);
     assert_eq!(free(fact(&decision, NIC)), [0, 1]);
 
-    // The only card is taken: the refusal says so.
-    let refused = admit(&mut ledger, &packets("second"));
+    // The only card is taken: the rejection says so.
+    let rejected = admit(&mut ledger, &packets("second"));
     assert_eq!(
-        refused.refusal().unwrap().reason,
-        RefusalReason::TopologyAffinityError
+        rejected.rejection().unwrap().reason,
+        RejectionReason::TopologyAffinityError
     );
     let (card, merge) = (
-        fact(&refused, NIC),
-        &refused.explanation.alignments[0].merge,
+        fact(&rejected, NIC),
+        &rejected.explanation.alignments[0].merge,
     );
     assert_eq!(
         merge.no_preferred,
@@ -191,14 +191,14 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
         (Manager::Device, 1, 0, 1)
     );
     assert_eq!(card.wish, Some(Wish::Cannot));
-    assert!(fact(&refused, "cpu").free >= 4);
+    assert!(fact(&rejected, "cpu").free >= 4);
 
     // The card is gone altogether.
     offer(&mut ledger, NIC, &[]);
-    let refused = admit(&mut ledger, &packets("third"));
-    let refusal = refused.refusal().unwrap();
-    assert_eq!(refusal.manager, Some(Manager::Device));
-    let short = &refused.explanation.shortage[0];
+    let rejected = admit(&mut ledger, &packets("third"));
+    let rejection = rejected.rejection().unwrap();
+    assert_eq!(rejection.manager, Some(Manager::Device));
+    let short = &rejected.explanation.shortage[0];
     assert_eq!(
         (short.resource.as_str(), short.asked, short.total),
         (NIC, 1, 0)
@@ -228,15 +228,15 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
     let merge = &decision.explanation.alignments[0].merge;
     assert_eq!(merge.decided_by, Rule::Preferred);
 
-    let refused = admit(&mut node_with("restricted", true), &training());
+    let rejected = admit(&mut node_with("restricted", true), &training());
     assert_eq!(
-        refused.refusal().unwrap().reason,
-        RefusalReason::TopologyAffinityError
+        rejected.rejection().unwrap().reason,
+        RejectionReason::TopologyAffinityError
     );
-    let merge = &refused.explanation.alignments[0].merge;
+    let merge = &rejected.explanation.alignments[0].merge;
     assert_eq!(merge.no_preferred, Some(NoPreferred::NoCommonMask));
-    assert_eq!(free(fact(&refused, "cpu")), [15, 4]);
-    assert_eq!(free(fact(&refused, GPU)), [0, 2]);
+    assert_eq!(free(fact(&rejected, "cpu")), [15, 4]);
+    assert_eq!(free(fact(&rejected, GPU)), [0, 2]);
 
     let mut lenient = node_with("best-effort", true);
     let across = admit(&mut lenient, &training());
@@ -254,18 +254,18 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
 #[test]
 fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
     let mut whole = ledger(machine(2, 4, 2), settings("none", &["full-pcpus-only"]));
-    let refused = admit(&mut whole, &pod("odd", &[("cpu", "3")]));
+    let rejected = admit(&mut whole, &pod("odd", &[("cpu", "3")]));
     assert_eq!(
-        refused.refusal().unwrap().reason,
-        RefusalReason::SMTAlignmentError
+        rejected.rejection().unwrap().reason,
+        RejectionReason::SMTAlignmentError
     );
     let odd = CpuError::NotWholeCores {
         requested: 3,
         per_core: 2,
     };
-    assert_eq!(refused.explanation.cause, Some(Cause::Cpu(odd)));
+    assert_eq!(rejected.explanation.cause, Some(Cause::Cpu(odd)));
     // CPU 0 is reserved, so its core is split: 15 CPUs are free, 14 can be handed out.
-    let cpu = &refused.explanation.shortage[0];
+    let cpu = &rejected.explanation.shortage[0];
     assert_eq!((cpu.total, cpu.free, free(cpu)), (15, 14, vec![6, 8]));
     let even = admit(&mut whole, &pod("even", &[("cpu", "4")]));
     let cpus = even.assignment().unwrap().containers[0]
@@ -303,14 +303,14 @@ fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
     };
     let (mut a, mut b) = (node_with(&["2", "3"]), node_with(&["5"]));
 
-    let refused = admit(&mut a, &pod("four", &[("cpu", "4")]));
+    let rejected = admit(&mut a, &pod("four", &[("cpu", "4")]));
     assert_eq!(
-        refused.refusal().unwrap().reason,
-        RefusalReason::TopologyAffinityError
+        rejected.rejection().unwrap().reason,
+        RejectionReason::TopologyAffinityError
     );
-    let cpu = fact(&refused, "cpu");
+    let cpu = fact(&rejected, "cpu");
     assert_eq!((cpu.asked, cpu.free, free(cpu)), (4, 4, vec![2, 2]));
-    let merge = &refused.explanation.alignments[0].merge;
+    let merge = &rejected.explanation.alignments[0].merge;
     assert_eq!(
         merge.no_preferred,
         Some(NoPreferred::PrefersNothing {

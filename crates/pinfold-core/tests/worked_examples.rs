@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::cpu_set::{CpuId, CpuList, CpuSet};
-use pinfold_core::decision::RefusalReason;
+use pinfold_core::decision::RejectionReason;
 use pinfold_core::demand;
 use pinfold_core::device::{
     AllocationAsk, Device, DeviceOffer, DeviceSet, NoPreference, PreferredAllocation,
@@ -92,15 +92,15 @@ fn pod(uid: &str, rows: &[(&str, &str)]) -> Arc<Pod> {
     })
 }
 
-fn cpus_of(ledger: &mut Ledger, uid: &str, cpus: &str) -> Result<CpuSet, RefusalReason> {
+fn cpus_of(ledger: &mut Ledger, uid: &str, cpus: &str) -> Result<CpuSet, RejectionReason> {
     let admission = ledger
         .admit(
             &pod(uid, &[("cpu", cpus), ("memory", "1Gi")]),
             &mut NoPreference,
         )
         .unwrap();
-    match admission.decision.refusal() {
-        Some(refusal) => Err(refusal.reason),
+    match admission.decision.rejection() {
+        Some(rejection) => Err(rejection.reason),
         None => Ok(ledger.exclusive_cpus(&uid.into())),
     }
 }
@@ -151,14 +151,14 @@ fn three_cpus_beside_two_busy_ones_come_from_the_other_node() {
 }
 
 #[test]
-fn three_cpus_that_no_node_has_are_spread_or_refused_by_policy() {
+fn three_cpus_that_no_node_has_are_spread_or_rejected_by_policy() {
     let machine = machine(2, 4);
     for (policy, expected) in [
         ("best-effort", Ok(cpus("2-3,6"))),
-        ("restricted", Err(RefusalReason::TopologyAffinityError)),
+        ("restricted", Err(RejectionReason::TopologyAffinityError)),
         (
             "single-numa-node",
-            Err(RefusalReason::TopologyAffinityError),
+            Err(RejectionReason::TopologyAffinityError),
         ),
     ] {
         let mut ledger = ledger(&machine, policy, "0-1,4-5");
@@ -307,10 +307,10 @@ fn a_machine_of_sixty_four_nodes_is_served_without_an_option() {
         fidelity: Fidelity::Exact,
         ..settings("restricted", "0")
     };
-    let refused = Rules::new(machine.clone(), exact.clone()).unwrap_err();
-    assert_eq!(refused, SettingsError::TooManyNodes { most: 8, found: 64 });
+    let rejected = Rules::new(machine.clone(), exact.clone()).unwrap_err();
+    assert_eq!(rejected, SettingsError::TooManyNodes { most: 8, found: 64 });
     assert_eq!(
-        refused.to_string(),
+        rejected.to_string(),
         "unsupported on machines with more than 8 NUMA Nodes"
     );
     let raised = BTreeMap::from([("max-allowable-numa-nodes".to_owned(), "64".to_owned())]);
@@ -330,7 +330,7 @@ fn a_machine_of_sixty_four_nodes_is_served_without_an_option() {
     assert_eq!(cpus_of(&mut ledger, "wide", "100"), Ok(cpus("4-103")));
     assert_eq!(
         cpus_of(&mut ledger, "more", "26"),
-        Err(RefusalReason::TopologyAffinityError)
+        Err(RejectionReason::TopologyAffinityError)
     );
 }
 
@@ -348,7 +348,7 @@ fn a_machine_with_cpus_on_two_of_thirty_four_nodes_is_served() {
     assert_eq!(cpus_of(&mut ledger, "b", "3"), Ok(cpus("1-3")));
     assert_eq!(
         cpus_of(&mut ledger, "c", "1"),
-        Err(RefusalReason::TopologyAffinityError)
+        Err(RejectionReason::TopologyAffinityError)
     );
 }
 

@@ -74,7 +74,7 @@ impl Answers for Lengths {
         said(StatusCode::OK, &asked.body.len().to_string())
     }
 
-    fn refuse(&self, status: StatusCode, error: &str) -> Answer {
+    fn reject(&self, status: StatusCode, error: &str) -> Answer {
         said(status, error)
     }
 }
@@ -180,7 +180,7 @@ fn a_body_up_to_the_limit_is_read_whether_its_length_is_said_or_not() {
 }
 
 #[test]
-fn a_larger_body_is_refused_and_the_connection_goes_on() {
+fn a_larger_body_is_rejected_and_the_connection_goes_on() {
     play(async |mut client| {
         let pieces = Pieces {
             left: 1_000_000,
@@ -216,7 +216,7 @@ fn a_body_that_does_not_come_to_its_end_is_given_up() {
 }
 
 #[test]
-fn a_large_head_is_refused() {
+fn a_large_head_is_rejected() {
     play(async |mut client| {
         let said = ask(&mut client, "/", 2 * LIMITS.head, whole(0)).await;
         let (status, _) = said.expect("an answer");

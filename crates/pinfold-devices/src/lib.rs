@@ -39,4 +39,4 @@ pub use limits::Limits;
 pub use manager::{Activity, Advice, Config, Manager, StartError};
 pub use offers::{Offer, Offers};
 pub use plugin::PluginError;
-pub use registrar::Refusal;
+pub use registrar::Rejection;

@@ -9,7 +9,7 @@ pub struct Limits {
     pub resources: usize,
     /// Devices of one resource. A plugin that lists more is treated as stopped.
     pub devices: usize,
-    /// Registrations in progress. Further ones are refused.
+    /// Registrations in progress. Further ones are rejected.
     pub registrations: usize,
     /// Connections to the registration socket. Further ones are closed.
     pub connections: usize,

@@ -19,7 +19,7 @@ use crate::registry::{self, Session};
 
 /// Why a plugin may not register. Where the kubelet has a message, it is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Rejection {
     /// It speaks another version.
     #[error(
         "requested API version {0:?} is not supported by kubelet. Supported version is [{supported:?}]",
@@ -43,10 +43,10 @@ pub enum Refusal {
     Plugin(#[from] PluginError),
 }
 
-impl From<Refusal> for Status {
+impl From<Rejection> for Status {
     /// The kubelet's code for all of them.
-    fn from(refusal: Refusal) -> Self {
-        Status::unknown(refusal.to_string())
+    fn from(rejection: Rejection) -> Self {
+        Status::unknown(rejection.to_string())
     }
 }
 
@@ -62,19 +62,19 @@ impl Registrar {
         Self { shared, places }
     }
 
-    async fn admit(&self, request: api::RegisterRequest) -> Result<(), Refusal> {
+    async fn admit(&self, request: api::RegisterRequest) -> Result<(), Rejection> {
         let resource = check(&request)?;
-        let _place = self.places.try_acquire().map_err(|_| Refusal::Busy)?;
+        let _place = self.places.try_acquire().map_err(|_| Rejection::Busy)?;
         let limits = &self.shared.config.limits;
         if self.shared.registry().is_full(&resource, limits.resources) {
-            return Err(Refusal::TooManyResources(limits.resources));
+            return Err(Rejection::TooManyResources(limits.resources));
         }
         let socket = self.shared.config.directory.join(&request.endpoint);
         let plugin = Plugin::connect(&resource, &socket, limits.options_timeout).await?;
         let mut registry = self.shared.registry();
         // Others may have come in the meantime.
         if registry.is_full(&resource, limits.resources) {
-            return Err(Refusal::TooManyResources(limits.resources));
+            return Err(Rejection::TooManyResources(limits.resources));
         }
         self.shared.activity().registered(&resource);
         let session = registry.connected(&resource, plugin.clone());
@@ -95,17 +95,17 @@ impl api::Registration for Registrar {
 }
 
 /// What can be said without asking the plugin.
-fn check(request: &api::RegisterRequest) -> Result<ResourceName, Refusal> {
+fn check(request: &api::RegisterRequest) -> Result<ResourceName, Rejection> {
     if request.version != api::VERSION {
-        return Err(Refusal::Version(request.version.clone()));
+        return Err(Rejection::Version(request.version.clone()));
     }
     if !pinfold_kube::pod::is_extended(&request.resource_name) {
-        return Err(Refusal::Resource(request.resource_name.clone()));
+        return Err(Rejection::Resource(request.resource_name.clone()));
     }
     let endpoint = request.endpoint.as_str();
     let is_other = matches!(endpoint, "" | "." | ".." | api::KUBELET_SOCKET);
     if is_other || endpoint.contains(['/', '\\', '\0']) {
-        return Err(Refusal::Endpoint(request.endpoint.clone()));
+        return Err(Rejection::Endpoint(request.endpoint.clone()));
     }
     Ok(request.resource_name.as_str().into())
 }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_registration_names_the_version_a_vendors_resource_and_a_socket_beside_ours() {
-        for (version, resource, endpoint, refused) in [
+        for (version, resource, endpoint, rejected) in [
             ("v1beta1", "example.com/gpu", "gpu.sock", None),
             ("v1beta1", "example.com/gpu", "..sock", None),
             (
@@ -230,8 +230,8 @@ mod tests {
                 endpoint: endpoint.to_owned(),
                 options: None,
             };
-            let refusal = check(&request).err().map(|refusal| refusal.to_string());
-            assert_eq!(refusal.as_deref(), refused);
+            let rejection = check(&request).err().map(|rejection| rejection.to_string());
+            assert_eq!(rejection.as_deref(), rejected);
         }
     }
 }

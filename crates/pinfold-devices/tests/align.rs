@@ -77,7 +77,7 @@ fn ledger(policy: &str, scope: &str) -> Ledger {
     Ledger::new(Arc::new(rules))
 }
 
-/// The CPUs of a pod beside these devices; `None` if it is refused.
+/// The CPUs of a pod beside these devices; `None` if it is rejected.
 fn cpus(ledger: &mut Ledger, pod: &Pod, devices: &[(&str, &[i64])]) -> Option<CpuSet> {
     let aligned = aligned(pod, &given(&resources(devices)));
     for (resource, devices) in aligned.offers {
@@ -121,7 +121,7 @@ fn without_a_policy_devices_do_not_matter() {
 }
 
 #[test]
-fn a_full_node_is_refused_or_left_as_the_policy_says() {
+fn a_full_node_is_rejected_or_left_as_the_policy_says() {
     for (policy, is_admitted) in [
         ("best-effort", true),
         ("restricted", false),

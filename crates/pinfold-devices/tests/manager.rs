@@ -151,8 +151,8 @@ fn a_registration_that_fails_leaves_the_plugin_alone() {
         ),
         (VERSION, "nobody.sock", GPU, "failed to dial device plugin"),
     ] {
-        let refused = register(folder.path(), version, endpoint, resource);
-        let status = refused.expect_err(message);
+        let rejected = register(folder.path(), version, endpoint, resource);
+        let status = rejected.expect_err(message);
         assert!(status.message().starts_with(message), "{status}");
     }
     fake.list(&[]);
@@ -193,7 +193,7 @@ fn a_message_that_is_too_long_is_the_end_of_the_plugin() {
 }
 
 #[test]
-fn a_flood_of_resources_is_refused_and_those_before_it_stay() {
+fn a_flood_of_resources_is_rejected_and_those_before_it_stay() {
     let folder = folder();
     let manager = manager(
         folder.path(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The kernel's id of a NUMA node, 0 to 1023.
 ///
 /// Machines exist whose ids go beyond what a hint can name (0 to 63, [`NodeId`]): GPU memory on
-/// POWER9 sits on nodes 250 to 255. They are described in full and refused later, by name.
+/// POWER9 sits on nodes 250 to 255. They are described in full and rejected later, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct NumaId(u16);

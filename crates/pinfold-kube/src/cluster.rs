@@ -204,7 +204,7 @@ impl NodeSources<'_> {
             Err(why) => {
                 report.turn_to(KIND, &topology.meta.name);
                 let hint = "the kubelet's decisions cannot be predicted from it".to_owned();
-                report.error(None, "", Problem::Refused(why.to_string()), Some(hint));
+                report.error(None, "", Problem::Rejected(why.to_string()), Some(hint));
                 report.finish_some(None)
             }
         }

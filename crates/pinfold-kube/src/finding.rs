@@ -79,9 +79,9 @@ pub enum Problem {
     /// A field that its object does not have.
     #[error("found the unknown field {0:?}")]
     UnknownField(String),
-    /// A value that Kubernetes refuses; the words of the API server or the kubelet.
+    /// A value that Kubernetes rejects; the words of the API server or the kubelet.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
     /// An accepted value that is written in an old or unusual way.
     #[error("found {found}, read as {read_as}")]
     OldSpelling {

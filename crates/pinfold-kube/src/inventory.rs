@@ -40,7 +40,7 @@ impl Inventory {
         for pod in &found.pods {
             if self.pods.contains_key(&pod.pod.uid) {
                 let words = format!("Duplicate value: {:?}", pod.pod.uid.as_str());
-                report.error(pod.at, "metadata.uid", Problem::Refused(words), None);
+                report.error(pod.at, "metadata.uid", Problem::Rejected(words), None);
             }
         }
         let found = report.finish(found)?;

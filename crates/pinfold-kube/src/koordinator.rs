@@ -8,7 +8,7 @@
 //! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`NodeFacts`], [`Report`] | [`NodeFacts::read`], [`NodeFacts::report`] |
 //! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`Args`] | [`scheduler_args`] |
 //!
-//! [`Fidelity::Sound`] reads every spelling that was ever documented ([`SPELLINGS`]), with a warning, and refuses what
+//! [`Fidelity::Sound`] reads every spelling that was ever documented ([`SPELLINGS`]), with a warning, and rejects what
 //! cannot be read. [`Fidelity::Exact`] ignores what today's Koordinator ignores: old spellings, and annotations of
 //! a node's report that cannot be read.
 //!

@@ -1,8 +1,8 @@
 //! The kubelet's configuration file (`KubeletConfiguration`, `kubelet.config.k8s.io/v1beta1`) as far as it
 //! decides where pods go.
 //!
-//! Fields that do not are accepted without a look. What the kubelet's own validation refuses is refused in its
-//! words. Old and misspelt names from the first designs are read with a warning, or refused when the answer
+//! Fields that do not are accepted without a look. What the kubelet's own validation rejects is rejected in its
+//! words. Old and misspelt names from the first designs are read with a warning, or rejected when the answer
 //! must be exactly the kubelet's ([`Fidelity::Exact`]).
 
 use std::collections::BTreeMap;
@@ -241,7 +241,7 @@ impl Reader<'_> {
         let place = gates.get(TOPOLOGY_MANAGER_GATE)?;
         if !self.reads_old_spellings {
             let words = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
-            place.refused(words, report);
+            place.rejected(words, report);
             return None;
         }
         let problem = match on {
@@ -251,7 +251,7 @@ impl Reader<'_> {
                 read_as: "topologyManagerPolicy: none".to_owned(),
             },
         };
-        let hint = "today's kubelets refuse this gate; remove it".to_owned();
+        let hint = "today's kubelets reject this gate; remove it".to_owned();
         place.warn(problem, Some(hint), report);
         Some(on)
     }
@@ -287,13 +287,13 @@ impl Reader<'_> {
             let words = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
                          systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup \
                          (--kube-reserved-cgroup)";
-            place.refused(words, report);
+            place.rejected(words, report);
         }
         CpuList::parse(text).unwrap_or_else(|error| {
             let words = format!(
                 "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}"
             );
-            place.refused(words, report);
+            place.rejected(words, report);
             CpuList::default()
         })
     }
@@ -305,8 +305,8 @@ impl Reader<'_> {
         (!word.is_empty()).then_some((word, place))
     }
 
-    /// Notes that the kubelet refuses a word, in its words, and what was probably meant.
-    fn refuse_word(
+    /// Notes that the kubelet rejects a word, in its words, and what was probably meant.
+    fn reject_word(
         place: &Place<'_>,
         word: &str,
         words: String,
@@ -314,7 +314,7 @@ impl Reader<'_> {
         report: &mut Report,
     ) {
         let hint = Some(suggest::hint(word, known));
-        report.error(place.at(), place.path(), Problem::Refused(words), hint);
+        report.error(place.at(), place.path(), Problem::Rejected(words), hint);
     }
 
     /// Notes a word of old, which today is written otherwise.
@@ -323,7 +323,7 @@ impl Reader<'_> {
             found: quoted(word),
             read_as: quoted(today),
         };
-        let hint = format!("write {today:?}; kubelets refuse {word:?}");
+        let hint = format!("write {today:?}; kubelets reject {word:?}");
         place.warn(problem, Some(hint), report);
     }
 }

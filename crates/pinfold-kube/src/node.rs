@@ -75,7 +75,7 @@ pub(crate) fn amounts(list: &Place<'_>, report: &mut Report) -> ResourceList {
         };
         if amount < 0.into() {
             let words = format!("Invalid value: \"{amount}\": must be greater than or equal to 0");
-            place.refused(words, report);
+            place.rejected(words, report);
             continue;
         }
         amounts.insert(name.into(), amount);
@@ -105,7 +105,7 @@ impl Document {
             );
             let hint = format!("use {}", versions.join(" or "));
             let at = object.get("apiVersion").and_then(|place| place.at());
-            report.error(at, "apiVersion", Problem::Refused(words), Some(hint));
+            report.error(at, "apiVersion", Problem::Rejected(words), Some(hint));
             return None;
         }
         Some(object)

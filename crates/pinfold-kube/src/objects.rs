@@ -62,6 +62,6 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Objects>, Findings> {
     for document in manifest::read(file, bytes)? {
         objects.add(&document, &mut report);
     }
-    pod::refuse_same_uid(&objects.pods, &mut report);
+    pod::reject_same_uid(&objects.pods, &mut report);
     report.finish(objects)
 }

@@ -2,7 +2,7 @@
 //!
 //! What the API server does to a pod before a kubelet sees it happens here too: amounts are rounded up to
 //! thousandths and rewritten in canonical form, missing requests are taken from limits, and a pod that it would
-//! refuse for its containers or resources is refused, in its words.
+//! reject for its containers or resources is rejected, in its words.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Vec<PodObject>>, Findings> 
     for document in &documents {
         workload::expand(document, &mut pods, &mut report);
     }
-    refuse_same_uid(&pods, &mut report);
+    reject_same_uid(&pods, &mut report);
     report.finish(pods)
 }
 
@@ -87,7 +87,7 @@ pub fn pods_of(document: &Document) -> Result<Read<Vec<PodObject>>, Findings> {
 }
 
 /// Two pods of one id cannot be told apart by any ledger.
-pub(crate) fn refuse_same_uid(pods: &[PodObject], report: &mut Report) {
+pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut Report) {
     let mut seen: BTreeMap<&PodUid, &PodObject> = BTreeMap::new();
     for pod in pods {
         let Some(first) = seen.insert(&pod.pod.uid, pod) else {
@@ -95,7 +95,7 @@ pub(crate) fn refuse_same_uid(pods: &[PodObject], report: &mut Report) {
         };
         let uid = pod.pod.uid.as_str();
         let words = format!("Duplicate value: {uid:?}");
-        let problem = crate::finding::Problem::Refused(words);
+        let problem = crate::finding::Problem::Rejected(words);
         let hint = first
             .at
             .map(|at| format!("the first one is at line {}", at.line));

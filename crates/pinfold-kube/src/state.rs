@@ -7,7 +7,7 @@
 //! | `kubelet_internal_checkpoint` | [`device`] | one |
 //!
 //! Reading follows Kubernetes v1.36: the same formats are tried in the same order, the same files are
-//! accepted, and what is refused is refused in the kubelet's words. Writing gives the bytes that the
+//! accepted, and what is rejected is rejected in the kubelet's words. Writing gives the bytes that the
 //! kubelet would write, so that it can take over. Which formats it uses depends on its feature gate
 //! `PodLevelResourceManagers`, here [`PodLevel`].
 
@@ -55,7 +55,7 @@ impl Manager {
     }
 }
 
-/// A state file that the kubelet would refuse, or that names what no machine has. The message is the kubelet's.
+/// A state file that the kubelet would reject, or that names what no machine has. The message is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreError {
     /// Whose file it is.
@@ -149,7 +149,7 @@ pub enum Fault {
     TooLarge(usize),
 }
 
-/// Refuses a file that is too large to be one.
+/// Rejects a file that is too large to be one.
 fn check_size(bytes: &[u8]) -> Result<(), Fault> {
     match bytes.len() {
         0..=MAX_FILE_BYTES => Ok(()),
@@ -157,7 +157,7 @@ fn check_size(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Refuses a file of another policy than the configured one.
+/// Rejects a file of another policy than the configured one.
 fn check_policy(prefix: &'static str, configured: &str, found: &str) -> Result<(), Fault> {
     match configured == found {
         true => Ok(()),

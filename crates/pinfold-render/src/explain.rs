@@ -1,4 +1,4 @@
-//! Decisions for people: why a pod was refused and what would fit, or where it went and why.
+//! Decisions for people: why a pod was rejected and what would fit, or where it went and why.
 //!
 //! Made of facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never of messages. Lines are at
 //! most 80 columns wide and legible without colour. The text is the same whether the ledger decides soundly or
@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use pinfold_core::decision::{ContainerAssignment, Decision, Manager, Refusal, Verdict};
+use pinfold_core::decision::{ContainerAssignment, Decision, Manager, Rejection, Verdict};
 use pinfold_core::explanation::{Alignment, ResourceFacts};
 use pinfold_core::merge::{Question, Questions};
 use pinfold_core::name::DeviceId;
@@ -26,15 +26,15 @@ pub use moves::defragmentation;
 /// The longest text an event may have.
 const EVENT: usize = 200;
 
-/// Why a pod was refused: one sentence, what there was of everything it asked for, and what would fit. Empty if it was not
-/// refused. `name` is what people call the pod.
+/// Why a pod was rejected: one sentence, what there was of everything it asked for, and what would fit. Empty if it was not
+/// rejected. `name` is what people call the pod.
 #[must_use]
-pub fn refusal(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> String {
-    let Some(refusal) = decision.refusal() else {
+pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> String {
+    let Some(rejection) = decision.rejection() else {
         return String::new();
     };
-    let mut text = wrap(&format!("{}:", subject(name, refusal)), 0);
-    text.push_str(&wrap(&format!("{}.", sentence(decision, refusal)), 2));
+    let mut text = wrap(&format!("{}:", subject(name, rejection)), 0);
+    text.push_str(&wrap(&format!("{}.", sentence(decision, rejection)), 2));
     let facts = facts(decision);
     if !facts.is_empty() {
         text.push('\n');
@@ -52,7 +52,7 @@ pub fn refusal(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> 
     text
 }
 
-/// Where the containers of an admitted pod went, and why there. Empty if it was refused. `name` is what people call the
+/// Where the containers of an admitted pod went, and why there. Empty if it was rejected. `name` is what people call the
 /// pod.
 #[must_use]
 pub fn admission(name: &str, decision: &Decision) -> String {
@@ -97,16 +97,16 @@ pub fn admission(name: &str, decision: &Decision) -> String {
 #[must_use]
 pub fn one_line(decision: &Decision) -> String {
     let line = match &decision.verdict {
-        Verdict::Refused(refusal) => {
-            let at = refusal
+        Verdict::Rejected(rejection) => {
+            let at = rejection
                 .container
                 .as_ref()
                 .map(|name| format!("container {name}: "));
             format!(
                 "{}: {}{}",
-                refusal.reason,
+                rejection.reason,
                 at.unwrap_or_default(),
-                sentence(decision, refusal)
+                sentence(decision, rejection)
             )
         }
         Verdict::Admitted(assignment) => {
@@ -120,20 +120,20 @@ pub fn one_line(decision: &Decision) -> String {
     clip(&line, EVENT)
 }
 
-fn subject(name: &str, refusal: &Refusal) -> String {
-    let container = refusal
+fn subject(name: &str, rejection: &Rejection) -> String {
+    let container = rejection
         .container
         .as_ref()
         .map(|name| format!(" (container {name})"));
     format!(
-        "Pod {name}{} is refused, {}",
+        "Pod {name}{} is rejected, {}",
         container.unwrap_or_default(),
-        refusal.reason
+        rejection.reason
     )
 }
 
 /// The deciding rule, without a full stop.
-fn sentence(decision: &Decision, refusal: &Refusal) -> String {
+fn sentence(decision: &Decision, rejection: &Rejection) -> String {
     let explanation = &decision.explanation;
     if let Some(cause) = &explanation.cause {
         return cause::sentence(cause, facts(decision));
@@ -144,7 +144,7 @@ fn sentence(decision: &Decision, refusal: &Refusal) -> String {
             explanation.policy,
             because::not_preferred(explanation.policy, alignment)
         ),
-        None => match refusal.manager {
+        None => match rejection.manager {
             Some(Manager::Device) => "the devices cannot be handed out".to_owned(),
             Some(Manager::Cpu) => "the CPUs cannot be handed out".to_owned(),
             Some(Manager::Memory) => "the memory cannot be booked".to_owned(),
@@ -161,7 +161,7 @@ fn failed(decision: &Decision) -> Option<&Alignment> {
         .filter(|alignment| !alignment.admitted)
 }
 
-/// The facts that matter for a refusal.
+/// The facts that matter for a rejection.
 fn facts(decision: &Decision) -> &[ResourceFacts] {
     match failed(decision) {
         Some(alignment) => &alignment.resources,

@@ -1,7 +1,7 @@
 //! [`SchedulerConfig`]: how the scheduler extender is set up, read from one YAML file.
 //!
 //! Every field has a default, listed in [`FIELDS`]; an empty file is a whole configuration. Fields that do not exist
-//! are refused with their place and the name that was probably meant. Written as YAML, a configuration reads back as
+//! are rejected with their place and the name that was probably meant. Written as YAML, a configuration reads back as
 //! itself.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -110,7 +110,7 @@ pub enum Doubt {
     /// Yes: the node decides.
     Pass,
     /// No, with what is missing, to pods for which it matters.
-    Refuse,
+    Reject,
 }
 
 /// How long things may take before something is done about it.
@@ -147,8 +147,8 @@ impl Default for SchedulerConfig {
             },
             nodes: Doubts {
                 without_report: Doubt::Pass,
-                behind: Doubt::Refuse,
-                uncertain: Doubt::Refuse,
+                behind: Doubt::Reject,
+                uncertain: Doubt::Reject,
             },
             reports: Reports {
                 confirm_within: Duration::from_secs(60),

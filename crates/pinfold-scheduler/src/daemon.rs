@@ -243,7 +243,7 @@ impl Parts {
         };
         let log = self.log.clone();
         let tell = move |fate| match fate {
-            Fate::Refused(error) => log.warn("event was not taken", &[("error", &error)]),
+            Fate::Rejected(error) => log.warn("event was not taken", &[("error", &error)]),
             Fate::Dropped(count) => log.warn("events were dropped", &[("events", &count)]),
             Fate::Sent | Fate::Failed => {}
         };

@@ -1,4 +1,4 @@
-//! The cluster cache and the scheduler extender: no pod is bound to a node that will refuse it.
+//! The cluster cache and the scheduler extender: no pod is bound to a node that will reject it.
 //!
 //! ```text
 //!                    ┌──────────────────────────────────────────────────────────┐

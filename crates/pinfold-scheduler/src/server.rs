@@ -82,14 +82,14 @@ impl Desk {
             });
         let Some(verb) = verb else {
             let words = "only /filter, /prioritize, /preempt and /bind";
-            return self.refuse(StatusCode::NOT_FOUND, words);
+            return self.reject(StatusCode::NOT_FOUND, words);
         };
         if asked.method != Method::POST {
-            return self.refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST");
+            return self.reject(StatusCode::METHOD_NOT_ALLOWED, "only POST");
         }
         let waits = self.waits_for();
         if !waits.is_empty() {
-            return self.refuse(StatusCode::SERVICE_UNAVAILABLE, &waits.join("; "));
+            return self.reject(StatusCode::SERVICE_UNAVAILABLE, &waits.join("; "));
         }
         let answered = match verb {
             "filter" => self.filter(&asked.body),
@@ -110,7 +110,7 @@ impl Desk {
                 let shown: &dyn Display = &error;
                 self.log
                     .warn("bad request", &[("verb", &verb), ("error", shown)]);
-                self.refuse(StatusCode::BAD_REQUEST, &error.to_string())
+                self.reject(StatusCode::BAD_REQUEST, &error.to_string())
             }
         }
     }
@@ -121,10 +121,10 @@ impl Desk {
         let Filtered {
             asked,
             nodes,
-            refusals,
+            rejections,
             passed,
         } = filtered;
-        for (reason, count) in refusals {
+        for (reason, count) in rejections {
             self.metrics.add(&catalogue::REFUSALS, &[reason], count);
         }
         if let Some(asked) = asked {
@@ -134,7 +134,7 @@ impl Desk {
                 &[("pod", &name), ("nodes", &nodes), ("passed", &passed)],
             );
             match passed {
-                0 if nodes > 0 => self.waiting.refused(asked, begun),
+                0 if nodes > 0 => self.waiting.rejected(asked, begun),
                 _ => self.waiting.found(asked.uid()),
             }
         }
@@ -167,7 +167,7 @@ impl Answers for Desk {
         self.route(asked)
     }
 
-    fn refuse(&self, status: StatusCode, error: &str) -> Answer {
+    fn reject(&self, status: StatusCode, error: &str) -> Answer {
         let body = serde_json::json!({ "Error": error });
         Answer {
             status,

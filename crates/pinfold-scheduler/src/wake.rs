@@ -1,10 +1,10 @@
-//! [`Waiting`]: pods that were refused, and waking them when a place for them comes free.
+//! [`Waiting`]: pods that were rejected, and waking them when a place for them comes free.
 //!
 //! kube-scheduler looks at a waiting pod again when something happens that it watches. Reports are nothing it watches:
-//! a place that comes free there would be found minutes later. So when a node changes that refused a pod and now takes
+//! a place that comes free there would be found minutes later. So when a node changes that rejected a pod and now takes
 //! it, the pod is touched (an annotation), which kube-scheduler does watch.
 //!
-//! Nothing comes in an agreed order: a node may change while it refuses a pod, a pod may be refused before it is heard of,
+//! Nothing comes in an agreed order: a node may change while it rejects a pod, a pod may be rejected before it is heard of,
 //! and the API server may be away when the pod is to be touched. In each case the pod is looked at once more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// kube-scheduler asks again about a waiting pod every five minutes; one that it has not asked about for longer, and that
 /// nobody has heard of, is gone.
 const FORGOTTEN: Duration = Duration::from_secs(600);
-/// No answer takes longer: changes are remembered for so long for whoever was refused meanwhile.
+/// No answer takes longer: changes are remembered for so long for whoever was rejected meanwhile.
 const RECENT: Duration = Duration::from_secs(10);
 /// So many pods are looked at in one go, with the cache in hand; the others the next time.
 const AT_ONCE: usize = 200;
@@ -42,7 +42,7 @@ pub struct Waiting(Mutex<Room>);
 
 #[derive(Debug, Default)]
 struct Room {
-    pods: HashMap<PodUid, Refused>,
+    pods: HashMap<PodUid, Rejected>,
     /// Nodes that changed, and the pods that were not looked at since.
     changed: BTreeSet<NodeName>,
     to_look_at: VecDeque<PodUid>,
@@ -51,14 +51,14 @@ struct Room {
 }
 
 #[derive(Debug)]
-struct Refused {
+struct Rejected {
     asked: Arc<Asked>,
-    /// When it was last refused.
+    /// When it was last rejected.
     at: Instant,
     touched: Option<Instant>,
 }
 
-impl Refused {
+impl Rejected {
     /// Whether it still waits, as far as anybody knows.
     fn waits(&self, cache: &Cache, now: Instant) -> bool {
         let uid = self.asked.uid();
@@ -86,16 +86,16 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod was refused by every node; they were asked at `at`.
-    pub fn refused(&self, asked: Arc<Asked>, at: Instant) {
+    /// A pod was rejected by every node; they were asked at `at`.
+    pub fn rejected(&self, asked: Arc<Asked>, at: Instant) {
         let mut room = self.room();
         let uid = asked.uid().clone();
         if room.pods.len() >= MOST && !room.pods.contains_key(&uid) {
             return;
         }
         let touched = room.pods.get(&uid).and_then(|pod| pod.touched);
-        let refused = Refused { asked, at, touched };
-        room.pods.insert(uid.clone(), refused);
+        let rejected = Rejected { asked, at, touched };
+        room.pods.insert(uid.clone(), rejected);
         let Room {
             changed,
             recent,

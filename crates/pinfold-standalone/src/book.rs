@@ -105,7 +105,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// What the run would use; `None` if it was refused.
+    /// What the run would use; `None` if it was rejected.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {
         let container = self.decision.assignment()?.containers.first()?;

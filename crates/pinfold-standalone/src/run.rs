@@ -27,7 +27,7 @@ pub const SIGNAL_EXIT: i32 = 128;
 #[derive(Debug)]
 pub enum Outcome {
     /// The engine said no; nothing was started.
-    Refused(Box<Decision>),
+    Rejected(Box<Decision>),
     /// The command ended.
     Ended {
         /// Its exit code, or 128 and the number of the signal that ended it.
@@ -66,7 +66,7 @@ pub fn run(
         words.first().map_or("", |word| base_name(word)),
     )?;
     let Some(placement) = proposal.placement() else {
-        return Ok(Outcome::Refused(Box::new(proposal.decision)));
+        return Ok(Outcome::Rejected(Box::new(proposal.decision)));
     };
     let start = Start {
         request,

@@ -109,7 +109,7 @@ impl AgentClient {
             "{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        // An agent that refuses a body may close before it has read it all; its answer is there all the same.
+        // An agent that rejects a body may close before it has read it all; its answer is there all the same.
         let sent = stream
             .write_all(head.as_bytes())
             .and_then(|()| stream.write_all(body));

@@ -25,7 +25,7 @@ use crate::commands::status::{SettingsArgs, StatusArgs};
     about,
     max_term_width = 100,
     after_help = "Try first: pinfold demo\n\n\
-    Exit codes: 0 done, 1 refused (a real \"no\"), 2 bad input, 3 environment."
+    Exit codes: 0 done, 1 rejected (a real \"no\"), 2 bad input, 3 environment."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -40,11 +40,11 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Say why a pod goes where it goes, or what stands in its way and which changes would let it in
     Explain(ExplainArgs),
-    /// Find the fewest running pods that have to change places so that a refused pod fits
+    /// Find the fewest running pods that have to change places so that a rejected pod fits
     Defragment(DefragmentArgs),
     /// Check a kubelet configuration against a machine before a kubelet crash-loops on it
     Check(CheckArgs),
-    /// See the main job at once: a machine, some pods, one refusal explained, and the picture
+    /// See the main job at once: a machine, some pods, one rejection explained, and the picture
     Demo,
     /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
     Run(Box<RunArgs>),
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Ps(PsArgs),
     /// Be the agent of this node: keep its ledger, place and pin its pods
     Agent(AgentArgs),
-    /// Be the scheduler extender of a cluster: no pod is bound to a node that will refuse it
+    /// Be the scheduler extender of a cluster: no pod is bound to a node that will reject it
     Scheduler(SchedulerArgs),
     /// Ask this node's agent for a place for a pod, and put a process or control group there
     Admit(AdmitArgs),
@@ -244,7 +244,7 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
     - start: web-0      # its init containers have finished\n  \
     - remove: web-0\n  \
     - restart           # of the kubelet\n\n\
-    Exit code 1: at least one pod was refused.")]
+    Exit code 1: at least one pod was rejected.")]
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
@@ -282,7 +282,7 @@ pub(crate) struct SimulateArgs {
     pinfold explain --machine dgx-h100 --pods running.yaml new.yaml\n  \
     pinfold explain --config kubelet.yaml --state /var/lib/kubelet new.yaml\n  \
     pinfold explain --dialect volcano --nodes nodes.yaml new.yaml\n\n\
-    Exit code 0: the pod would be admitted. Exit code 1: it would be refused.")]
+    Exit code 0: the pod would be admitted. Exit code 1: it would be rejected.")]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,

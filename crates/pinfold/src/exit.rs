@@ -1,4 +1,4 @@
-//! How a command ends: 0 done, 1 refused (a real "no"), 2 bad input, 3 environment.
+//! How a command ends: 0 done, 1 rejected (a real "no"), 2 bad input, 3 environment.
 
 use std::process::ExitCode;
 

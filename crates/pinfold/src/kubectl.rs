@@ -24,7 +24,7 @@ const COMPLETE: &str = "kubectl_complete-pinfold";
     version,
     about,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 refused (a real \"no\"), 2 bad input, 3 environment."
+    after_help = "Exit codes: 0 done, 1 rejected (a real \"no\"), 2 bad input, 3 environment."
 )]
 pub(crate) struct PluginArgs {
     #[command(subcommand)]

@@ -79,7 +79,7 @@ impl Recorded {
     /// The step that made an entry. One that cannot be told from the entry is left out.
     fn step(&mut self, entry: &Entry) {
         let step = match &entry.what {
-            What::Admitted(_) | What::Refused(_) => pod_of(entry).map(|pod| {
+            What::Admitted(_) | What::Rejected(_) => pod_of(entry).map(|pod| {
                 self.pods.push(pod);
                 Step::Add(self.pods.len() - 1)
             }),
@@ -113,7 +113,7 @@ impl Recorded {
     }
 }
 
-/// The pod of an admission: a refused one is in the entry, an admitted one in its change.
+/// The pod of an admission: a rejected one is in the entry, an admitted one in its change.
 fn pod_of(entry: &Entry) -> Option<Arc<Pod>> {
     let admitted = || {
         let edits = &entry.change.as_ref()?.edits;
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Pods come, start, are refused and leave; devices come and go.
+    /// Pods come, start, are rejected and leave; devices come and go.
     fn live(keeper: &mut Keeper, round: u32) {
         let gpu = ResourceName::from("vendor.com/gpu");
         let device = |node| Device {
@@ -235,7 +235,7 @@ mod tests {
     fn decisions(entries: &[Entry]) -> Vec<String> {
         let decided = entries
             .iter()
-            .filter(|entry| matches!(entry.what, What::Admitted(_) | What::Refused(_)));
+            .filter(|entry| matches!(entry.what, What::Admitted(_) | What::Rejected(_)));
         decided
             .map(|entry| format!("{}: {}", entry.name, entry.told))
             .collect()

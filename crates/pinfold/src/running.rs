@@ -42,7 +42,7 @@ fn populated(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure> {
     let play = Play::new(&pods, &steps);
     let simulation = play.on(node)?;
     for event in simulation.events {
-        if let (Some(pod), Some(_)) = (event.pod, event.refusal) {
+        if let (Some(pod), Some(_)) = (event.pod, event.rejection) {
             remark(&format!("warning: {pod} does not run: {}", event.told));
         }
     }
@@ -91,7 +91,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
             running: &std::collections::BTreeMap::new(),
         };
         let state = CpuManagerState::restore(&source.bytes, &how);
-        files.cpus = Some(state.map_err(|error| refused(&error))?.0);
+        files.cpus = Some(state.map_err(|error| rejected(&error))?.0);
     }
     if let Some(source) = state_file(dir, Manager::Memory)? {
         let how = MemoryRestore {
@@ -100,11 +100,11 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
             pod_level,
         };
         let state = MemoryManagerState::restore(&source.bytes, &how);
-        files.memory = Some(state.map_err(|error| refused(&error))?.0);
+        files.memory = Some(state.map_err(|error| rejected(&error))?.0);
     }
     if let Some(source) = state_file(dir, Manager::Device)? {
         let state = DeviceState::restore(&source.bytes, &source.name);
-        files.devices = Some(state.map_err(|error| refused(&error))?);
+        files.devices = Some(state.map_err(|error| rejected(&error))?);
     }
     if files.cpus.is_none() && files.memory.is_none() && files.devices.is_none() {
         return Err(Failure::BadInput(format!(
@@ -126,6 +126,6 @@ fn state_file(dir: &Path, manager: Manager) -> Result<Option<Source>, Failure> {
     }
 }
 
-fn refused(error: &RestoreError) -> Failure {
+fn rejected(error: &RestoreError) -> Failure {
     Failure::BadInput(format!("{}\n  {error}", error.file))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pinfold_core::decision::{Assignment, Decision, Refusal, Verdict};
+use pinfold_core::decision::{Assignment, Decision, Rejection, Verdict};
 use pinfold_core::device::{DeviceOffer, NoPreference};
 use pinfold_core::ledger::{Ledger, LedgerError, LedgerState};
 use pinfold_core::name::ResourceName;
@@ -48,9 +48,9 @@ pub(crate) struct Event {
     /// What the pod got.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) assignment: Option<Assignment>,
-    /// Why the pod was refused, in the kubelet's words.
+    /// Why the pod was rejected, in the kubelet's words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) rejection: Option<Rejection>,
     /// What happened, in one sentence.
     pub(crate) told: String,
 }
@@ -60,8 +60,8 @@ pub(crate) struct Event {
 pub(crate) struct Counts {
     /// Admitted.
     pub(crate) admitted: usize,
-    /// Refused.
-    pub(crate) refused: usize,
+    /// Rejected.
+    pub(crate) rejected: usize,
 }
 
 /// A node after some steps.
@@ -234,21 +234,21 @@ impl Simulation {
     fn decided(&mut self, step: &'static str, pod: &str, decision: Decision) {
         match decision.is_admitted() {
             true => self.counts.admitted += 1,
-            false => self.counts.refused += 1,
+            false => self.counts.rejected += 1,
         }
         let told = match &decision.verdict {
             Verdict::Admitted(assignment) => outcome::placement(assignment),
-            Verdict::Refused(_) => explain::one_line(&decision),
+            Verdict::Rejected(_) => explain::one_line(&decision),
         };
-        let (assignment, refusal) = match decision.verdict {
+        let (assignment, rejection) = match decision.verdict {
             Verdict::Admitted(assignment) => (Some(assignment), None),
-            Verdict::Refused(refusal) => (None, Some(refusal)),
+            Verdict::Rejected(rejection) => (None, Some(rejection)),
         };
         self.events.push(Event {
             step,
             pod: Some(pod.to_owned()),
             assignment,
-            refusal,
+            rejection,
             told,
         });
     }
@@ -258,13 +258,13 @@ impl Simulation {
             step,
             pod: (!pod.is_empty()).then(|| pod.to_owned()),
             assignment: None,
-            refusal: None,
+            rejection: None,
             told: told.to_owned(),
         });
     }
 }
 
-/// A step that changes nothing: a pod that was refused under one policy may have been let in under another, so scripts
+/// A step that changes nothing: a pod that was rejected under one policy may have been let in under another, so scripts
 /// go on.
 fn nothing(error: &LedgerError) -> String {
     match error {

@@ -138,7 +138,7 @@ impl Classes {
     /// What Koordinator's scheduler would choose.
     fn choose(&self, demand: &PodDemand) -> Result<Option<Allocation>, String> {
         let args = Args::default();
-        let told = |refusal: pinfold_core::koordinator::reasons::Refusal| refusal.to_string();
+        let told = |rejection: pinfold_core::koordinator::reasons::Rejection| rejection.to_string();
         let Some(state) = plugin::pre_filter(demand, &args, SOUND).map_err(told)? else {
             return Ok(None);
         };

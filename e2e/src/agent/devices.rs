@@ -194,8 +194,8 @@ impl Story<'_> {
         self.plugin
             .say(&format!("{first}:Unhealthy:{node} {second}:Healthy:{node}"))?;
         self.free(0)?;
-        let refused = pod("ill", 100, 1);
-        let (code, said) = self.agent().ask("POST", "/v1/pods", &refused.manifest())?;
+        let rejected = pod("ill", 100, 1);
+        let (code, said) = self.agent().ask("POST", "/v1/pods", &rejected.manifest())?;
         equal(&format!("asked for: {said}"), code, 409)
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
     );
     let outcome = impossible(&scene);
     report.check(
-        "agent: rules that leave somebody without a place are refused",
+        "agent: rules that leave somebody without a place are rejected",
         outcome,
     );
     let outcome = other_rules(&mut scene);

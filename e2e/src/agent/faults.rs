@@ -43,7 +43,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
             no_runtime,
         ),
         (
-            "a full disk refuses everybody, frees whoever left once there is room",
+            "a full disk rejects everybody, frees whoever left once there is room",
             full_disk,
         ),
         (
@@ -203,8 +203,8 @@ fn full_disk(stage: &mut Stage) -> Result<(), String> {
             code,
             503,
         )?;
-        let refused = scene.come(&pod, Known::FromTheRuntime);
-        let told = refused.err().unwrap_or_default();
+        let rejected = scene.come(&pod, Known::FromTheRuntime);
+        let told = rejected.err().unwrap_or_default();
         equal(
             &format!("why ({told})"),
             told.contains("could not be written down"),

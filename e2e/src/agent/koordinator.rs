@@ -37,8 +37,8 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
             ("what a scheduler chose is followed while it fits", chosen),
             ("pods are bound to the shared CPUs of a NUMA node", bound),
             (
-                "a class that does not suit a pod, or finds no CPUs, is refused",
-                refused,
+                "a class that does not suit a pod, or finds no CPUs, is rejected",
+                rejected,
             ),
         ];
         for (rule, story) in stories {
@@ -129,7 +129,7 @@ fn bound(node: &mut Node<'_>) -> Result<(), String> {
     node.goes("lsr")
 }
 
-fn refused(node: &mut Node<'_>) -> Result<(), String> {
+fn rejected(node: &mut Node<'_>) -> Result<(), String> {
     let room = Room::find()?;
     let fraction = pod("fraction", "LSR", (500, 500));
     let wide = pod(

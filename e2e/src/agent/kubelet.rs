@@ -44,7 +44,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
                 }
                 report.check(
                     format_args!(
-                        "agent: {policy} per {scope}: pods that are {how} come, share, are refused, and go"
+                        "agent: {policy} per {scope}: pods that are {how} come, share, are rejected, and go"
                     ),
                     told,
                 );

@@ -21,7 +21,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         scene.abandon();
     }
     report.check(
-        "agent: CPUs, memory and huge pages of a pod come from one NUMA node, or it is refused",
+        "agent: CPUs, memory and huge pages of a pod come from one NUMA node, or it is rejected",
         outcome,
     );
     Ok(())

@@ -154,12 +154,12 @@ impl Scene<'_> {
         equal(&format!("{}: {said}", plan.name), code, wanted)?;
         if !expected {
             let error = said["error"].as_str().unwrap_or_default();
-            equal("a refusal has its reason", error.is_empty(), false)?;
+            equal("a rejection has its reason", error.is_empty(), false)?;
         }
         Ok(expected)
     }
 
-    /// Starts a container of the last pod; its id, or `None` if it is refused as it should be.
+    /// Starts a container of the last pod; its id, or `None` if it is rejected as it should be.
     fn start(
         &mut self,
         plan: &ContainerPlan,

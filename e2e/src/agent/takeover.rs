@@ -192,7 +192,7 @@ impl<'a> Taken<'a> {
             told.contains("the kubelet decides"),
             true,
         )?;
-        equal("it is refused", code >= 400, true)?;
+        equal("it is rejected", code >= 400, true)?;
         // Its file is the truth, even where a container is elsewhere.
         let all = self.online.clone();
         self.remember(&[])?;
@@ -247,10 +247,10 @@ impl<'a> Taken<'a> {
         let shares = ContainerPlan::between("main", (100, 200), (0, 0));
         self.pod(&PodPlan::new("shares", vec![shares]), None)?;
         self.is_on("shares", system)?;
-        match self.pod(&newcomer("refused", self.setup.dialect), None) {
+        match self.pod(&newcomer("rejected", self.setup.dialect), None) {
             Err(problem) if problem.contains("Pinfold") => {
                 // Its sandbox may be there, or not.
-                let _ = self.end("refused");
+                let _ = self.end("rejected");
                 Ok(())
             }
             other => Err(format!("a pod for which there is no CPU: {other:?}")),

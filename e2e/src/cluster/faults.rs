@@ -1,4 +1,4 @@
-//! What may go wrong in a cluster, and that no pod is refused by a kubelet for it.
+//! What may go wrong in a cluster, and that no pod is rejected by a kubelet for it.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -81,7 +81,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extende
     let outcome = requests::malformed(stage, extender);
     check(
         stage,
-        "oversized and malformed requests are refused with a reason",
+        "oversized and malformed requests are rejected with a reason",
         outcome,
     );
 }
@@ -103,14 +103,14 @@ pub(super) fn nodes(stage: &Stage, prefix: &str, count: usize) -> Result<Vec<Str
     Ok(names)
 }
 
-/// No kubelet had to refuse a pod.
-pub(crate) fn none_refused(stage: &Stage) -> Result<(), String> {
-    let refused = stage.kubelets.refused();
-    match refused.first() {
+/// No kubelet had to reject a pod.
+pub(crate) fn none_rejected(stage: &Stage) -> Result<(), String> {
+    let rejected = stage.kubelets.rejected();
+    match rejected.first() {
         None => Ok(()),
         Some(first) => Err(format!(
-            "{} pods were refused, first {first}",
-            refused.len()
+            "{} pods were rejected, first {first}",
+            rejected.len()
         )),
     }
 }
@@ -154,7 +154,7 @@ fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
         extender.restart()?;
     }
     run_all(stage, count)?;
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 fn restarted(stage: &mut Stage, ours: &str) -> Result<(), String> {
@@ -165,7 +165,7 @@ fn restarted(stage: &mut Stage, ours: &str) -> Result<(), String> {
     stage.plane.start_api_server()?;
     create(stage, ours, "after", count - count / 2)?;
     run_all(stage, count)?;
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 /// The extender sleeps while the server is new, its history is gone, and pods come and go.
@@ -184,7 +184,7 @@ fn gap(stage: &mut Stage, extender: &mut Extender, ours: &str) -> Result<(), Str
     extender.process.signal("CONT")?;
     create(stage, ours, "new", count)?;
     run_all(stage, count)?;
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
@@ -193,7 +193,7 @@ fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String>
     let _scheduler = taken_over(stage, extender, &second, ours, PODS_OF_A_NODE)?;
     drop(second);
     extender.restart()?;
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 /// Pods wait for the second extender until the first is gone.
@@ -254,7 +254,7 @@ fn skewed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
     extender.wait()?;
     create(stage, ours, "third", half)?;
     run_all(stage, 3 * half)?;
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 fn is_ready(extender: &Extender) -> bool {
@@ -277,7 +277,7 @@ fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
         }
         equal("running", running(&stage.pods()?), count)
     })?;
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 /// Somebody who asks an extender as kube-scheduler does.

@@ -23,13 +23,13 @@ pub(crate) const TOPOLOGIES: &str = "/apis/topology.node.k8s.io/v1alpha2/noderes
 
 /// A pod that a kubelet turned away.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct Rejected {
     pub(crate) pod: String,
     pub(crate) node: String,
     pub(crate) reason: String,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}: {}", self.pod, self.node, self.reason)
     }
@@ -57,7 +57,7 @@ struct State {
     unreported: BTreeSet<String>,
     /// What could not be told while the server was away: where to say it, and what.
     untold: Vec<(String, Value)>,
-    refused: Vec<Refused>,
+    rejected: Vec<Rejected>,
     /// Pods that run, ever.
     ran: usize,
 }
@@ -133,13 +133,13 @@ impl Kubelets {
     }
 
     /// Every pod that was turned away so far.
-    pub(crate) fn refused(&self) -> Vec<Refused> {
-        self.shared.state().refused.clone()
+    pub(crate) fn rejected(&self) -> Vec<Rejected> {
+        self.shared.state().rejected.clone()
     }
 
     /// Pods that were turned away so far were so on purpose.
-    pub(crate) fn forget_refused(&self) {
-        self.shared.state().refused.clear();
+    pub(crate) fn forget_rejected(&self) {
+        self.shared.state().rejected.clear();
     }
 
     /// How many pods were let in so far.
@@ -213,7 +213,7 @@ impl Shared {
                 json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] })
             }
             Answer::Fails(reason, message) => {
-                state.refused.push(Refused {
+                state.rejected.push(Rejected {
                     pod: path.clone(),
                     node: node.to_owned(),
                     reason: reason.clone(),

@@ -111,9 +111,9 @@ impl PlayedNode {
         }
         let admission = self.ledger.admit(&pod, &mut NoPreference);
         let admission = admission.map_err(|error| format!("{}: {error}", self.name))?;
-        if let Some(refusal) = admission.decision.refusal() {
-            let reason = refusal.reason.name().to_owned();
-            return Ok(Answer::Fails(reason, refusal.message.clone()));
+        if let Some(rejection) = admission.decision.rejection() {
+            let reason = rejection.reason.name().to_owned();
+            return Ok(Answer::Fails(reason, rejection.message.clone()));
         }
         for (resource, amount) in requests(&pod) {
             *self.used.entry(resource).or_default() += amount;

@@ -1,11 +1,11 @@
-//! A thousand pods by chance on kubelets of all policies and scopes: none is refused, and none waits that any kubelet
+//! A thousand pods by chance on kubelets of all policies and scopes: none is rejected, and none waits that any kubelet
 //! would let in.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::faults::none_refused;
+use super::faults::none_rejected;
 use super::machines;
 use super::pods::{Dice, PODS};
 use super::stage::{Stage, eventually};
@@ -20,7 +20,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, scheduler: &str) {
     say(format_args!("seed {SEED}"));
     let outcome = waves(stage, scheduler);
     report.check(
-        "cluster: 1,000 random pods, none refused, none kept waiting that fits",
+        "cluster: 1,000 random pods, none rejected, none kept waiting that fits",
         outcome,
     );
 }
@@ -55,7 +55,7 @@ fn waves(stage: &Stage, scheduler: &str) -> Result<(), String> {
         calm(stage)?;
     }
     say(format_args!("        {} pods ran", stage.kubelets.ran()));
-    none_refused(stage)?;
+    none_rejected(stage)?;
     stage.clear()?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     stage.kubelets.leave(&stage.admin, &names)

@@ -41,7 +41,7 @@ fn kubelet(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) -> Result<
     let outcome = sample(stage, node.name, schedulers[1]);
     let outcome = outcome.and(stage.clear_pods());
     report.check(
-        "cluster: real kubelet: random pods run or wait, none is refused",
+        "cluster: real kubelet: random pods run or wait, none is rejected",
         outcome.map_err(|problem| node.with_words(&problem)),
     );
     let path = format!("/api/v1/nodes/{}", node.name);
@@ -76,7 +76,7 @@ fn sample(stage: &Stage, node: &str, ours: &str) -> Result<(), String> {
         phase("Running"),
         phase("Pending")
     ));
-    equal("refused", phase("Failed"), 0)?;
+    equal("rejected", phase("Failed"), 0)?;
     equal("somebody runs", phase("Running") >= 2, true)?;
     equal("somebody waits", phase("Pending") >= 1, true)
 }

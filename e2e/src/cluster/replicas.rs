@@ -1,6 +1,6 @@
 //! Runaway replicas: a deployment whose pod a node has enough for in all, but on no NUMA node.
 //!
-//! With kube-scheduler alone the kubelet refuses one pod after the other. With Pinfold the pod waits, says why, and runs
+//! With kube-scheduler alone the kubelet rejects one pod after the other. With Pinfold the pod waits, says why, and runs
 //! as soon as there is a place.
 
 use std::thread;
@@ -13,7 +13,7 @@ use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-/// So many refusals are no accident.
+/// So many rejections are no accident.
 const RUNAWAY: usize = 5;
 
 /// A node with two NUMA nodes.
@@ -85,7 +85,7 @@ fn runs_away(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), St
     let replica = cpus(scene.replica);
     let deployment = deployment("replicas", scheduler, scene.node, &replica);
     stage.admin.expect("POST", DEPLOYMENTS, Some(&deployment))?;
-    let count = eventually("the kubelet refuses again and again", || {
+    let count = eventually("the kubelet rejects again and again", || {
         let count = failed(&replicas(stage)?);
         match count >= RUNAWAY {
             true => Ok(count),
@@ -126,11 +126,11 @@ fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String
     }
     let pods = replicas(stage)?;
     equal("replicas", pods.len(), 1)?;
-    equal("refused", failed(&pods), 0)?;
+    equal("rejected", failed(&pods), 0)?;
     equal("bound", pods[0]["spec"]["nodeName"].is_string(), false)?;
     stage.delete("left")?;
     equal("its node", stage.runs(&name)?.as_str(), scene.node)?;
-    equal("refused in the end", failed(&replicas(stage)?), 0)?;
+    equal("rejected in the end", failed(&replicas(stage)?), 0)?;
     Ok(())
 }
 

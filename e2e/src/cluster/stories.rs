@@ -49,7 +49,7 @@ pub(crate) fn leave(stage: &Stage) -> Result<(), String> {
     let names = stage.kubelets.names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     stage.kubelets.leave(&stage.admin, &names)?;
-    super::faults::none_refused(stage)
+    super::faults::none_rejected(stage)
 }
 
 fn join(stage: &Stage, nodes: Vec<PlayedNode>) -> Result<(), String> {
@@ -150,7 +150,7 @@ fn whole_cores(stage: &Stage, ours: &str) -> Result<(), String> {
     stage.create(&pod("odd", ours, &[cpus(3)]))?;
     let words = stage.waits("odd")?;
     say(format_args!("        {words}"));
-    super::faults::none_refused(stage)
+    super::faults::none_rejected(stage)
 }
 
 /// Free on A: 2 and 2, on B: 4 and 0. Only B can have a pod of 4.

@@ -62,11 +62,11 @@ pub(super) fn sees_the_cluster(plane: &ControlPlane, admin: &Admin) -> Result<()
     let waiting = pinfold(&kubeconfig, &["explain", "pod", "waiting", "-o", "json"])?;
     equal("exit code", waiting.status.code(), Some(1))?;
     let why = json_of(&waiting)?;
-    let nodes = why["refusals"].as_array().into_iter().flatten();
-    let refusing: usize = nodes
+    let nodes = why["rejections"].as_array().into_iter().flatten();
+    let rejecting: usize = nodes
         .map(|one| one["nodes"].as_array().map_or(0, Vec::len))
         .sum();
-    equal("nodes that refuse", refusing, 2)?;
+    equal("nodes that reject", rejecting, 2)?;
     let change = why["changes"][0]["change"].as_str().unwrap_or_default();
     equal(
         "the nearest change",

@@ -32,7 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
             move || assert!(filtered(&node))
         });
         cases.push(empty.beside(shape.plugin_reference()).within_us(10.0));
-        let crowded = Case::new(Group::Koordinator, name("refused"), move || {
+        let crowded = Case::new(Group::Koordinator, name("rejected"), move || {
             let mut node = machine.node(text);
             machine.leave(&mut node, if text == "(none)" { 0 } else { 6 });
             assert!(

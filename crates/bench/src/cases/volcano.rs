@@ -37,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
         if policy != "single-numa-node" {
             continue;
         }
-        let crowded = Case::new(Group::Volcano, name("refused"), move || {
+        let crowded = Case::new(Group::Volcano, name("rejected"), move || {
             let mut left = vec![3; nodes];
             let info = numa(machine, policy, |core| {
                 let left = &mut left[machine.node_of(core)];

@@ -32,11 +32,11 @@ fn answer(case: &Case) -> Result<Value, String> {
             "cpuset": allocation.cpus.iter().collect::<Vec<_>>(),
             "numaNodeResources": numa_value(&allocation.numa),
         }),
-        Err(refusal) => {
+        Err(rejection) => {
             let mut reasons: Vec<String> =
-                refusal.reasons.iter().map(ToString::to_string).collect();
+                rejection.reasons.iter().map(ToString::to_string).collect();
             reasons.sort();
-            json!({ "code": refusal.code, "reasons": reasons })
+            json!({ "code": rejection.code, "reasons": reasons })
         }
     })
 }

@@ -9,7 +9,7 @@ use pinfold_core::koordinator::plugin::{
     Args, PodDemand, PodState, filter, pre_bind, pre_filter, reserve, score,
 };
 use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
-use pinfold_core::koordinator::reasons::{Code, Refusal};
+use pinfold_core::koordinator::reasons::{Code, Rejection};
 use pinfold_core::koordinator::score::ScoreKind;
 use pinfold_core::koordinator::values::{BindPolicy, NumaSpec, ResourceSpec};
 use pinfold_core::name::PodUid;
@@ -118,8 +118,8 @@ impl PodInput {
                 row.insert("preFilter".into(), end(Code::Skip));
                 return (row, None);
             }
-            Err(refusal) => {
-                row.insert("preFilter".into(), refused(&refusal));
+            Err(rejection) => {
+                row.insert("preFilter".into(), rejected(&rejection));
                 return (row, None);
             }
         };
@@ -140,8 +140,8 @@ impl PodInput {
     ) -> bool {
         let placement = match filter(state, node, args) {
             Ok(placement) => placement,
-            Err(refusal) => {
-                row.insert("filter".into(), refused(&refusal));
+            Err(rejection) => {
+                row.insert("filter".into(), rejected(&rejection));
                 return false;
             }
         };
@@ -155,8 +155,8 @@ impl PodInput {
         );
         let allocation = match reserve(state, node, args, placement.as_ref()) {
             Ok(allocation) => allocation,
-            Err(refusal) => {
-                row.insert("reserve".into(), refused(&refusal));
+            Err(rejection) => {
+                row.insert("reserve".into(), rejected(&rejection));
                 return false;
             }
         };
@@ -222,8 +222,8 @@ fn end(code: Code) -> Value {
     json!({ "code": code, "reasons": [] })
 }
 
-fn refused(refusal: &Refusal) -> Value {
-    let mut reasons: Vec<String> = refusal.reasons.iter().map(ToString::to_string).collect();
+fn rejected(rejection: &Rejection) -> Value {
+    let mut reasons: Vec<String> = rejection.reasons.iter().map(ToString::to_string).collect();
     reasons.sort();
-    json!({ "code": refusal.code, "reasons": reasons })
+    json!({ "code": rejection.code, "reasons": reasons })
 }

@@ -130,7 +130,7 @@ impl Node {
                 Err(error) => drop(found.insert("admit".into(), json!(error.to_string()))),
             },
             Step::Remove { uid } => {
-                // A pod that was refused is not there; then there is nothing to do.
+                // A pod that was rejected is not there; then there is nothing to do.
                 let _ = self.ledger.release(uid);
             }
             Step::Start { uid } => {
@@ -176,11 +176,11 @@ impl Node {
 
 fn decision(decision: &Decision) -> Value {
     match &decision.verdict {
-        Verdict::Refused(refusal) => json!({
+        Verdict::Rejected(rejection) => json!({
             "uid": decision.pod,
             "admit": false,
-            "reason": refusal.reason.name(),
-            "message": refusal.message,
+            "reason": rejection.reason.name(),
+            "message": rejection.message,
         }),
         Verdict::Admitted(assignment) => {
             let containers: Map<String, Value> = assignment

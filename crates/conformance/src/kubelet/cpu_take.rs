@@ -98,7 +98,7 @@ fn check_promise(
             "sound fidelity took CPUs that are not available: {cpus}"
         )),
         Err(error) if count <= there.len() => {
-            Err(format!("sound fidelity refused what is there: {error}"))
+            Err(format!("sound fidelity rejected what is there: {error}"))
         }
         _ => Ok(()),
     }

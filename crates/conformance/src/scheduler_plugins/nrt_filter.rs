@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::filter::{Refusal, filter};
+use pinfold_core::node_topology::filter::{Rejection, filter};
 use pinfold_core::node_topology::request::PodRequest;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
@@ -38,13 +38,13 @@ pub(super) fn replay(case: &Case) -> Outcome {
     );
     let code = match &outcome {
         Ok(()) => "Success",
-        Err(Refusal::CannotAlign { .. }) => "Unschedulable",
-        Err(Refusal::Inconsistent(_)) => "Error",
+        Err(Rejection::CannotAlign { .. }) => "Unschedulable",
+        Err(Rejection::Inconsistent(_)) => "Error",
     };
     let mut reasons = Vec::new();
-    if let Err(refusal) = &outcome {
-        reasons.push(refusal.to_string());
-        reasons.extend(refusal.source().map(ToString::to_string));
+    if let Err(rejection) = &outcome {
+        reasons.push(rejection.to_string());
+        reasons.extend(rejection.source().map(ToString::to_string));
     }
     let found = json!({
         "code": code, "reasons": reasons, "markedMaybeOverReserved": outcome.is_err(),

@@ -108,7 +108,7 @@ proptest! {
 }
 
 #[test]
-fn a_frame_that_claims_too_much_is_refused_before_it_arrives() {
+fn a_frame_that_claims_too_much_is_rejected_before_it_arrives() {
     let length = u32::try_from(MAX_PAYLOAD).unwrap();
     for (length, good) in [(length, true), (length + 1, false), (u32::MAX, false)] {
         let header = [7u32.to_be_bytes(), length.to_be_bytes()].concat();
@@ -123,7 +123,7 @@ fn a_frame_that_claims_too_much_is_refused_before_it_arrives() {
 }
 
 #[test]
-fn a_message_that_makes_no_sense_is_refused_before_it_arrives() {
+fn a_message_that_makes_no_sense_is_rejected_before_it_arrives() {
     let header = |length: u32, kind: u8| {
         let mut bytes = [length.to_be_bytes(), 5u32.to_be_bytes()].concat();
         bytes.extend([kind, 0]);

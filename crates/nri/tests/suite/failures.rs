@@ -98,7 +98,7 @@ fn a_runtime_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_runtime_that_refuses_the_plugin_is_quoted() {
+fn a_runtime_that_rejects_the_plugin_is_quoted() {
     let (mut runtime, running) = pair(Recorder::default());
     let (stream, _): (_, Empty) = runtime.called("RegisterPlugin");
     runtime.answer(stream, Err(Status::new(Code::Unknown, "go away")));
@@ -208,7 +208,7 @@ fn a_plugin_changes_containers_when_it_wants_but_not_inside_an_event() {
     ));
 
     let update = ContainerUpdate::new("c").cpus("0-1");
-    for refused in [false, true] {
+    for rejected in [false, true] {
         let (handle, wish) = (running.handle.clone(), vec![update.clone()]);
         let caller = std::thread::spawn(move || handle.update_containers(wish));
         let (stream, request): (_, UpdateContainersRequest) = runtime.called("UpdateContainers");
@@ -218,14 +218,14 @@ fn a_plugin_changes_containers_when_it_wants_but_not_inside_an_event() {
         };
         runtime.answer(
             stream,
-            match refused {
+            match rejected {
                 false => Ok(answer.encode_to_vec()),
                 true => Err(Status::new(Code::Unknown, "not now")),
             },
         );
         match caller.join().unwrap() {
-            Ok(failed) => assert_eq!((failed.len(), refused), (1, false)),
-            Err(problem) => assert!(refused && problem.to_string().contains("not now")),
+            Ok(failed) => assert_eq!((failed.len(), rejected), (1, false)),
+            Err(problem) => assert!(rejected && problem.to_string().contains("not now")),
         }
     }
     // A runtime that goes away leaves nobody waiting.
@@ -258,7 +258,7 @@ fn a_plugin_that_panics_takes_its_session_along_and_nothing_hangs() {
 }
 
 #[test]
-fn more_than_a_node_can_hold_is_refused() {
+fn more_than_a_node_can_hold_is_rejected() {
     let (mut runtime, running) = pair(Recorder::default());
     runtime.register();
     runtime.configure("containerd", "2.2.0").unwrap();

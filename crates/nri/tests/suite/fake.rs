@@ -11,7 +11,7 @@ use nri::api::{
     UpdateContainerResponse, ValidateContainerAdjustmentRequest,
 };
 use nri::ttrpc::{Request, Response, Status};
-use nri::{Handle, Identity, Plugin, Refusal, Runner, RuntimeInfo, SessionError};
+use nri::{Handle, Identity, Plugin, Rejection, Runner, RuntimeInfo, SessionError};
 use prost::Message;
 
 const HEADER: usize = 10;
@@ -167,7 +167,7 @@ impl Runtime {
 
 /// What a test wants its plugin to answer when a container is created.
 pub(crate) type OnCreate =
-    Box<dyn FnMut(&PodSandbox, &Container) -> Result<CreateContainerResponse, Refusal> + Send>;
+    Box<dyn FnMut(&PodSandbox, &Container) -> Result<CreateContainerResponse, Rejection> + Send>;
 
 /// A plugin that writes down what it was called with.
 pub(crate) struct Recorder {
@@ -199,10 +199,10 @@ impl Recorder {
         );
     }
 
-    fn noted(&self, what: &str, pod: &PodSandbox, c: Option<&Container>) -> Result<(), Refusal> {
+    fn noted(&self, what: &str, pod: &PodSandbox, c: Option<&Container>) -> Result<(), Rejection> {
         self.note(what, pod, c);
         match pod.name.as_str() {
-            "refused" => Err(Refusal::new("no")),
+            "rejected" => Err(Rejection::new("no")),
             _ => Ok(()),
         }
     }
@@ -213,11 +213,11 @@ impl Plugin for Recorder {
         self.wanted
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Refusal> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
         let note = format!("configure {} {}", runtime.name, runtime.config);
         self.seen.lock().unwrap().push(note);
         match runtime.name.as_str() {
-            "unwanted" => Err(Refusal::new("not with this runtime")),
+            "unwanted" => Err(Rejection::new("not with this runtime")),
             _ => Ok(()),
         }
     }
@@ -226,7 +226,7 @@ impl Plugin for Recorder {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         let note = format!("synchronize {} {}", pods.len(), containers.len());
         self.seen.lock().unwrap().push(note);
         Ok(self.updates.clone())
@@ -236,7 +236,7 @@ impl Plugin for Recorder {
         self.seen.lock().unwrap().push("shutdown".to_owned());
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         self.noted("run", pod, None)
     }
 
@@ -245,19 +245,19 @@ impl Plugin for Recorder {
         pod: &PodSandbox,
         _: &nri::api::LinuxResources,
         _: &nri::api::LinuxResources,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         self.noted("update-pod", pod, None)
     }
 
-    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         self.noted("post-update-pod", pod, None)
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         self.noted("stop-pod", pod, None)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Refusal> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         self.noted("remove-pod", pod, None)
     }
 
@@ -265,20 +265,20 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Refusal> {
+    ) -> Result<CreateContainerResponse, Rejection> {
         self.note("create", pod, Some(container));
         (self.on_create)(pod, container)
     }
 
-    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         self.noted("post-create", pod, Some(c))
     }
 
-    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         self.noted("start", pod, Some(c))
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         self.noted("post-start", pod, Some(c))
     }
 
@@ -287,12 +287,12 @@ impl Plugin for Recorder {
         pod: &PodSandbox,
         container: &Container,
         _: &nri::api::LinuxResources,
-    ) -> Result<UpdateContainerResponse, Refusal> {
+    ) -> Result<UpdateContainerResponse, Rejection> {
         self.note("update", pod, Some(container));
         Ok(self.updates.clone().into())
     }
 
-    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         self.noted("post-update", pod, Some(c))
     }
 
@@ -300,19 +300,19 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+    ) -> Result<Vec<ContainerUpdate>, Rejection> {
         self.note("stop", pod, Some(container));
         Ok(self.updates.clone())
     }
 
-    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Refusal> {
+    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
         self.noted("remove", pod, Some(c))
     }
 
     fn validate_container_adjustment(
         &mut self,
         request: &ValidateContainerAdjustmentRequest,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         self.noted(
             "validate",
             request.pod.as_ref().unwrap(),

@@ -11,7 +11,7 @@ use nri::api::{
     ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
 use nri::ttrpc::{Code, MAX_CALLS};
-use nri::{Refusal, SessionError};
+use nri::{Rejection, SessionError};
 
 fn about(pod: PodSandbox) -> ContainerRequest {
     ContainerRequest {
@@ -203,7 +203,7 @@ fn the_answers_that_say_something_arrive() {
     assert_eq!(updated.update, updates);
     let stopped: StopContainerResponse = runtime.call("StopContainer", &about(pod("p"))).unwrap();
     assert_eq!(stopped.update, updates);
-    for (name, reject) in [("good", false), ("refused", true)] {
+    for (name, reject) in [("good", false), ("rejected", true)] {
         let request = ValidateContainerAdjustmentRequest {
             pod: Some(PodSandbox {
                 name: name.to_owned(),
@@ -222,15 +222,15 @@ fn the_answers_that_say_something_arrive() {
 }
 
 #[test]
-fn a_refusal_fails_the_request_with_its_reason_and_the_session_goes_on() {
+fn a_rejection_fails_the_request_with_its_reason_and_the_session_goes_on() {
     let recorder = Recorder {
-        on_create: Box::new(|_, _| Err(Refusal::new("no CPU left"))),
+        on_create: Box::new(|_, _| Err(Rejection::new("no CPU left"))),
         ..Recorder::default()
     };
     let (mut runtime, running) = pair(recorder);
     runtime.start();
-    let refused = runtime.call::<CreateContainerResponse>("CreateContainer", &about(pod("p")));
-    let status = refused.unwrap_err();
+    let rejected = runtime.call::<CreateContainerResponse>("CreateContainer", &about(pod("p")));
+    let status = rejected.unwrap_err();
     assert_eq!(
         (status.code(), &*status.message),
         (Code::Unknown, "no CPU left")
@@ -297,12 +297,12 @@ fn wanting_nothing_that_the_runtime_knows_fails_instead_of_getting_everything() 
         runtime.register();
         let status = runtime.configure("containerd", "1.7.24").unwrap_err();
         assert_eq!(status.code(), Code::FailedPrecondition);
-        assert!(matches!(running.end(), Err(SessionError::Refused { .. })));
+        assert!(matches!(running.end(), Err(SessionError::Rejected { .. })));
     }
 }
 
 #[test]
-fn a_plugin_may_refuse_a_runtime() {
+fn a_plugin_may_reject_a_runtime() {
     let (mut runtime, running) = pair(Recorder::default());
     runtime.register();
     let status = runtime.configure("unwanted", "1").unwrap_err();
@@ -340,7 +340,7 @@ fn no_event_is_handed_over_before_the_plugin_knows_its_runtime_and_what_there_is
 #[test]
 fn a_runtime_that_never_synchronizes_is_taken_as_it_is() {
     let recorder = Recorder {
-        on_create: Box::new(|_, _| Err(Refusal::new("no"))),
+        on_create: Box::new(|_, _| Err(Rejection::new("no"))),
         ..Recorder::default()
     };
     let (mut runtime, running) = pair(recorder);

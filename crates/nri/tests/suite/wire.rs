@@ -57,12 +57,12 @@ fn the_first_messages_of_a_session_are_as_runtimes_expect_them() {
         more: true,
     };
     assert_eq!(more.encode_to_vec(), [0x10, 1]);
-    let refused = Response {
+    let rejected = Response {
         status: Some(Status::new(Code::Unknown, "no")),
         payload: Vec::new(),
     };
     assert_eq!(
-        refused.encode_to_vec(),
+        rejected.encode_to_vec(),
         [0x0a, 6, 0x08, 2, 0x12, 2, b'n', b'o']
     );
 }

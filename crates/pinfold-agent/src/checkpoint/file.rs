@@ -49,7 +49,7 @@ impl Stored {
     /// Reads the file in a kubelet's root folder.
     ///
     /// # Errors
-    /// If it cannot be read, or a kubelet would refuse it.
+    /// If it cannot be read, or a kubelet would reject it.
     pub fn read(root: &Path, pod_level: PodLevel) -> Result<Self, FileError> {
         let path = root.join(Manager::Cpu.file_name());
         let bytes = bytes(&path)?;

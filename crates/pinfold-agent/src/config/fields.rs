@@ -32,7 +32,7 @@ pub const FIELDS: &[Field] = fields! {
     "kubernetes.kubeconfig" = "none": "how the API server is reached: a kubeconfig file, `inCluster`, or `none`",
     "kubernetes.publish" = "[v1alpha2, v1alpha1, numatopology]": "the objects in which the node reports itself: NodeResourceTopology of two versions, Volcano's Numatopology",
     "kubernetes.every" = "3s": "how often objects are written at most",
-    "unknownContainers" = "adopt": "what becomes of running containers that nobody knows: `adopt` them as if they came now (who would be refused shares CPUs), or `refuse` them all and leave them the shared CPUs",
+    "unknownContainers" = "adopt": "what becomes of running containers that nobody knows: `adopt` them as if they came now (who would be rejected shares CPUs), or `reject` them all and leave them the shared CPUs",
     "takeover.disableQueryKubeletConfig" = "false": "koordlet's flag `disable-query-kubelet-config`: report neither the kubelet's policy nor the pods it pinned",
-    "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: tell containers what they may use. `false`: somebody else pins; nobody is refused or touched",
+    "takeover.cpuSetAllocator" = "true": "koordlet's feature `CPUSetAllocator`: tell containers what they may use. `false`: somebody else pins; nobody is rejected or touched",
 };

@@ -11,7 +11,7 @@ use super::{AgentConfig, Dialect, Direct, FIELDS, Mode, Partitions, Publication,
 
 pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> AgentConfig {
     let mut config = AgentConfig::default();
-    whole.refuse_unknown(&members(FIELDS, ""), report);
+    whole.reject_unknown(&members(FIELDS, ""), report);
     one_of(whole, "mode", MODES, &mut config.mode, report);
     one_of(whole, "dialect", DIALECTS, &mut config.dialect, report);
     if let Some(place) = whole.get("node") {
@@ -108,7 +108,7 @@ const PARTITIONS: Words<Partitions> = &[
     ("root", Partitions::Root),
     ("isolated", Partitions::Isolated),
 ];
-const UNKNOWN: Words<Unknown> = &[("adopt", Unknown::Adopt), ("refuse", Unknown::Refuse)];
+const UNKNOWN: Words<Unknown> = &[("adopt", Unknown::Adopt), ("reject", Unknown::Reject)];
 const PUBLICATIONS: Words<Publication> = &[
     ("v1alpha2", Publication::V1alpha2),
     ("v1alpha1", Publication::V1alpha1),

@@ -21,7 +21,7 @@ podResources: {serve: none, kubelet: /srv/pr.sock}
 api: {socket: none}
 metrics: {listen: '[::]:1234'}
 kubernetes: {kubeconfig: inCluster, publish: [numatopology], every: 500ms}
-unknownContainers: refuse
+unknownContainers: reject
 takeover: {disableQueryKubeletConfig: true, cpuSetAllocator: false}
 ";
 
@@ -157,6 +157,6 @@ fn what_needs_a_restart_is_named() {
         named.contains(&"api") && named.contains(&"mode"),
         "{named:?}"
     );
-    let other = read("cgroups: {checkEvery: 1m}\nunknownContainers: refuse").expect("one");
+    let other = read("cgroups: {checkEvery: 1m}\nunknownContainers: reject").expect("one");
     assert_eq!(old.needs_restart(&other), Vec::<&str>::new());
 }

@@ -146,7 +146,7 @@ pub(super) fn pins(config: &AgentConfig, kubelet: Option<&CpuManagerState>) -> K
 pub(super) fn strangers(config: &AgentConfig) -> Strangers {
     match config.unknown_containers {
         Unknown::Adopt => Strangers::Adopt,
-        Unknown::Refuse => Strangers::Share,
+        Unknown::Reject => Strangers::Share,
     }
 }
 

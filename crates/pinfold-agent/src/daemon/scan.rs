@@ -6,7 +6,7 @@
 //! kubepods.slice/…-pod<uid>.slice/cri-containerd-<id>.scope   (systemd)
 //! ```
 //!
-//! Nobody can be refused here: a pod runs when it is found. It is treated as every running pod that nobody knows.
+//! Nobody can be rejected here: a pod runs when it is found. It is treated as every running pod that nobody knows.
 
 use std::collections::BTreeMap;
 use std::fs;

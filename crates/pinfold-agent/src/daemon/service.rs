@@ -31,7 +31,7 @@ use crate::http::{
 use crate::journal::{FILE, History, JournalError, Timestamp};
 use crate::keeper::{HeldProcess, KeeperError, Plan};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::{Node, Refused, Update};
+use crate::node::{Node, Rejected, Update};
 use crate::runtime::{Witness, lock};
 
 /// A node that we run.
@@ -192,19 +192,19 @@ impl Service {
     }
 
     /// Why a pod was turned away, with what would fit.
-    fn refusal(&self, pod: &PodObject, refused: Refused) -> ApiError {
-        match refused {
-            Refused::Rules { told, decision } => match decision {
+    fn rejection(&self, pod: &PodObject, rejected: Rejected) -> ApiError {
+        match rejected {
+            Rejected::Rules { told, decision } => match decision {
                 Some(decision) => {
                     let core = Arc::new(pod.pod.clone());
                     let ledger = lock(&self.node).keeper().ledger().clone();
                     let found = remedy::find(&ledger, &core, &mut NoPreference, Effort::default());
-                    ApiError::refused(&pod.pod.name, &decision, found.ok().as_ref())
+                    ApiError::rejected(&pod.pod.name, &decision, found.ok().as_ref())
                 }
-                None => ApiError::new(ErrorKind::Refused, told, ""),
+                None => ApiError::new(ErrorKind::Rejected, told, ""),
             },
-            Refused::Keeper(error) => failure(&error),
-            error @ Refused::UnknownSandbox(_) => {
+            Rejected::Keeper(error) => failure(&error),
+            error @ Rejected::UnknownSandbox(_) => {
                 ApiError::new(ErrorKind::Internal, error.to_string(), "")
             }
         }
@@ -369,7 +369,7 @@ impl Agent for Service {
             Some(host) => lock(&self.node).admit(&object, &mut host.advice(), now()),
             None => lock(&self.node).admit(&object, &mut NoPreference, now()),
         };
-        let (decision, updates) = outcome.map_err(|refused| self.refusal(&object, refused))?;
+        let (decision, updates) = outcome.map_err(|rejected| self.rejection(&object, rejected))?;
         self.spread(updates);
         let (report, generation) = {
             let node = lock(&self.node);

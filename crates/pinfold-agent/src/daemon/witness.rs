@@ -82,10 +82,10 @@ impl Witness for Told {
         self.log.info("connected", &about);
     }
 
-    fn decided(&self, what: &Subject<'_>, refused: Option<&str>, took: Duration) {
+    fn decided(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
         let seconds = took.as_secs_f64();
-        let verdict = if refused.is_some() {
-            "refused"
+        let verdict = if rejected.is_some() {
+            "rejected"
         } else {
             "admitted"
         };
@@ -110,7 +110,7 @@ impl Witness for Told {
             ("uid", &what.uid),
             ("container", &container),
         ];
-        let Some(why) = refused else {
+        let Some(why) = rejected else {
             return self.log.debug("admitted", &about);
         };
         let reason = reason(why);
@@ -118,7 +118,7 @@ impl Witness for Told {
         self.metrics.count(&catalogue::REFUSALS, &[reason]);
         let mut about = about.to_vec();
         about.push(("why", &why));
-        self.log.warn("refused", &about);
+        self.log.warn("rejected", &about);
         if let Some(events) = &self.events {
             events.warn(Warning {
                 namespace: what.namespace.to_owned(),
@@ -160,7 +160,7 @@ pub(super) fn reason(why: &str) -> &'static str {
         "EmptyPodSharedPoolError",
     ];
     let known = KNOWN.into_iter().find(|known| why.starts_with(known));
-    known.unwrap_or("PinfoldRefused")
+    known.unwrap_or("PinfoldRejected")
 }
 
 #[cfg(test)]
@@ -199,6 +199,6 @@ mod tests {
         ] {
             assert_eq!(reason(&format!("{known}: container main")), known);
         }
-        assert_eq!(reason("the requested CPUs"), "PinfoldRefused");
+        assert_eq!(reason("the requested CPUs"), "PinfoldRejected");
     }
 }

@@ -10,7 +10,7 @@ use crate::allowance::{Allowance, Quota};
 /// as well: it would throttle the container all the same, and the kubelet does so too for pods with CPUs of their own.
 ///
 /// CPUs that are not `online` are left out of the check. v2 is still told of them and uses them as soon as they are
-/// back; v1 would refuse.
+/// back; v1 would reject.
 ///
 /// # Errors
 /// If the kernel does not allow it or makes something else of it; [`CgroupError::Vanished`] if the container ended.

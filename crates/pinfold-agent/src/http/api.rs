@@ -55,7 +55,7 @@ impl Answers for Api {
         answer
     }
 
-    fn refuse(&self, status: StatusCode, error: &str) -> Answer {
+    fn reject(&self, status: StatusCode, error: &str) -> Answer {
         json(
             status,
             &Failure {
@@ -103,7 +103,7 @@ impl Api {
             }
             ["status" | "pods" | "settings" | "journal"] | ["pods", _] | ["pods", _, "enforce"] => {
                 let error = format!("{} {} is not possible", asked.method, asked.path);
-                return Ok(self.refuse(StatusCode::METHOD_NOT_ALLOWED, &error));
+                return Ok(self.reject(StatusCode::METHOD_NOT_ALLOWED, &error));
             }
             _ => {
                 let error = format!("there is no {}", asked.path);
@@ -164,7 +164,7 @@ fn failure(error: &ApiError) -> Answer {
     let status = match error.kind {
         ErrorKind::BadInput => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::Refused | ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::Rejected | ErrorKind::Conflict => StatusCode::CONFLICT,
         ErrorKind::NotHere => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,

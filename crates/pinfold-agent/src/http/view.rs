@@ -222,7 +222,7 @@ pub struct ApiError {
     pub error: String,
     /// What to do about it.
     pub hint: String,
-    /// For a refusal: why, and what would fit, for people.
+    /// For a rejection: why, and what would fit, for people.
     pub explanation: Vec<String>,
 }
 
@@ -234,7 +234,7 @@ pub enum ErrorKind {
     /// There is no such thing.
     NotFound,
     /// The answer is no.
-    Refused,
+    Rejected,
     /// It would contradict what is already so.
     Conflict,
     /// Not in this mode, or not on this machine.
@@ -259,10 +259,10 @@ impl ApiError {
 
     /// A pod that was turned away, with the nearest changes that would fit.
     #[must_use]
-    pub fn refused(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> Self {
-        let told = explain::refusal(name, decision, remedies);
+    pub fn rejected(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> Self {
+        let told = explain::rejection(name, decision, remedies);
         Self {
-            kind: ErrorKind::Refused,
+            kind: ErrorKind::Rejected,
             error: explain::one_line(decision),
             hint: "the explanation names the changes with which the pod would fit".to_owned(),
             explanation: told.lines().map(str::to_owned).collect(),

@@ -33,10 +33,10 @@ pub struct Entry {
     /// What is remembered about the pod, if it was let in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
-    /// The pod, where the change does not have it: it was refused.
+    /// The pod, where the change does not have it: it was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Arc<Pod>>,
-    /// The decision with its assignment or refusal and the facts it rests on.
+    /// The decision with its assignment or rejection and the facts it rests on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<serde_json::Value>,
 }
@@ -48,7 +48,7 @@ pub enum What {
     /// A pod was let in.
     Admitted(PodUid),
     /// A pod was turned away.
-    Refused(PodUid),
+    Rejected(PodUid),
     /// A container started.
     Started(PodUid, ContainerName),
     /// A control group that no runtime knows is held to what a container has.

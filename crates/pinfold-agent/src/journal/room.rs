@@ -18,7 +18,7 @@ const PIECE: usize = 64 << 10;
 pub(super) struct Room {
     end: u64,
     /// The disk had no more to give.
-    refused: bool,
+    rejected: bool,
 }
 
 impl Room {
@@ -26,7 +26,7 @@ impl Room {
     pub(super) fn of(file_length: u64) -> Self {
         Self {
             end: file_length,
-            refused: false,
+            rejected: false,
         }
     }
 
@@ -39,7 +39,7 @@ impl Room {
     /// room, and grows as it is written to.
     pub(super) fn make(&mut self, file: &File, length: u64, more: u64) {
         let wanted = length.saturating_add(more);
-        if wanted <= self.end || self.refused {
+        if wanted <= self.end || self.rejected {
             return;
         }
         let end = wanted.saturating_add(ROOM);
@@ -47,7 +47,7 @@ impl Room {
         match made {
             Ok(()) => self.end = end,
             Err(_) => {
-                self.refused = true;
+                self.rejected = true;
                 // Longer than it says is not wrong, only a waste.
                 let _ = file.set_len(length);
             }

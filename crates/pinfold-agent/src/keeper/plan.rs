@@ -160,7 +160,7 @@ fn keep(ledger: &Ledger, rules: &Arc<Rules>) -> Option<(Fates, Ledger)> {
         trial.release(&pod.uid).ok()?;
         let decision = trial.admit(&pod, &mut NoPreference).ok()?.decision;
         let fate = match &decision.verdict {
-            Verdict::Refused(_) => Fate::Unaligned {
+            Verdict::Rejected(_) => Fate::Unaligned {
                 reason: explain::one_line(&decision),
                 to: has,
                 restart: false,
@@ -237,7 +237,7 @@ fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Result<Assignment, String> {
     let decision = admission.map_err(|error| error.to_string())?.decision;
     match &decision.verdict {
         Verdict::Admitted(assignment) => Ok(assignment.clone()),
-        Verdict::Refused(_) => Err(explain::one_line(&decision)),
+        Verdict::Rejected(_) => Err(explain::one_line(&decision)),
     }
 }
 

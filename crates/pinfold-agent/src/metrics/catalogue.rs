@@ -82,8 +82,8 @@ pinfold_daemon::catalogue! {
     /// Failed requests for one pod.
     POD_RESOURCES_GET_ERRORS: COUNTER, "kubelet_pod_resources_endpoint_errors_get" ["server_api_version"],
         "Requests to the podresources API that failed: Get.";
-    /// Refusals by reason.
-    REFUSALS: COUNTER, "pinfold_refusals_total" ["reason"],
+    /// Rejections by reason.
+    REFUSALS: COUNTER, "pinfold_rejections_total" ["reason"],
         "Pods that were turned away, by the reason that their status shows.";
     /// How long decisions take.
     DECISION: QUICK, "pinfold_decision_seconds" ["verdict"],

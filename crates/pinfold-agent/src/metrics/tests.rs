@@ -18,7 +18,7 @@ struct Sample {
     value: f64,
 }
 
-/// Reads an exposition and refuses everything that the text format 0.0.4 does not allow.
+/// Reads an exposition and rejects everything that the text format 0.0.4 does not allow.
 fn parse(text: &str) -> Vec<Sample> {
     assert!(
         text.is_empty() || text.ends_with('\n'),

@@ -59,7 +59,7 @@ pub enum ConfigzError {
     },
     /// It said no.
     #[error("{endpoint} answers {code}{}", if *.code == 401 || *.code == 403 { ": allow the agent to get nodes/configz" } else { "" })]
-    Refused {
+    Rejected {
         /// Who.
         endpoint: String,
         /// The status.
@@ -133,7 +133,7 @@ impl Configz {
         let code = response.status().as_u16();
         if code != 200 {
             let endpoint = endpoint();
-            return Err(ConfigzError::Refused { endpoint, code });
+            return Err(ConfigzError::Rejected { endpoint, code });
         }
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let body = body.map_err(|error| silent(error.to_string()))?;

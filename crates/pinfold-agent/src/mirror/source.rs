@@ -127,7 +127,7 @@ fn read(path: &Path) -> Result<(Stamp, Vec<u8>), FileFault> {
         .and_then(|found| of(&found))?;
     let most = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
     let mut content = Vec::new();
-    // One byte too many is enough to be refused.
+    // One byte too many is enough to be rejected.
     let mut bounded = file.take(most.saturating_add(1));
     bounded
         .read_to_end(&mut content)

@@ -13,7 +13,7 @@ use pinfold_kube::pod::PodObject;
 use pinfold_render::explain;
 
 use super::guest::{Guest, Sandbox};
-use super::{Node, Plugins, Refused, Rulebook, stand_in};
+use super::{Node, Plugins, Rejected, Rulebook, stand_in};
 use crate::journal::Timestamp;
 use crate::keeper::{KeeperError, Note, Origin};
 use pinfold_kube::generation::GENERATION;
@@ -29,7 +29,7 @@ impl Node {
         specification: Option<&PodObject>,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Rejected> {
         if self.lives_here(&sandbox.uid) {
             self.owed.remove(&sandbox.uid);
             return Ok(());
@@ -51,7 +51,7 @@ impl Node {
         origin: Origin,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<Option<Decision>, Refused> {
+    ) -> Result<Option<Decision>, Rejected> {
         let mut note = note(origin, &pod.meta.labels, &pod.meta.annotations);
         let core = Arc::new(pod.pod.clone());
         let mut told = String::new();
@@ -69,7 +69,7 @@ impl Node {
         }
         if matches!(self.rulebook, Rulebook::Koordinator(_)) {
             let outcome = self.take_in_by_koordinator(pod, &core, note, &told, now);
-            if matches!(outcome, Err(Refused::Rules { .. })) {
+            if matches!(outcome, Err(Rejected::Rules { .. })) {
                 self.tally.count_given(false);
             } else if !self.keeper.ledger().exclusive_cpus(&core.uid).is_empty() {
                 self.tally.count_given(true);
@@ -87,13 +87,13 @@ impl Node {
         told: &str,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<Decision, Refused> {
+    ) -> Result<Decision, Rejected> {
         let decision = self.keeper.admit_after(pod, note, told, plugins, now)?;
         let rules = self.keeper.ledger().rules();
         self.tally.count(pod, &decision, rules);
         match decision.is_admitted() {
             true => Ok(decision),
-            false => Err(Refused::Rules {
+            false => Err(Rejected::Rules {
                 told: explain::one_line(&decision),
                 decision: Some(Box::new(decision)),
             }),
@@ -106,11 +106,11 @@ impl Node {
         pod: &PodObject,
         core: &Arc<Pod>,
         now: Timestamp,
-    ) -> Result<Option<ResourceStatus>, Refused> {
+    ) -> Result<Option<ResourceStatus>, Rejected> {
         let fidelity = self.keeper.ledger().rules().fidelity();
         match ResourceStatus::read(pod, fidelity) {
             Ok(read) => Ok(read.value.filter(|status| !status.cpus.is_empty())),
-            Err(findings) => self.refuse(core, findings.to_string(), now),
+            Err(findings) => self.reject(core, findings.to_string(), now),
         }
     }
 
@@ -164,9 +164,9 @@ impl Node {
         mut guest: Guest,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<Guest, Refused> {
+    ) -> Result<Guest, Rejected> {
         let Some(sandbox) = self.sandboxes.get(&guest.sandbox) else {
-            return Err(Refused::UnknownSandbox(guest.sandbox));
+            return Err(Rejected::UnknownSandbox(guest.sandbox));
         };
         let decided = self.lives_here(&guest.pod) || self.sharing.contains(&guest.sandbox);
         if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
@@ -186,15 +186,15 @@ impl Node {
     }
 
     /// Turns a pod away before the ledger was asked, and writes that down.
-    pub(super) fn refuse<T>(
+    pub(super) fn reject<T>(
         &mut self,
         pod: &Arc<Pod>,
         why: String,
         now: Timestamp,
-    ) -> Result<T, Refused> {
-        self.keeper.refuse(pod, why.clone(), now)?;
+    ) -> Result<T, Rejected> {
+        self.keeper.reject(pod, why.clone(), now)?;
         let (told, decision) = (why, None);
-        Err(Refused::Rules { told, decision })
+        Err(Rejected::Rules { told, decision })
     }
 }
 

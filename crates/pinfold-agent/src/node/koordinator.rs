@@ -27,7 +27,7 @@ use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
-use super::{Node, Refused, Rulebook};
+use super::{Node, Rejected, Rulebook};
 use crate::journal::Timestamp;
 use crate::keeper::{Keeper, Note, Origin};
 
@@ -234,7 +234,7 @@ impl Koordinator {
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, reasons::Refusal> {
+    ) -> Result<Option<Allocation>, reasons::Rejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
             return Ok(None);
@@ -306,7 +306,7 @@ impl Node {
         mut note: Note,
         told: &str,
         now: Timestamp,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Rejected> {
         let Rulebook::Koordinator(book) = &mut self.rulebook else {
             return Ok(());
         };
@@ -315,18 +315,18 @@ impl Node {
         let fidelity = ledger.rules().fidelity();
         let demand = match objects::demand(pod, fidelity) {
             Ok(read) => read.value,
-            Err(findings) => return self.refuse(core, findings.to_string(), now),
+            Err(findings) => return self.reject(core, findings.to_string(), now),
         };
         if let Some(class) = demand.qos {
             let priority = demand.priority.or(Some(Priority::of_qos(class)));
             let check = qos::check(class, priority, &demand.requests, &demand.limits, fidelity);
             if let Err(problem) = check {
-                return self.refuse(core, problem.to_string(), now);
+                return self.reject(core, problem.to_string(), now);
             }
         }
         let allocation = match book.choose(&demand, ledger) {
             Ok(allocation) => allocation.unwrap_or_default(),
-            Err(refusal) => return self.refuse(core, refusal.to_string(), now),
+            Err(rejection) => return self.reject(core, rejection.to_string(), now),
         };
         let status = ResourceStatus::of(&allocation, &book.topology, fidelity);
         let class = demand.qos.map_or("no class", KoordinatorQos::as_str);

@@ -13,7 +13,7 @@ use pinfold_devices::align::Aligned;
 use pinfold_kube::pod::PodObject;
 
 use super::guest::{Guest, Sandbox};
-use super::{Node, Plugins, Refused, Strangers, Update, admit, stand_in};
+use super::{Node, Plugins, Rejected, Strangers, Update, admit, stand_in};
 use crate::journal::Timestamp;
 use crate::keeper::{KeeperError, Origin};
 
@@ -244,8 +244,8 @@ impl Node {
                 guest.told = None;
                 Ok(guest)
             }
-            Err(refused) => {
-                self.remark(&alone, Err(refused), remarks)?;
+            Err(rejected) => {
+                self.remark(&alone, Err(rejected), remarks)?;
                 Ok(shares)
             }
         }
@@ -254,16 +254,16 @@ impl Node {
     fn remark(
         &self,
         pod: &PodUid,
-        outcome: Result<(), Refused>,
+        outcome: Result<(), Rejected>,
         remarks: &mut Vec<Remark>,
     ) -> Result<(), KeeperError> {
         match outcome {
             Ok(()) if self.lives_here(pod) => remarks.push(Remark::Adopted(pod.clone())),
             Ok(()) => {}
-            Err(Refused::Keeper(error @ KeeperError::Journal(_))) => return Err(error),
-            Err(refused) => remarks.push(Remark::Shares {
+            Err(Rejected::Keeper(error @ KeeperError::Journal(_))) => return Err(error),
+            Err(rejected) => remarks.push(Remark::Shares {
                 pod: pod.clone(),
-                why: refused.to_string(),
+                why: rejected.to_string(),
             }),
         }
         Ok(())

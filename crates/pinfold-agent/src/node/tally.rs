@@ -2,7 +2,7 @@
 //!
 //! | counter | counts |
 //! |---|---|
-//! | CPUs, memory | containers that ask for their own, and those of them in pods that were refused for want of it |
+//! | CPUs, memory | containers that ask for their own, and those of them in pods that were rejected for want of it |
 //! | aligned | containers (scope `container`) or pods (scope `pod`) under a policy that promises one NUMA node; containers with whole cores where only those are given |
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Tally {
         let settings = rules.settings();
         let admitted = decision.is_admitted();
         let short_of = |manager: Manager| match &decision.verdict {
-            Verdict::Refused(refusal) => refusal.manager == Some(manager),
+            Verdict::Rejected(rejection) => rejection.manager == Some(manager),
             Verdict::Admitted(_) => false,
         };
         let guaranteed = QosClass::of(pod) == QosClass::Guaranteed;

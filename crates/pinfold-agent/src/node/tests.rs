@@ -67,7 +67,7 @@ impl Scene {
         self.node = open(self.folder.path(), self.koordinator, strangers, &self.pins);
     }
 
-    fn pod(&mut self, uid: &str, text: &str) -> Result<Vec<Update>, Refused> {
+    fn pod(&mut self, uid: &str, text: &str) -> Result<Vec<Update>, Rejected> {
         let pod = specification(uid, text);
         let sandbox = sandbox(uid, &pod);
         self.node
@@ -181,17 +181,17 @@ fn a_pod_gets_its_cpus_and_everybody_else_makes_room() {
 }
 
 #[test]
-fn a_refused_pod_leaves_nothing_behind_and_says_why() {
+fn a_rejected_pod_leaves_nothing_behind_and_says_why() {
     let mut scene = Scene::kubelet();
-    let refused = scene.pod("big", &cpus(15)).expect_err("too many");
-    let why = refused.to_string();
+    let rejected = scene.pod("big", &cpus(15)).expect_err("too many");
+    let why = rejected.to_string();
     assert!(
         why.starts_with("TopologyAffinityError: container main: "),
         "{why}"
     );
     assert!(scene.node.sandbox("box-big").is_none());
     assert!(scene.node.keeper().ledger().residents().is_empty());
-    assert_eq!(scene.node.refusals(), 1);
+    assert_eq!(scene.node.rejections(), 1);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_restart_repairs_toward_the_journal() {
 }
 
 #[test]
-fn strangers_share_if_that_is_the_rule_or_they_would_be_refused() {
+fn strangers_share_if_that_is_the_rule_or_they_would_be_rejected() {
     for (strangers, count) in [(Strangers::Share, 2), (Strangers::Adopt, 15)] {
         let mut scene = Scene::kubelet();
         scene.run("a", &cpus(2));
@@ -479,13 +479,13 @@ fn what_a_scheduler_chose_is_followed_while_it_fits() {
 }
 
 #[test]
-fn a_class_that_does_not_suit_a_pod_is_refused() {
+fn a_class_that_does_not_suit_a_pod_is_rejected() {
     let mut scene = Scene::koordinator();
     let half = "  labels: {koordinator.sh/qosClass: LSR}\n\
         spec: {containers: [{name: main, resources: {limits: {cpu: 500m, memory: 1Mi}}}]}";
-    let refused = scene.pod("half", half).expect_err("half a CPU");
+    let rejected = scene.pod("half", half).expect_err("half a CPU");
     assert_eq!(
-        refused.to_string(),
+        rejected.to_string(),
         "the requested CPUs of LSR Pod must be integer"
     );
 }

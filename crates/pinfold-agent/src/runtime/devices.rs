@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nri::Refusal;
+use nri::Rejection;
 use nri::api::ContainerAdjustment;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::name::{ContainerName, PodUid};
@@ -46,7 +46,7 @@ impl Ours {
     }
 
     /// A container is about to start: its plugins are told.
-    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), Refusal> {
+    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), Rejection> {
         let (host, key) = (self.host.clone(), (pod, name));
         let (pod, name) = key.clone();
         let start = move || {
@@ -54,7 +54,9 @@ impl Ours {
             ready.map_err(|error| error.to_string())
         };
         let ready = self.starts.run(&key, PLUGINS_ANSWER, start);
-        ready.map_err(Refusal::new)?.ok_or(Refusal::new(NOT_YET))
+        ready
+            .map_err(Rejection::new)?
+            .ok_or(Rejection::new(NOT_YET))
     }
 }
 
@@ -93,7 +95,7 @@ impl Runtime {
         adjustment: ContainerAdjustment,
         pod: &PodUid,
         name: &ContainerName,
-    ) -> Result<ContainerAdjustment, Refusal> {
+    ) -> Result<ContainerAdjustment, Rejection> {
         let Devices::Ours(ours) = &self.devices else {
             return Ok(adjustment);
         };
@@ -111,8 +113,8 @@ impl Runtime {
             }
         };
         let wanted = ours.answers.run(&key, PLUGINS_ANSWER, allocate);
-        let Some(wanted) = wanted.map_err(Refusal::new)? else {
-            return Err(Refusal::new(NOT_YET));
+        let Some(wanted) = wanted.map_err(Rejection::new)? else {
+            return Err(Rejection::new(NOT_YET));
         };
         for conflict in &wanted.conflicts {
             self.witness.troubled(&conflict.to_string());

@@ -137,19 +137,19 @@ fn a_container_is_created_on_its_cpus_and_nobody_can_change_them() {
         &LinuxResources::default().cpus("0-15"),
     );
     assert_eq!(update.expect("answered").update.len(), 1);
-    let refused = stage.runtime.run_pod_sandbox(&sandbox_of("b-9"));
-    let words = refused.expect_err("too many").to_string();
+    let rejected = stage.runtime.run_pod_sandbox(&sandbox_of("b-9"));
+    let words = rejected.expect_err("too many").to_string();
     assert!(words.contains("Pinfold: TopologyAffinityError"), "{words}");
 }
 
 #[test]
-fn where_somebody_else_pins_nobody_is_touched_or_refused() {
+fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
     let mut stage = stage(false);
     for uid in ["a-4", "b-9"] {
         stage
             .runtime
             .run_pod_sandbox(&sandbox_of(uid))
-            .expect("not ours to refuse");
+            .expect("not ours to reject");
         assert_eq!(stage.cpus(uid), "", "{uid}");
     }
     let pod = sandbox_of("a-4");
@@ -165,7 +165,7 @@ fn where_somebody_else_pins_nobody_is_touched_or_refused() {
     assert_eq!(synchronized.expect("answered"), []);
     assert!(stage.later.try_recv().is_err(), "nobody is told anything");
     let told = stage.told.0.lock().expect("unpoisoned").join("\n");
-    assert!(told.contains("default/b-9 would be refused"), "{told}");
+    assert!(told.contains("default/b-9 would be rejected"), "{told}");
     // What the rules gave is still written down.
     let node = lock(&stage.runtime.node);
     assert_eq!(

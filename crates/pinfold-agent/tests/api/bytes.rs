@@ -10,7 +10,7 @@ fn lives(served: &Served) {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+fn a_body_that_is_too_large_is_rejected_before_it_is_read() {
     let served = serve();
     let (status, told) = served.ask("POST", "/v1/pods", &"x".repeat((1 << 20) + 1));
     assert_eq!(status, 413, "{told}");
@@ -32,7 +32,7 @@ fn a_body_without_a_length_is_limited_too() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_refused() {
+fn a_head_that_is_too_large_is_rejected() {
     let served = serve();
     let head = format!(
         "GET /v1/status HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",

@@ -112,7 +112,7 @@ impl Agent for Desk {
             }),
             None => {
                 let remedies = remedy::find(&before, &pod, &mut NoPreference, Effort::default());
-                Err(ApiError::refused(
+                Err(ApiError::rejected(
                     &pod.name,
                     &decision,
                     remedies.ok().as_ref(),

@@ -47,11 +47,11 @@ fn a_pod_comes_is_listed_is_enforced_and_leaves() {
 }
 
 #[test]
-fn a_refusal_says_why_and_what_would_fit() {
+fn a_rejection_says_why_and_what_would_fit() {
     let served = serve();
-    let (status, refused) = served.ask("POST", "/v1/pods", &pod("wide", 9));
-    assert_eq!(status, 409, "{refused}");
-    let lines = refused["explanation"].as_array().expect("lines");
+    let (status, rejected) = served.ask("POST", "/v1/pods", &pod("wide", 9));
+    assert_eq!(status, 409, "{rejected}");
+    let lines = rejected["explanation"].as_array().expect("lines");
     let told: Vec<&str> = lines.iter().filter_map(|line| line.as_str()).collect();
     let told = told.join("\n");
     assert!(

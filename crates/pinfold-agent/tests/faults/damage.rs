@@ -1,4 +1,4 @@
-//! Damaged files: a state that was once true, or a refusal that says what to do. Never a panic, and nothing is deleted.
+//! Damaged files: a state that was once true, or a rejection that says what to do. Never a panic, and nothing is deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn history(folder: &Path, seed: u64) -> (Vec<u8>, Vec<Held>) {
 
 struct Tally {
     recovered: usize,
-    refused: usize,
+    rejected: usize,
 }
 
 /// Blank lines, as there are at the end of a journal for more to be written over.
@@ -52,7 +52,7 @@ fn check_file(folder: &Path, damaged: &[u8], truths: &[Held], tally: &mut Tally,
             goes_on(keeper, folder, what);
         }
         Err(KeeperError::Journal(error)) => {
-            tally.refused += 1;
+            tally.rejected += 1;
             let told = error.to_string();
             let helpful = matches!(error, JournalError::Damaged { .. }) && told.contains("mv ")
                 || matches!(error, JournalError::Version { .. });
@@ -72,7 +72,7 @@ fn goes_on(mut keeper: Keeper, folder: &Path, what: &str) {
 }
 
 #[test]
-fn a_cut_journal_is_a_state_that_was_once_true_or_refused() {
+fn a_cut_journal_is_a_state_that_was_once_true_or_rejected() {
     let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
@@ -84,17 +84,17 @@ fn a_cut_journal_is_a_state_that_was_once_true_or_refused() {
     cuts.extend((0..150).map(|_| random.below(length)));
     let mut tally = Tally {
         recovered: 0,
-        refused: 0,
+        rejected: 0,
     };
     for cut in cuts {
         let kept = &whole[..usize::try_from(cut).expect("small")];
         check(&folder, kept, &truths, &mut tally, &format!("cut at {cut}"));
     }
     say(&format!(
-        "cut: {} recovered, {} refused",
-        tally.recovered, tally.refused
+        "cut: {} recovered, {} rejected",
+        tally.recovered, tally.rejected
     ));
-    assert!(tally.recovered > 0 && tally.refused > 0);
+    assert!(tally.recovered > 0 && tally.rejected > 0);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn flipped_bytes_are_noticed() {
     let mut random = Random(seed);
     let mut tally = Tally {
         recovered: 0,
-        refused: 0,
+        rejected: 0,
     };
     for round in 0..400 {
         let mut damaged = whole.clone();
@@ -130,10 +130,10 @@ fn flipped_bytes_are_noticed() {
         );
     }
     say(&format!(
-        "flips: {} recovered, {} refused",
-        tally.recovered, tally.refused
+        "flips: {} recovered, {} rejected",
+        tally.recovered, tally.rejected
     ));
-    assert!(tally.recovered > 0 && tally.refused > 0);
+    assert!(tally.recovered > 0 && tally.rejected > 0);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_last_line_of_which_some_sectors_never_arrived_is_cut_off() {
     let last = last.expect("more than one line") + 1;
     let mut tally = Tally {
         recovered: 0,
-        refused: 0,
+        rejected: 0,
     };
     for sector in last / SECTOR..=end / SECTOR {
         let mut damaged = whole.clone();
@@ -157,7 +157,7 @@ fn a_last_line_of_which_some_sectors_never_arrived_is_cut_off() {
         let what = format!("without sector {sector}");
         check(&folder, &damaged, &truths, &mut tally, &what);
     }
-    assert!(tally.recovered > 0 && tally.refused == 0);
+    assert!(tally.recovered > 0 && tally.rejected == 0);
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn on_a_full_disk_nothing_is_half_done() {
     assert!(after <= 64 << 10);
 }
 
-fn refusal(folder: &Path) -> JournalError {
+fn rejection(folder: &Path) -> JournalError {
     match open(folder) {
         Err(KeeperError::Journal(error)) => error,
         other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ fn two_agents_cannot_open_it() {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let first = open(&folder).expect("a journal");
-    assert!(matches!(refusal(&folder), JournalError::Locked { .. }));
+    assert!(matches!(rejection(&folder), JournalError::Locked { .. }));
     drop(first);
     open(&folder).expect("free again");
 }
@@ -93,7 +93,7 @@ fn folder_and_file_are_ours_alone() {
     for path in [folder.join(FILE), folder.join("lock"), folder.clone()] {
         let was = mode(&path);
         fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("opened");
-        let error = refusal(&folder);
+        let error = rejection(&folder);
         assert!(matches!(error, JournalError::Unsafe { .. }), "{error}");
         fs::set_permissions(&path, Permissions::from_mode(was)).expect("closed");
     }
@@ -111,32 +111,32 @@ fn links_are_not_followed() {
         let path = folder.join(name);
         fs::rename(&path, &elsewhere).expect("moved");
         symlink(&elsewhere, &path).expect("a link");
-        let error = refusal(&folder);
+        let error = rejection(&folder);
         assert!(matches!(error, JournalError::Unsafe { .. }), "{error}");
         fs::remove_file(&path).expect("removed");
         fs::rename(&elsewhere, &path).expect("moved back");
     }
     let link = parent.path().join("link");
     symlink(&folder, &link).expect("a link");
-    assert!(matches!(refusal(&link), JournalError::Unsafe { .. }));
+    assert!(matches!(rejection(&link), JournalError::Unsafe { .. }));
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_to_is_refused_with_its_path() {
+fn a_folder_that_cannot_be_written_to_is_rejected_with_its_path() {
     // Not even root writes there.
-    let error = refusal(Path::new("/proc/self/agent")).to_string();
+    let error = rejection(Path::new("/proc/self/agent")).to_string();
     assert!(error.contains("cannot create /proc/self/agent"), "{error}");
 }
 
 #[test]
-fn a_later_version_is_refused_and_not_touched() {
+fn a_later_version_is_rejected_and_not_touched() {
     let _alone = alone();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));
     let later = b"pinfold-journal 2\nwhatever comes\n";
     fs::write(folder.join(FILE), later).expect("written");
-    let error = refusal(&folder);
+    let error = rejection(&folder);
     assert!(
         matches!(
             error,

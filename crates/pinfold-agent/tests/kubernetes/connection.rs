@@ -49,7 +49,7 @@ fn a_place_that_is_no_pod_says_so() {
 }
 
 #[test]
-fn a_name_that_is_no_nodes_is_refused_before_anything_is_sent() {
+fn a_name_that_is_no_nodes_is_rejected_before_anything_is_sent() {
     let connection = from_text(&kubeconfig("http://127.0.0.1:1")).unwrap();
     let error = Kubernetes::start(&connection, "a/../b", Timing::default(), |_| {}).unwrap_err();
     assert!(matches!(error, ConnectionError::NodeName(_)), "{error}");
@@ -59,7 +59,7 @@ fn a_name_that_is_no_nodes_is_refused_before_anything_is_sent() {
 fn the_token_is_sent_and_never_shown() {
     let server = Server::start(|_| status(401, "Unauthorized"));
     let (link, said) = link(&server, quick());
-    remarked(&said, "the refusal is told", |remark| {
+    remarked(&said, "the rejection is told", |remark| {
         remark.to_string().contains("token still valid")
     });
     assert_eq!(server.asked()[0].authorization, format!("Bearer {TOKEN}"));

@@ -95,7 +95,7 @@ fn the_same_warning_again_raises_the_count_of_the_same_event() {
 }
 
 #[test]
-fn a_server_in_trouble_is_tried_again_and_a_refusal_is_not() {
+fn a_server_in_trouble_is_tried_again_and_a_rejection_is_not() {
     let answers = Mutex::new(0);
     let server = Server::start(move |asked| {
         if !asked.path.contains("/events") {

@@ -1,4 +1,4 @@
-//! The link to the API server, with servers that forget, refuse, fall silent and talk nonsense.
+//! The link to the API server, with servers that forget, reject, fall silent and talk nonsense.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod connection;

@@ -91,7 +91,7 @@ pub(crate) fn kubeconfig(url: &str) -> String {
     .to_string()
 }
 
-/// A refusal in the words of an API server.
+/// A rejection in the words of an API server.
 pub(crate) fn status(code: u16, message: &str) -> Answer {
     let body = json!({ "kind": "Status", "code": code, "message": message });
     Answer::Json(code, body)

@@ -274,10 +274,10 @@ fn no_cpus_at_all_are_never_asked_of_the_kernel() {
     machine.pods();
     let hierarchy = machine.hierarchy();
     let group = hierarchy.group(&path(CONTAINER)).expect("a group");
-    let refused = group.write(&wanted(""));
+    let rejected = group.write(&wanted(""));
     assert!(
-        matches!(refused, Err(CgroupError::Nothing { .. })),
-        "{refused:?}"
+        matches!(rejected, Err(CgroupError::Nothing { .. })),
+        "{rejected:?}"
     );
     assert_eq!(
         machine.get(&machine.cpuset(CONTAINER, "cpuset.cpus")),

@@ -40,7 +40,7 @@ fn a_runtime_s_name_is_understood_in_both_forms() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_refused() {
+fn a_name_that_leads_elsewhere_is_rejected() {
     let long = "x".repeat(256);
     for text in [
         "",

@@ -185,7 +185,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn v1_refuses_no_write_on_any_way(mut tree in families(), wanted in 1u8..) {
+    fn v1_rejects_no_write_on_any_way(mut tree in families(), wanted in 1u8..) {
         let wanted = subset(&cpus("0-7"), wanted);
         let before = tree.clone();
         for step in steps(Version::V1, &tree, &wanted).expect("all parents are ours") {

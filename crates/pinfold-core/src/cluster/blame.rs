@@ -1,4 +1,4 @@
-//! [`Blame`]: what a kubelet's refusal comes down to, in a few words that are the same for equal troubles.
+//! [`Blame`]: what a kubelet's rejection comes down to, in a few words that are the same for equal troubles.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// What is to blame for a refusal; `None` if the facts do not tell.
+    /// What is to blame for a rejection; `None` if the facts do not tell.
     #[must_use]
     pub fn of(decision: &Decision) -> Option<Self> {
         let explanation = &decision.explanation;
@@ -90,7 +90,7 @@ impl Blame {
         })
     }
 
-    /// Whether the pod would be refused by an empty node as well.
+    /// Whether the pod would be rejected by an empty node as well.
     #[must_use]
     pub fn is_for_good(&self) -> bool {
         matches!(self, Blame::PartOfCore { .. })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::ask::PodAsk;
 use super::fit::{self, PODS};
 use super::states::States;
-use super::verdict::{Decided, Fit, Gauge, Refusal, Verdict};
+use super::verdict::{Decided, Fit, Gauge, Rejection, Verdict};
 use crate::cpu_set::CpuSet;
 use crate::demand::effective_requests;
 use crate::fidelity::Fidelity;
@@ -31,7 +31,7 @@ pub struct Member {
     allocatable: Amounts,
     /// What its pods request together, and how many they are.
     used: Amounts,
-    /// What a rebuilt kubelet was not told; where that matters it refuses.
+    /// What a rebuilt kubelet was not told; where that matters it rejects.
     gaps: Option<Arc<Gaps>>,
 }
 
@@ -124,7 +124,7 @@ impl Member {
         }
     }
 
-    /// The same node refuses pods where its answer would rest on something that its report leaves open.
+    /// The same node rejects pods where its answer would rest on something that its report leaves open.
     #[must_use]
     pub fn with_gaps(self, gaps: Gaps) -> Self {
         let gaps = (gaps != Gaps::default()).then(|| Arc::new(gaps));
@@ -223,7 +223,7 @@ impl Member {
     pub(super) fn decide(&mut self, ask: &PodAsk, states: &mut States<'_>) -> Verdict {
         let short = fit::shortages(ask.requests(), &self.used, &self.allocatable);
         if !short.is_empty() {
-            return Verdict::Refused(Refusal::Room(short));
+            return Verdict::Rejected(Rejection::Room(short));
         }
         match &mut self.dialect {
             Dialect::Kubelet(ledger) => kubelet::decide(ledger, self.gaps.as_deref(), ask),
@@ -233,15 +233,15 @@ impl Member {
         }
     }
 
-    /// Gives the pod what it needs. A node that refuses is the same afterwards.
+    /// Gives the pod what it needs. A node that rejects is the same afterwards.
     pub(super) fn reserve(
         &mut self,
         ask: &PodAsk,
         states: &mut States<'_>,
-    ) -> Result<Reserved, Refusal> {
+    ) -> Result<Reserved, Rejection> {
         let short = fit::shortages(ask.requests(), &self.used, &self.allocatable);
         if !short.is_empty() {
-            return Err(Refusal::Room(short));
+            return Err(Rejection::Room(short));
         }
         let given = match &mut self.dialect {
             Dialect::Kubelet(ledger) => kubelet::reserve(ledger, ask)?,

@@ -2,7 +2,7 @@
 
 use super::member::{Before, Held};
 use super::states::States;
-use super::verdict::{NotPlaced, Placement, Refusal};
+use super::verdict::{NotPlaced, Placement, Rejection};
 use super::{Cluster, PodAsk, Tenant};
 use crate::name::{NodeName, PodUid};
 
@@ -15,7 +15,7 @@ struct Undo {
 }
 
 impl Cluster {
-    /// Places a pod on the best node; if that refuses when it comes to binding, on the next best.
+    /// Places a pod on the best node; if that rejects when it comes to binding, on the next best.
     ///
     /// # Errors
     /// If no node takes it.
@@ -31,9 +31,9 @@ impl Cluster {
         self.check_new(ask)?;
         match self.reserve(ask, node) {
             Ok((placement, _)) => Ok(placement),
-            Err(refusal) => Err(NotPlaced::NoNode {
+            Err(rejection) => Err(NotPlaced::NoNode {
                 pod: ask.uid().clone(),
-                refusals: vec![(node.clone(), refusal)],
+                rejections: vec![(node.clone(), rejection)],
             }),
         }
     }
@@ -86,18 +86,18 @@ impl Cluster {
         for node in candidates {
             match self.reserve(ask, &node) {
                 Ok(placed) => return Ok(placed),
-                Err(refusal) => late.push((node, refusal)),
+                Err(rejection) => late.push((node, rejection)),
             }
         }
         let early = self.ask_all(ask).into_iter().filter_map(|answer| {
-            let refusal = answer.verdict.refusal()?;
-            Some((answer.node.clone(), refusal.clone()))
+            let rejection = answer.verdict.rejection()?;
+            Some((answer.node.clone(), rejection.clone()))
         });
-        let mut refusals: Vec<(NodeName, Refusal)> = early.chain(late).collect();
-        refusals.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut rejections: Vec<(NodeName, Rejection)> = early.chain(late).collect();
+        rejections.sort_by(|(one, _), (other, _)| one.cmp(other));
         Err(NotPlaced::NoNode {
             pod: ask.uid().clone(),
-            refusals,
+            rejections,
         })
     }
 
@@ -112,9 +112,9 @@ impl Cluster {
     }
 
     /// Gives the pod its place on one node.
-    fn reserve(&mut self, ask: &PodAsk, node: &NodeName) -> Result<(Placement, Undo), Refusal> {
+    fn reserve(&mut self, ask: &PodAsk, node: &NodeName) -> Result<(Placement, Undo), Rejection> {
         let next = self.clock + 1;
-        let seat = self.seat_mut(node).ok_or(Refusal::UnknownNode)?;
+        let seat = self.seat_mut(node).ok_or(Rejection::UnknownNode)?;
         let reserved = seat.member.reserve(ask, &mut States::of(ask))?;
         let generation = std::mem::replace(&mut seat.generation, next);
         seat.tenants.insert(ask.uid().clone());

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 use super::ask::PodAsk;
 use crate::fidelity::Fidelity;
 use crate::koordinator::plugin::{Args, PodState, pre_filter};
-use crate::koordinator::reasons::Refusal;
+use crate::koordinator::reasons::Rejection;
 
-type Outcome = Result<Option<PodState>, Refusal>;
+type Outcome = Result<Option<PodState>, Rejection>;
 
 /// One pod under each configuration that was met so far.
 pub(super) struct States<'a> {

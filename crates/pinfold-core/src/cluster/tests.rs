@@ -202,10 +202,10 @@ fn a_node_with_enough_in_total_but_badly_spread_is_not_chosen() {
         cluster.insert("b".into(), b);
         let pod = ask("pod", 4);
         assert_eq!(names(&cluster.rank(&pod)), ["b"], "{dialect}");
-        let refusal = cluster.ask(&pod, &"a".into());
+        let rejection = cluster.ask(&pod, &"a".into());
         assert!(
-            !matches!(refusal.refusal(), None | Some(Refusal::Room(_))),
-            "{dialect}: enough in total, so NUMA must be the reason: {refusal:?}"
+            !matches!(rejection.rejection(), None | Some(Rejection::Room(_))),
+            "{dialect}: enough in total, so NUMA must be the reason: {rejection:?}"
         );
         let placement = cluster.place(&pod).expect("b takes it");
         assert_eq!(placement.node.as_str(), "b", "{dialect}");
@@ -258,7 +258,7 @@ fn the_sums_are_checked_for_every_dialect() {
     ] {
         let mut member = member.with_used(full.clone());
         let verdict = member.ask(&ask("pod", 1));
-        let text = verdict.refusal().map(Refusal::to_string);
+        let text = verdict.rejection().map(Rejection::to_string);
         let left = member.allocatable().get("cpu") / 1000 - 9;
         let expected = format!("Insufficient cpu (1 asked, {left} left)");
         assert_eq!(text, Some(expected));

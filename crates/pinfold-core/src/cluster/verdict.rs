@@ -26,7 +26,7 @@ pub enum Verdict {
     /// The pod could run there, like this.
     Fits(Fit),
     /// It could not.
-    Refused(Refusal),
+    Rejected(Rejection),
     /// There is room, and the node's NUMA rules have no say.
     #[default]
     NoOpinion,
@@ -36,14 +36,14 @@ impl Verdict {
     /// Whether the pod could run there.
     #[must_use]
     pub fn admits(&self) -> bool {
-        !matches!(self, Verdict::Refused(_))
+        !matches!(self, Verdict::Rejected(_))
     }
 
     /// Why not; `None` if it could.
     #[must_use]
-    pub fn refusal(&self) -> Option<&Refusal> {
+    pub fn rejection(&self) -> Option<&Rejection> {
         match self {
-            Verdict::Refused(refusal) => Some(refusal),
+            Verdict::Rejected(rejection) => Some(rejection),
             Verdict::Fits(_) | Verdict::NoOpinion => None,
         }
     }
@@ -100,50 +100,50 @@ pub struct Ranked<'a> {
 
 /// Why a node cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Rejection {
     /// The cluster has no such node.
     UnknownNode,
     /// The node has no room for the pod as a whole. At least one.
     Room(SmallVec<[Shortage; 1]>),
-    /// The kubelet would refuse it, for this.
-    Kubelet(decision::Refusal, Option<Box<Blame>>),
+    /// The kubelet would reject it, for this.
+    Kubelet(decision::Rejection, Option<Box<Blame>>),
     /// It is no pod for that kubelet, or it is there already.
     Ledger(LedgerError),
     /// What the node reports does not tell whether the kubelet would take it.
     Uncertain(Gap),
     /// Koordinator's plugin says no.
-    Koordinator(reasons::Refusal),
+    Koordinator(reasons::Rejection),
     /// Volcano's plugin says no.
     Volcano(Misfit),
 }
 
-impl Refusal {
+impl Rejection {
     /// One line without amounts, the same for all nodes with the same trouble.
     #[must_use]
     pub fn summary(&self) -> String {
         match self {
-            Refusal::Room(short) => join(short, Shortage::to_string),
-            Refusal::Kubelet(refusal, _) => refusal.reason.to_string(),
+            Rejection::Room(short) => join(short, Shortage::to_string),
+            Rejection::Kubelet(rejection, _) => rejection.reason.to_string(),
             other => other.to_string(),
         }
     }
 }
 
 /// What a user sees.
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::UnknownNode => f.write_str("no such node"),
-            Refusal::Room(short) => f.write_str(&join(short, |short| {
+            Rejection::UnknownNode => f.write_str("no such node"),
+            Rejection::Room(short) => f.write_str(&join(short, |short| {
                 format!("{short} ({})", short.amounts())
             })),
-            Refusal::Kubelet(refusal, _) => {
-                write!(f, "{}: {}", refusal.reason, refusal.message)
+            Rejection::Kubelet(rejection, _) => {
+                write!(f, "{}: {}", rejection.reason, rejection.message)
             }
-            Refusal::Ledger(error) => error.fmt(f),
-            Refusal::Uncertain(gap) => gap.fmt(f),
-            Refusal::Koordinator(refusal) => refusal.fmt(f),
-            Refusal::Volcano(misfit) => misfit.fmt(f),
+            Rejection::Ledger(error) => error.fmt(f),
+            Rejection::Uncertain(gap) => gap.fmt(f),
+            Rejection::Koordinator(rejection) => rejection.fmt(f),
+            Rejection::Volcano(misfit) => misfit.fmt(f),
         }
     }
 }
@@ -198,20 +198,20 @@ pub enum NotPlaced {
         node: NodeName,
     },
     /// No node takes it.
-    #[error("pod {pod}: 0/{} nodes are available{}", refusals.len(), counted(refusals))]
+    #[error("pod {pod}: 0/{} nodes are available{}", rejections.len(), counted(rejections))]
     NoNode {
         /// The pod.
         pod: PodUid,
         /// What each node said, ascending by name.
-        refusals: Vec<(NodeName, Refusal)>,
+        rejections: Vec<(NodeName, Rejection)>,
     },
 }
 
 /// `: 2 Insufficient cpu, 1 no such node.`, ascending, as the stock scheduler puts it.
-fn counted(refusals: &[(NodeName, Refusal)]) -> String {
+fn counted(rejections: &[(NodeName, Rejection)]) -> String {
     let mut counts = BTreeMap::<String, usize>::new();
-    for (_, refusal) in refusals {
-        *counts.entry(refusal.summary()).or_default() += 1;
+    for (_, rejection) in rejections {
+        *counts.entry(rejection.summary()).or_default() += 1;
     }
     let mut texts: Vec<String> = counts
         .iter()

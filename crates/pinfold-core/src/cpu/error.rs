@@ -123,7 +123,7 @@ pub enum CpuError {
 }
 
 impl CpuError {
-    /// The reason a refused pod shows in its status.
+    /// The reason a rejected pod shows in its status.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl CpuError {
         }
     }
 
-    /// The message a refused pod shows in its status. Mirrors `GetPodAdmitResult`.
+    /// The message a rejected pod shows in its status. Mirrors `GetPodAdmitResult`.
     #[must_use]
     pub fn status_message(&self) -> String {
         match self {
@@ -164,7 +164,7 @@ pub enum CpuConfigError {
         "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero"
     )]
     ZeroReservation,
-    /// The static policy refuses its settings.
+    /// The static policy rejects its settings.
     #[error("new static policy error: {0}")]
     Static(#[from] CpuPolicyError),
 }

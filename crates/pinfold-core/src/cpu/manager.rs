@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 use super::options::{CpuOptions, OptionGates};
-use super::pod_level::PodCpuRefusal;
+use super::pod_level::PodCpuRejection;
 use super::state::{CpuEdits, CpuState};
 use super::static_policy::{CpuGrant, Reservation, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuList, CpuSet};
@@ -149,7 +149,7 @@ impl CpuManager {
         state: &CpuState,
         affinity: Option<NodeSet>,
         pod: &Pod,
-    ) -> Result<CpuGrant, PodCpuRefusal> {
+    ) -> Result<CpuGrant, PodCpuRejection> {
         self.as_static().map_or_else(
             || Ok(CpuGrant::default()),
             |policy| policy.allocate_pod(state, affinity, pod),

@@ -211,19 +211,22 @@ mod tests {
     fn alpha_options_need_their_gate() {
         for name in [ALIGN_BY_SOCKET, DISTRIBUTE_ACROSS_CORES] {
             assert!(parse(&[(name, "true")], ALL).is_ok());
-            let refused = format!(
+            let rejected = format!(
                 "CPU Manager Policy Alpha-level Options not enabled, but option \"{name}\" provided"
             );
-            assert_eq!(parse(&[(name, "no")], OptionGates::default()), Err(refused));
+            assert_eq!(
+                parse(&[(name, "no")], OptionGates::default()),
+                Err(rejected)
+            );
         }
     }
 
     #[test]
     fn contradictions_count_only_between_options_that_are_on() {
         let both = [(DISTRIBUTE_ACROSS_CORES, "true"), (FULL_PCPUS_ONLY, "true")];
-        let refused = "static policy options full-pcpus-only and distribute-cpus-across-cores \
+        let rejected = "static policy options full-pcpus-only and distribute-cpus-across-cores \
                        can not be used at the same time";
-        assert_eq!(parse(&both, ALL), Err(refused.to_owned()));
+        assert_eq!(parse(&both, ALL), Err(rejected.to_owned()));
         let one = [
             (DISTRIBUTE_ACROSS_CORES, "true"),
             (FULL_PCPUS_ONLY, "false"),

@@ -19,7 +19,7 @@ use crate::pod::{Container, Pod};
 /// Why a pod got no CPUs, and what the original had written down by then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
-pub struct PodCpuRefusal {
+pub struct PodCpuRejection {
     /// Why.
     pub error: CpuError,
     /// What stays behind: the pod's set, which nobody uses and nobody takes back. Always empty in sound
@@ -27,7 +27,7 @@ pub struct PodCpuRefusal {
     pub left_behind: Vec<CpuEdit>,
 }
 
-impl From<CpuError> for PodCpuRefusal {
+impl From<CpuError> for PodCpuRejection {
     fn from(error: CpuError) -> Self {
         Self {
             error,
@@ -46,7 +46,7 @@ impl StaticCpus {
         state: &CpuState,
         affinity: Option<NodeSet>,
         pod: &Pod,
-    ) -> Result<CpuGrant, PodCpuRefusal> {
+    ) -> Result<CpuGrant, PodCpuRejection> {
         let count = demand::pod_cpus(pod, self.pod_level);
         if count == 0 {
             return Ok(CpuGrant::default());
@@ -76,7 +76,7 @@ impl StaticCpus {
                     reusable: None,
                 })
             }
-            Err(error) => Err(PodCpuRefusal {
+            Err(error) => Err(PodCpuRejection {
                 error: error.into(),
                 left_behind: match self.fidelity.forgets_pod_sets() {
                     true => edits.into_vec(),

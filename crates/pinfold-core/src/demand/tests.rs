@@ -144,7 +144,7 @@ fn a_memory_type_that_only_init_containers_use_does_not_count() {
 }
 
 #[test]
-fn memory_that_is_not_an_integer_by_its_spelling_is_refused() {
+fn memory_that_is_not_an_integer_by_its_spelling_is_rejected() {
     for amount in ["1.5Gi", "1000m", "0.5"] {
         let resources = format!("cpu=1 memory={amount}");
         let pod = pod(vec![container("i", &resources)], vec![]);

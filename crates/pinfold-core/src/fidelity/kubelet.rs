@@ -30,7 +30,7 @@ defects! {
     hands_out_split_cores,
 
     /// `full-pcpus-only` asks for free cores even for a container that already has its CPUs, so that it
-    /// is refused after a restart of a full machine.
+    /// is rejected after a restart of a full machine.
     checks_cores_before_own_cpus,
 
     /// The CPUs of a pod with pod-level resources are chosen anew after a restart, and stay taken when
@@ -40,7 +40,7 @@ defects! {
     /// A CPU that the machine does not have counts as one of NUMA node 0. Koordinator does the same.
     puts_unknown_cpus_on_node_0,
 
-    /// A machine with more NUMA nodes than `max-allowable-numa-nodes` is refused.
+    /// A machine with more NUMA nodes than `max-allowable-numa-nodes` is rejected.
     limits_numa_nodes,
 
     /// Distances are kept in machine order but looked up by node id: wrong when ids have gaps.
@@ -64,7 +64,7 @@ defects! {
     /// a group's nodes end up different from what its holders would fill.
     releases_lowest_node_first,
 
-    /// A container that asks for no memory, in a pod with pod-level resources, is refused where
+    /// A container that asks for no memory, in a pod with pod-level resources, is rejected where
     /// NUMA nodes are full or in use.
     places_empty_memory_demands,
 
@@ -78,9 +78,9 @@ defects! {
     /// A restored block must find its type on every one of its NUMA nodes, not just on some.
     expects_every_memory_type_on_every_node,
 
-    /// What the containers of a refused pod got before the refusal is taken back by a later clean-up, which does not
+    /// What the containers of a rejected pod got before the rejection is taken back by a later clean-up, which does not
     /// find everything.
-    keeps_parts_of_refused_pods,
+    keeps_parts_of_rejected_pods,
 
     /// CPUs that init containers left are remembered after their pod was admitted, and offered again if a pod of the
     /// same id comes back.

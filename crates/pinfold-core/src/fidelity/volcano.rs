@@ -22,7 +22,7 @@ defects! {
     /// Volcano aligns CPUs only, whatever else is known per NUMA node.
     aligns_cpus_only,
 
-    /// Volcano keeps a task's earlier decision for a node that now refuses it, binds decisions without
+    /// Volcano keeps a task's earlier decision for a node that now rejects it, binds decisions without
     /// looking whether their CPUs are still free, and gives back the latest decision instead of the bound one.
     trusts_old_decisions,
 

@@ -16,7 +16,7 @@ use super::amounts::{Amounts, MILLI, NodeAmounts};
 use super::cpus::Topology;
 use super::held::HeldCpus;
 use super::ledger::{Allocation, Ledger};
-use super::reasons::{Reason, Refusal};
+use super::reasons::{Reason, Rejection};
 use super::take::{Take, TakeError};
 use super::values::{Binding, Exclusive, NumaStrategy};
 use crate::cpu_set::CpuSet;
@@ -290,7 +290,7 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     /// With the reasons why it does not fit.
-    pub fn allocate(&self, nodes: Option<NodeSet>) -> Result<Allocation, Refusal> {
+    pub fn allocate(&self, nodes: Option<NodeSet>) -> Result<Allocation, Rejection> {
         let mut shares = distribute::Shares::new();
         if let Some(nodes) = nodes {
             self.check_numa()?;
@@ -299,7 +299,7 @@ impl<'a> Allocator<'a> {
             }
         }
         let cpus = match self.ask.bind {
-            true => self.take_cpus(&shares).map_err(Refusal::now)?,
+            true => self.take_cpus(&shares).map_err(Rejection::now)?,
             false => CpuSet::new(),
         };
         Ok(Allocation {
@@ -309,12 +309,12 @@ impl<'a> Allocator<'a> {
         })
     }
 
-    fn check_numa(&self) -> Result<(), Refusal> {
+    fn check_numa(&self) -> Result<(), Rejection> {
         if self.view.zones.is_empty() {
-            return Err(Refusal::here(Reason::NoNumaResources));
+            return Err(Rejection::here(Reason::NoNumaResources));
         }
         match self.is_blind() {
-            true => Err(Refusal::here(Reason::InvalidTopology)),
+            true => Err(Rejection::here(Reason::InvalidTopology)),
             false => Ok(()),
         }
     }

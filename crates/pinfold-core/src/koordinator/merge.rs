@@ -150,10 +150,10 @@ pub fn merge(policy: MergePolicy, ground: &Ground, providers: &[Provider<'_>]) -
             })
         }
         MergePolicy::Restricted if is_unsatisfied(providers) => {
-            refuse(policy, providers, ground.all_nodes())
+            reject(policy, providers, ground.all_nodes())
         }
         MergePolicy::SingleNumaNode if is_unsatisfied(providers) => {
-            refuse(policy, providers, ScoredHint::default())
+            reject(policy, providers, ScoredHint::default())
         }
         MergePolicy::Restricted => judge(policy, providers, merge_lists(ground, &lists)),
         MergePolicy::SingleNumaNode => judge(policy, providers, merge_single(ground, &lists)),
@@ -180,7 +180,7 @@ pub fn merge_preferred(
     }
 }
 
-/// Why a policy that demands alignment refuses, given that nothing preferred was found.
+/// Why a policy that demands alignment rejects, given that nothing preferred was found.
 #[must_use]
 pub fn reasons_against(policy: MergePolicy, providers: &[Provider<'_>]) -> SmallVec<[Reason; 1]> {
     let reasons = unsatisfied(providers);
@@ -222,11 +222,11 @@ fn admitted(hint: ScoredHint) -> Merged {
 fn judge(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
     match hint.preferred {
         true => admitted(hint),
-        false => refuse(policy, providers, hint),
+        false => reject(policy, providers, hint),
     }
 }
 
-fn refuse(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
+fn reject(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
     Merged {
         hint,
         admit: false,

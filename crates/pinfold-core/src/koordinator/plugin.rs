@@ -13,7 +13,7 @@ use super::merge::ScoredHint;
 use super::node::{Node, RatioAnnotation};
 use super::policy::{Terms, node_binding};
 use super::qos::{KoordinatorQos, Priority, may_bind_cpus};
-use super::reasons::{Code, Reason, Refusal};
+use super::reasons::{Code, Reason, Rejection};
 use super::score::{ScoreKind, Scorer};
 use super::values::{
     BindPolicy, Binding, Exclusive, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec,
@@ -127,7 +127,7 @@ pub fn pre_filter(
     pod: &PodDemand,
     args: &Args,
     fidelity: Fidelity,
-) -> Result<Option<PodState>, Refusal> {
+) -> Result<Option<PodState>, Rejection> {
     if pod.requests.is_zero() {
         return Ok(None);
     }
@@ -170,7 +170,7 @@ pub fn pre_filter(
         return Ok(Some(state));
     };
     if milli % MILLI != 0 {
-        return Err(Refusal::here(Reason::FractionalCpus));
+        return Err(Rejection::here(Reason::FractionalCpus));
     }
     if milli > 0 {
         state.bind = true;
@@ -186,8 +186,8 @@ pub fn pre_filter(
     Ok(Some(state))
 }
 
-fn check_words(pod: &PodDemand) -> Result<(), Refusal> {
-    let unknown = |word| Refusal::here(Reason::UnknownWord(word));
+fn check_words(pod: &PodDemand) -> Result<(), Rejection> {
+    let unknown = |word| Rejection::here(Reason::UnknownWord(word));
     for policy in [&pod.spec.required_bind, &pod.spec.preferred_bind]
         .into_iter()
         .flatten()
@@ -223,7 +223,7 @@ pub struct Outlook {
 ///
 /// # Errors
 /// With the reasons why the node could not take the pod.
-pub fn outlook(pod: &PodState, node: &Node, args: &Args) -> Result<Outlook, Refusal> {
+pub fn outlook(pod: &PodState, node: &Node, args: &Args) -> Result<Outlook, Rejection> {
     let terms = Terms::of(pod, node, args)?;
     let found = find(pod, node, args, &terms)?;
     let score = match &found {
@@ -248,7 +248,7 @@ pub fn outlook(pod: &PodState, node: &Node, args: &Args) -> Result<Outlook, Refu
 ///
 /// # Errors
 /// With the reasons why not.
-pub fn filter(pod: &PodState, node: &Node, args: &Args) -> Result<Option<ScoredHint>, Refusal> {
+pub fn filter(pod: &PodState, node: &Node, args: &Args) -> Result<Option<ScoredHint>, Rejection> {
     let terms = Terms::of(pod, node, args)?;
     let found = find(pod, node, args, &terms)?;
     Ok(found.placement().copied())
@@ -273,14 +273,14 @@ impl Found {
     }
 }
 
-fn find(pod: &PodState, node: &Node, args: &Args, terms: &Terms) -> Result<Found, Refusal> {
+fn find(pod: &PodState, node: &Node, args: &Args, terms: &Terms) -> Result<Found, Rejection> {
     let fidelity = node.ledger.fidelity();
     check_amplified_cpu(pod, node, terms.bind)?;
     if terms.bind {
         check_binding(pod, node, terms)?;
         if terms.numa_policy.is_none() && (terms.required || !fidelity.decides_in_reserve()) {
             let allocation = Attempt::new(pod, node, terms)
-                .map_err(Refusal::here)?
+                .map_err(Rejection::here)?
                 .run(|allocator| allocator.allocate(None))?;
             return Ok(Found::Unaligned(Some(allocation)));
         }
@@ -295,14 +295,14 @@ fn find(pod: &PodState, node: &Node, args: &Args, terms: &Terms) -> Result<Found
 }
 
 /// Mirrors `filterAmplifiedCPUs`: bound CPUs use up their multiple of the node's amplified CPU.
-fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Refusal> {
+fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Rejection> {
     let mut asked = pod.cpu_milli();
     if asked == 0 {
         return Ok(());
     }
     let ratio = match &node.ratios {
         RatioAnnotation::Absent => return Ok(()),
-        RatioAnnotation::Unreadable(_) => return Err(Refusal::here(Reason::InvalidRatio)),
+        RatioAnnotation::Unreadable(_) => return Err(Rejection::here(Reason::InvalidRatio)),
         RatioAnnotation::Ratios(ratios) => ratios.cpu(),
     };
     // A NaN is not above 1 either.
@@ -313,7 +313,7 @@ fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Re
         asked = amplify(asked, ratio);
     }
     if node.report.is_some() && node.valid_topology().is_none() {
-        return Err(Refusal::here(Reason::InvalidTopology));
+        return Err(Rejection::here(Reason::InvalidTopology));
     }
     let bound = node.ledger.bound_milli();
     let mut requested = node.requested.get(CPU);
@@ -321,16 +321,16 @@ fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Re
         requested = (requested - bound).saturating_add(amplify(bound, ratio));
     }
     match asked > node.allocatable.get(CPU).saturating_sub(requested) {
-        true => Err(Refusal::now(Reason::InsufficientAmplifiedCpu)),
+        true => Err(Rejection::now(Reason::InsufficientAmplifiedCpu)),
         false => Ok(()),
     }
 }
 
-fn check_binding(pod: &PodState, node: &Node, terms: &Terms) -> Result<(), Refusal> {
+fn check_binding(pod: &PodState, node: &Node, terms: &Terms) -> Result<(), Rejection> {
     let fidelity = node.ledger.fidelity();
     let topology = node
         .valid_topology()
-        .ok_or_else(|| Refusal::here(Reason::InvalidTopology))?;
+        .ok_or_else(|| Rejection::here(Reason::InvalidTopology))?;
     let wish = match fidelity.minds_only_required_policies() {
         true => pod.required,
         false => pod.required.or(pod
@@ -342,12 +342,12 @@ fn check_binding(pod: &PodState, node: &Node, terms: &Terms) -> Result<(), Refus
         && wish != demanded
         && !single_threads
     {
-        return Err(Refusal::here(Reason::BindPolicyConflict));
+        return Err(Rejection::here(Reason::BindPolicyConflict));
     }
     let whole_cores = terms.required && terms.binding == Some(Binding::FullPcpus);
     let per_core = topology.cpus_per_core();
     match whole_cores && pod.cpus.checked_rem(per_core) != Some(0) {
-        true => Err(Refusal::here(Reason::NotWholeCores)),
+        true => Err(Rejection::here(Reason::NotWholeCores)),
         false => Ok(()),
     }
 }
@@ -417,7 +417,7 @@ pub fn reserve(
     node: &Node,
     args: &Args,
     placement: Option<&ScoredHint>,
-) -> Result<Option<Allocation>, Refusal> {
+) -> Result<Option<Allocation>, Rejection> {
     let terms = Terms::of(pod, node, args)?;
     let mut nodes = placement.and_then(|hint| hint.mask);
     if let (None, Some(policy @ NumaPolicy::BestEffort)) = (placement, &terms.numa_policy) {
@@ -427,9 +427,10 @@ pub fn reserve(
         return constrained::filter(pod, node);
     }
     if terms.bind && node.valid_topology().is_none() {
-        return Err(Refusal::with(Code::Error, Reason::InvalidTopology));
+        return Err(Rejection::with(Code::Error, Reason::InvalidTopology));
     }
-    let attempt = Attempt::new(pod, node, &terms).map_err(|why| Refusal::with(Code::Error, why))?;
+    let attempt =
+        Attempt::new(pod, node, &terms).map_err(|why| Rejection::with(Code::Error, why))?;
     attempt.run(|allocator| allocator.allocate(nodes)).map(Some)
 }
 

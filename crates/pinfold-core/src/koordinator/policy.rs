@@ -6,12 +6,12 @@
 //! | NUMA alignment | pod's, node label, report (three spellings) | pod's, node label (`None` is one), report (all spellings), scheduler default |
 //! | NUMA strategy | node label, scheduler default | node label, kubelet `distribute-cpus-across-numa`, scheduler default |
 //!
-//! In both, a pod that requires what the node forbids is refused.
+//! In both, a pod that requires what the node forbids is rejected.
 
 use super::node::{Node, Report};
 use super::plugin::{Args, PodState};
 use super::qos::KubeletPinning;
-use super::reasons::{Reason, Refusal};
+use super::reasons::{Reason, Rejection};
 use super::values::{Binding, Exclusive, NodeBindPolicy, NumaExclusive, NumaPolicy, NumaStrategy};
 use crate::fidelity::Fidelity;
 
@@ -39,7 +39,7 @@ impl Terms {
     ///
     /// # Errors
     /// If they exclude each other.
-    pub fn of(pod: &PodState, node: &Node, args: &Args) -> Result<Self, Refusal> {
+    pub fn of(pod: &PodState, node: &Node, args: &Args) -> Result<Self, Rejection> {
         let fidelity = node.ledger.fidelity();
         if !fidelity.ignores_unknown_words() {
             check_words(node)?;
@@ -47,7 +47,7 @@ impl Terms {
         let on_node = node_numa_policy(node, args, fidelity);
         let numa_policy = match (&pod.numa_policy, on_node) {
             (Some(asked), Some(given)) if *asked != given => {
-                return Err(Refusal::here(Reason::NumaPolicyMismatch));
+                return Err(Rejection::here(Reason::NumaPolicyMismatch));
             }
             (Some(asked), _) => Some(asked.clone()),
             (None, given) => given,
@@ -56,7 +56,7 @@ impl Terms {
         let forced = demanded.is_some() && (pod.eligible || fidelity.binds_every_pod());
         let bind = pod.bind || forced && pod.cpu_milli() != 0;
         if bind && !pod.bind && pod.cpu_milli() % super::amounts::MILLI != 0 {
-            return Err(Refusal::here(Reason::FractionalCpus));
+            return Err(Rejection::here(Reason::FractionalCpus));
         }
         let demanded = demanded.filter(|_| bind || fidelity.binds_every_pod());
         let (binding, required) = match (pod.required, demanded) {
@@ -96,8 +96,8 @@ impl Terms {
     }
 }
 
-fn check_words(node: &Node) -> Result<(), Refusal> {
-    let unknown = |word| Refusal::here(Reason::UnknownWord(word));
+fn check_words(node: &Node) -> Result<(), Rejection> {
+    let unknown = |word| Rejection::here(Reason::UnknownWord(word));
     if let Some(policy) = &node.bind_policy {
         policy.known().map_err(unknown)?;
     }

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_and_priorities_that_exclude_each_other_are_refused() {
+    fn classes_and_priorities_that_exclude_each_other_are_rejected() {
         let nothing = Amounts::new();
         for (qos, priority, suits) in [
             (KoordinatorQos::Be, None, false),
@@ -241,9 +241,9 @@ mod tests {
             (KoordinatorQos::Lsr, Some(Priority::Mid), false),
             (KoordinatorQos::Ls, Some(Priority::Mid), true),
         ] {
-            let refused = check(qos, priority, &nothing, &nothing, Fidelity::Sound)
+            let rejected = check(qos, priority, &nothing, &nothing, Fidelity::Sound)
                 == Err(QosError::Priority(qos));
-            assert_eq!(refused, !suits, "{qos:?} {priority:?}");
+            assert_eq!(rejected, !suits, "{qos:?} {priority:?}");
         }
     }
 

@@ -27,14 +27,14 @@ pub enum Code {
 
 /// Why a stage said no.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Rejection {
     /// How it ended.
     pub code: Code,
     /// Why. At least one.
     pub reasons: SmallVec<[Reason; 1]>,
 }
 
-impl Refusal {
+impl Rejection {
     /// "Not now", for one reason.
     #[must_use]
     pub fn now(reason: Reason) -> Self {
@@ -55,7 +55,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, reason) in self.reasons.iter().enumerate() {
             let comma = if at > 0 { ", " } else { "" };
@@ -139,7 +139,7 @@ pub enum Reason {
     },
 }
 
-/// What one resource would have liked. Kept as sets: there may be hundreds, and most refusals are never read.
+/// What one resource would have liked. Kept as sets: there may be hundreds, and most rejections are never read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The resource.

@@ -2,7 +2,7 @@
 //!
 //! Koordinator compares texts and rejects none: a word it does not know matches nothing. The types
 //! here keep such a word ([`BindPolicy::Other`] and so on), so that exact mode can ignore it and
-//! sound mode can refuse it with the list of words that exist.
+//! sound mode can reject it with the list of words that exist.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -51,7 +51,7 @@ macro_rules! words {
                 }
             }
 
-            /// Refuses a word that is not known.
+            /// Rejects a word that is not known.
             ///
             /// # Errors
             /// With the list of known words.
@@ -104,7 +104,7 @@ words! {
 words! {
     /// How the resources of a pod are aligned to NUMA nodes.
     NumaPolicy "NUMA topology policy" {
-        /// As well as possible, never a refusal.
+        /// As well as possible, never a rejection.
         BestEffort = "BestEffort",
         /// Only a preferred alignment.
         Restricted = "Restricted",
@@ -309,12 +309,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_word_is_kept_and_refused_with_the_known_ones() {
+    fn an_unknown_word_is_kept_and_rejected_with_the_known_ones() {
         let word = BindPolicy::parse("PCPUOnly").expect("not empty");
         assert_eq!(word.as_str(), "PCPUOnly");
-        let refused = word.known().expect_err("not a known word");
+        let rejected = word.known().expect_err("not a known word");
         assert_eq!(
-            refused.to_string(),
+            rejected.to_string(),
             "unknown CPU bind policy \"PCPUOnly\"; known are Default, FullPCPUs, SpreadByPCPUs, ConstrainedBurst"
         );
     }

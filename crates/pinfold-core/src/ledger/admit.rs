@@ -14,7 +14,7 @@ use super::state::{Resident, ReusableCpus};
 use super::{Admission, Ledger};
 use crate::cpu::CpuError;
 use crate::cpu_set::CpuSet;
-use crate::decision::{Assignment, Decision, Manager, Refusal, RefusalReason, Verdict};
+use crate::decision::{Assignment, Decision, Manager, Rejection, RejectionReason, Verdict};
 use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, Reusable};
 use crate::explanation::{Alignment, Cause, Explanation};
 use crate::hint::{Hint, ProviderHints};
@@ -89,22 +89,22 @@ impl Ledger {
                 draft.resident(&pod.uid, Some(resident));
                 Ok(Event::Admitted(pod.uid.clone()))
             }
-            Err(refusal) => {
-                let keeps = draft.rules.fidelity().keeps_parts_of_refused_pods();
+            Err(rejection) => {
+                let keeps = draft.rules.fidelity().keeps_parts_of_rejected_pods();
                 match keeps && aside.is_none() {
                     true => draft.collect(&pod.uid),
                     false => draft.discard(),
                 }
-                Err(refusal)
+                Err(rejection)
             }
         };
-        let (event, refusal) = match event {
+        let (event, rejection) = match event {
             Ok(event) => (event, None),
-            Err(refusal) => (Event::Refused(pod.uid.clone()), Some(refusal)),
+            Err(rejection) => (Event::Rejected(pod.uid.clone()), Some(rejection)),
         };
         let change = draft.finish(event);
-        let verdict = match refusal {
-            Some(refusal) => Verdict::Refused(refusal),
+        let verdict = match rejection {
+            Some(rejection) => Verdict::Rejected(rejection),
             None => Verdict::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
         };
         let decision = Decision {
@@ -126,7 +126,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn run(&mut self) -> Result<(), Refusal> {
+    fn run(&mut self) -> Result<(), Rejection> {
         let pod = self.pod.clone();
         match (self.draft.rules.policy, self.draft.rules.scope) {
             (TopologyPolicy::None, _) => {
@@ -158,7 +158,7 @@ impl Attempt<'_> {
     }
 
     /// Finds NUMA nodes that suit every resource of one container, or of the pod as a whole.
-    fn align(&mut self, container: Option<&Container>) -> Result<Hint, Refusal> {
+    fn align(&mut self, container: Option<&Container>) -> Result<Hint, Rejection> {
         let rules = self.draft.rules;
         let hints = self.hints(container);
         let merged = merge::merge(&MergeRequest {
@@ -228,7 +228,7 @@ impl Attempt<'_> {
     }
 
     /// Gives one container everything it asks for.
-    fn serve(&mut self, container: &Container, hint: Hint) -> Result<(), Refusal> {
+    fn serve(&mut self, container: &Container, hint: Hint) -> Result<(), Rejection> {
         let (rules, pod) = (self.draft.rules, self.pod.clone());
 
         let state = &*self.draft.state;
@@ -266,16 +266,16 @@ impl Attempt<'_> {
     }
 
     /// Gives a pod with pod-level resources everything it asks for at once. Devices take no part in that.
-    fn serve_whole(&mut self, hint: Hint) -> Result<(), Refusal> {
+    fn serve_whole(&mut self, hint: Hint) -> Result<(), Rejection> {
         let (rules, pod) = (self.draft.rules, self.pod.clone());
         match rules
             .cpus
             .allocate_pod(&self.draft.state.cpus, hint.mask, &pod)
         {
             Ok(grant) => self.draft.cpu(grant.edits),
-            Err(refusal) => {
-                self.draft.cpu(refusal.left_behind);
-                return Err(self.short_of_cpus(None, refusal.error));
+            Err(rejection) => {
+                self.draft.cpu(rejection.left_behind);
+                return Err(self.short_of_cpus(None, rejection.error));
             }
         }
         let memory = rules
@@ -287,7 +287,7 @@ impl Attempt<'_> {
     }
 
     /// The managers could not agree as strictly as the policy demands.
-    fn misaligned(&self, container: Option<&Container>) -> Refusal {
+    fn misaligned(&self, container: Option<&Container>) -> Rejection {
         let whole = self.draft.rules.pod_level.manages(self.pod);
         let message = match (whole, self.draft.rules.scope) {
             (false, _) => "Resources cannot be allocated with Topology locality",
@@ -298,62 +298,62 @@ impl Attempt<'_> {
                 "Pod Scope pod with pod-level resources failed admission with a container-level topology manager"
             }
         };
-        Refusal {
-            reason: RefusalReason::TopologyAffinityError,
+        Rejection {
+            reason: RejectionReason::TopologyAffinityError,
             message: message.to_owned(),
             container: container.map(|container| container.name.clone()),
             manager: None,
         }
     }
 
-    fn short_of_devices(&mut self, container: &Container, error: DeviceError) -> Refusal {
-        let reason = RefusalReason::UnexpectedAdmissionError;
-        let refusal = self.refusal(reason, &error, Some(container), Manager::Device);
+    fn short_of_devices(&mut self, container: &Container, error: DeviceError) -> Rejection {
+        let reason = RejectionReason::UnexpectedAdmissionError;
+        let rejection = self.rejection(reason, &error, Some(container), Manager::Device);
         self.explanation.cause = Some(Cause::Device(error));
-        refusal
+        rejection
     }
 
-    fn short_of_cpus(&mut self, container: Option<&Container>, error: CpuError) -> Refusal {
+    fn short_of_cpus(&mut self, container: Option<&Container>, error: CpuError) -> Rejection {
         let reason = match error {
             CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
-                RefusalReason::SMTAlignmentError
+                RejectionReason::SMTAlignmentError
             }
             CpuError::NothingLeftForInit | CpuError::NothingLeftToShare => {
-                RefusalReason::EmptyPodSharedPoolError
+                RejectionReason::EmptyPodSharedPoolError
             }
-            CpuError::Take(_) => RefusalReason::UnexpectedAdmissionError,
+            CpuError::Take(_) => RejectionReason::UnexpectedAdmissionError,
         };
-        let refusal = self.refusal(reason, &error, container, Manager::Cpu);
+        let rejection = self.rejection(reason, &error, container, Manager::Cpu);
         self.explanation.cause = Some(Cause::Cpu(error));
-        refusal
+        rejection
     }
 
-    fn short_of_memory(&mut self, container: Option<&Container>, error: MemoryError) -> Refusal {
+    fn short_of_memory(&mut self, container: Option<&Container>, error: MemoryError) -> Rejection {
         let reason = match error {
-            MemoryError::EmptySharedPool(_) => RefusalReason::EmptyPodSharedPoolError,
-            _ => RefusalReason::UnexpectedAdmissionError,
+            MemoryError::EmptySharedPool(_) => RejectionReason::EmptyPodSharedPoolError,
+            _ => RejectionReason::UnexpectedAdmissionError,
         };
-        let refusal = self.refusal(reason, &error, container, Manager::Memory);
+        let rejection = self.rejection(reason, &error, container, Manager::Memory);
         self.explanation.cause = Some(Cause::Memory(error));
-        refusal
+        rejection
     }
 
     /// A manager could not serve. Mirrors `GetPodAdmitResult`: only errors without a reason of their own are wrapped.
-    fn refusal(
+    fn rejection(
         &mut self,
-        reason: RefusalReason,
+        reason: RejectionReason,
         error: &dyn std::error::Error,
         container: Option<&Container>,
         manager: Manager,
-    ) -> Refusal {
+    ) -> Rejection {
         let message = match reason {
-            RefusalReason::UnexpectedAdmissionError => {
+            RejectionReason::UnexpectedAdmissionError => {
                 format!("Allocate failed due to {error}, which is unexpected")
             }
             _ => error.to_string(),
         };
         self.explanation.shortage = self.draft.facts_of(manager, self.pod, container);
-        Refusal {
+        Rejection {
             reason,
             message,
             container: container.map(|container| container.name.clone()),

@@ -25,9 +25,9 @@ pub struct Change {
 pub enum Event {
     /// A pod was let in.
     Admitted(PodUid),
-    /// A pod was turned away. Only a faithful copy of the kubelet writes this down: there, a refused pod
+    /// A pod was turned away. Only a faithful copy of the kubelet writes this down: there, a rejected pod
     /// can leave something behind.
-    Refused(PodUid),
+    Rejected(PodUid),
     /// A container started.
     Started(PodUid, ContainerName),
     /// A pod left.

@@ -8,7 +8,7 @@ use super::draft::Draft;
 use super::state::Resident;
 use super::{Admission, Ledger, LedgerError, check_containers};
 use crate::cpu_set::CpuSet;
-use crate::decision::{Refusal, Verdict};
+use crate::decision::{Rejection, Verdict};
 use crate::device::PreferredAllocation;
 use crate::name::{ContainerName, PodUid};
 use crate::pod::Pod;
@@ -41,7 +41,7 @@ pub enum GrantError {
     },
     /// The rules of this node do not let the pod in with them.
     #[error("the rules of this node say no: {}", .0.message)]
-    Refused(Box<Refusal>),
+    Rejected(Box<Rejection>),
     /// By the rules of this node the pod gets fewer.
     #[error("by the rules of this node it gets CPUs {0} of them only")]
     Fewer(CpuSet),
@@ -106,8 +106,8 @@ impl Ledger {
         self.check_granted(cpus)?;
         let aside = &(self.state.cpus.shared() - cpus) - &self.rules.reserved_cpus();
         let admission = self.decide_apart(pod, plugins, Some(&aside));
-        if let Verdict::Refused(refusal) = admission.decision.verdict {
-            return Err(GrantError::Refused(Box::new(refusal)));
+        if let Verdict::Rejected(rejection) = admission.decision.verdict {
+            return Err(GrantError::Rejected(Box::new(rejection)));
         }
         let got = self.exclusive_cpus(&pod.uid);
         if got == *cpus {
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(copy.state(), ledger.state());
         let before = ledger.state().clone();
         // Two nodes are no single one.
-        let refused = ledger.admit_with(&small("q"), &set("3-4"), &mut NoPreference);
-        assert!(matches!(refused, Err(GrantError::Refused(_))));
+        let rejected = ledger.admit_with(&small("q"), &set("3-4"), &mut NoPreference);
+        assert!(matches!(rejected, Err(GrantError::Rejected(_))));
         assert_eq!(ledger.state(), &before);
         let three = ledger.admit_with(&small("q"), &set("1-3"), &mut NoPreference);
         assert_eq!(three.unwrap_err(), GrantError::Fewer(set("1-2")));

@@ -1,4 +1,4 @@
-//! What a pod gives back: when a container starts, when the pod leaves, and after a refusal.
+//! What a pod gives back: when a container starts, when the pod leaves, and after a rejection.
 
 use super::change::{Change, Event};
 use super::draft::Draft;

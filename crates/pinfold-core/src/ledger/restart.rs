@@ -2,7 +2,7 @@
 //!
 //! A kubelet keeps three files: CPUs, memory and devices. It checks them against the machine, forgets the rest, and
 //! admits its pods once more in the order they came; hints are made from what they hold, and a pod that would not be
-//! placed so today is refused. A ledger of our own ([`Fidelity::Sound`]) does not refuse what is running: every
+//! placed so today is rejected. A ledger of our own ([`Fidelity::Sound`]) does not reject what is running: every
 //! pod keeps what it has.
 //!
 //! [`Fidelity::Sound`]: crate::fidelity::Fidelity::Sound

@@ -123,7 +123,7 @@ impl SystemReserved {
         own.and_then(|own| own.get(resource)).copied().unwrap_or(0)
     }
 
-    /// Refuses reservations without any ordinary memory.
+    /// Rejects reservations without any ordinary memory.
     pub(super) fn require_memory(&self) -> Result<(), ReservationError> {
         let memory = memory_resource();
         let mut amounts = self.by_node.values().filter_map(|own| own.get(&memory));

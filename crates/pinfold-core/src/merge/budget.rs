@@ -149,7 +149,7 @@ impl Budget {
         !self.ran_dry
     }
 
-    /// Whether a step was refused.
+    /// Whether a step was rejected.
     pub(super) fn ran_dry(self) -> bool {
         self.ran_dry
     }

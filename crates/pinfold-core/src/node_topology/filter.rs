@@ -3,7 +3,7 @@
 //! Mirrors the plugin's `Filter`: every container (or the pod as a whole) must fit into one NUMA zone by
 //! what the zone reports as available, and what a container takes is gone for the next one. Other policies
 //! are not filtered. A resource must be known to the node; if no zone reports it, it is ignored where it
-//! need not belong to a zone and refused otherwise. For pods that are not Guaranteed a zone that reports CPU,
+//! need not belong to a zone and rejected otherwise. For pods that are not Guaranteed a zone that reports CPU,
 //! memory or hugepages at all has enough of them.
 
 use super::NodeTopology;
@@ -21,7 +21,7 @@ use crate::settings::TopologyScope;
 
 /// Why a pod does not fit. The texts are the plugin's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Rejection {
     /// No NUMA zone has room for something that must be in one.
     #[error("cannot align {what}")]
     CannotAlign {
@@ -69,7 +69,7 @@ pub fn filter(
     allocatable: &ResourceList,
     request: &PodRequest<'_>,
     fidelity: Fidelity,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let qos = request.qos();
     if qos == QosClass::BestEffort && !request.names_a_device() {
         return Ok(());
@@ -97,8 +97,8 @@ pub fn filter(
     }
 }
 
-fn cannot_align(what: Whole) -> impl FnOnce(ResourceName) -> Refusal {
-    |resource| Refusal::CannotAlign { what, resource }
+fn cannot_align(what: Whole) -> impl FnOnce(ResourceName) -> Rejection {
+    |resource| Rejection::CannotAlign { what, resource }
 }
 
 /// What is left on a node for one pod.
@@ -110,7 +110,11 @@ struct Room<'a> {
 
 impl Room<'_> {
     /// Init containers run one after the other and leave nothing behind, except that a sidecar stays.
-    fn containers(&mut self, request: &PodRequest<'_>, fidelity: Fidelity) -> Result<(), Refusal> {
+    fn containers(
+        &mut self,
+        request: &PodRequest<'_>,
+        fidelity: Fidelity,
+    ) -> Result<(), Rejection> {
         for container in &request.pod.init_containers {
             let name = container.name.clone();
             let what = match container.restartable {
@@ -130,13 +134,13 @@ impl Room<'_> {
         Ok(())
     }
 
-    fn take(&mut self, zone: Option<NodeId>, container: &Container) -> Result<(), Refusal> {
+    fn take(&mut self, zone: Option<NodeId>, container: &Container) -> Result<(), Rejection> {
         let Some(zone) = zone else {
             return Ok(());
         };
         self.zones
             .subtract(zone, &container.requests, self.qos)
-            .map_err(Refusal::Inconsistent)
+            .map_err(Rejection::Inconsistent)
     }
 
     /// The lowest NUMA node with room for all of `resources`: the one the kubelet would choose. Fails with

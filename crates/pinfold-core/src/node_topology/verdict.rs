@@ -32,8 +32,8 @@ use crate::settings::TopologyScope;
 pub enum Verdict {
     /// It would admit it.
     Admitted,
-    /// It would refuse it, and this is why: every resource with what each NUMA node has of it.
-    Refused(Box<Decision>),
+    /// It would reject it, and this is why: every resource with what each NUMA node has of it.
+    Rejected(Box<Decision>),
     /// The object does not say enough.
     Uncertain(Gap),
 }
@@ -82,7 +82,7 @@ impl Replica {
         Ok(match (gap, decision.is_admitted()) {
             (Some(gap), _) => Verdict::Uncertain(gap),
             (None, true) => Verdict::Admitted,
-            (None, false) => Verdict::Refused(Box::new(decision)),
+            (None, false) => Verdict::Rejected(Box::new(decision)),
         })
     }
 }

@@ -98,7 +98,7 @@ fn every_spelling_means_what_the_original_takes_it_for() {
 }
 
 #[test]
-fn what_is_not_a_quantity_is_refused_with_the_original_message() {
+fn what_is_not_a_quantity_is_rejected_with_the_original_message() {
     use QuantityError::{Form, Number, Suffix};
     for (error, texts) in [
         (

@@ -7,7 +7,7 @@ use super::ask::Slot;
 use super::critical;
 use super::trial::{Hit, Trial};
 use super::{Alteration, Ask, Remedy, Size};
-use crate::decision::{Manager, RefusalReason};
+use crate::decision::{Manager, RejectionReason};
 use crate::ledger::Ledger;
 use crate::pod::Pod;
 
@@ -15,7 +15,7 @@ use crate::pod::Pod;
 pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Pod,
-    reason: RefusalReason,
+    reason: RejectionReason,
     trial: &mut Trial<'_>,
 ) -> Vec<Remedy> {
     let mut ledger = ledger.clone();
@@ -79,11 +79,11 @@ fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
 
 /// Amounts above the asked one, smallest first: up to the next whole core, or one step where the pod as a whole
 /// leaves nothing to share.
-fn more(ledger: &Ledger, slot: &Slot, reason: RefusalReason) -> Vec<u64> {
+fn more(ledger: &Ledger, slot: &Slot, reason: RejectionReason) -> Vec<u64> {
     let from = slot.ask.from;
     let per_core = ledger.rules().topology().cpus_per_core() as u64;
     let steps = match (slot.ask.manager, reason, &slot.ask.container) {
-        (Manager::Cpu, RefusalReason::SMTAlignmentError, _) => 1..per_core,
+        (Manager::Cpu, RejectionReason::SMTAlignmentError, _) => 1..per_core,
         // The shared pool can also be what the merge stumbles over: a pod-level pod gets one more step anyway.
         (Manager::Cpu, _, None) => 1..per_core.max(1) + 1,
         (Manager::Memory, _, None) => 1..2,

@@ -1,4 +1,4 @@
-//! Moves: the fewest running pods that have to change places so that a refused pod fits and nobody is lost.
+//! Moves: the fewest running pods that have to change places so that a rejected pod fits and nobody is lost.
 //!
 //! ```text
 //! the pods to move leave ──► the new pod and they come in again, in some order ──► all of them are let in

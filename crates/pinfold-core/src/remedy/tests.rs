@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cpu_set::CpuId;
-use crate::decision::RefusalReason;
+use crate::decision::RejectionReason;
 use crate::device::{Device, DeviceOffer, NoPreference};
 use crate::fidelity::Fidelity;
 use crate::ledger::Rules;
@@ -223,7 +223,7 @@ fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
     }
 }
 
-/// Every amount strictly between the asked and the found one is refused.
+/// Every amount strictly between the asked and the found one is rejected.
 fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, ask: &Ask) {
     let grain = match (ask.manager, ask.resource.as_str()) {
         (Manager::Memory, "memory") => MIB,
@@ -392,7 +392,7 @@ fn alone_is_right(
 #[test]
 fn every_remedy_is_let_in_and_nothing_nearer_of_its_kind_is() {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut refusals = 0;
+    let mut rejections = 0;
     for seed in 0..1_200 {
         let mut dice = Dice(seed);
         let fidelity = [Fidelity::Sound, Fidelity::Exact][usize::from(seed % 4 == 3)];
@@ -401,12 +401,12 @@ fn every_remedy_is_let_in_and_nothing_nearer_of_its_kind_is() {
         if fits(&ledger, &pod) {
             continue;
         }
-        refusals += 1;
+        rejections += 1;
         for (kind, count) in check(&ledger, &pod) {
             *kinds.entry(kind).or_default() += count;
         }
     }
-    assert!(refusals > 300, "only {refusals} refusals");
+    assert!(rejections > 300, "only {rejections} rejections");
     for kind in [
         "together", "cpu", "memory", HUGE, NIC, "move", "release", "policy", "scope", "option",
         "never",
@@ -440,8 +440,8 @@ fn cpus_that_do_not_fill_cores_may_also_become_more() {
     let pod = pod("new", vec![container("app", &[("cpu", 3), ("memory", 1)])]);
     let found = find(&ledger, &pod, &mut NoPreference, Effort::default()).unwrap();
     assert_eq!(
-        found.decision.refusal().unwrap().reason,
-        RefusalReason::SMTAlignmentError
+        found.decision.rejection().unwrap().reason,
+        RejectionReason::SMTAlignmentError
     );
     let asks: Vec<u64> = found
         .fitting
@@ -544,7 +544,7 @@ fn pod_level_resources_grow_where_nothing_is_left_to_share() {
     spec.pod_limits = spec.pod_requests.clone();
     let spec = Arc::new(spec);
     let found = find(&ledger, &spec, &mut NoPreference, Effort::default()).unwrap();
-    assert!(found.decision.refusal().is_some());
+    assert!(found.decision.rejection().is_some());
     let asks: Vec<(Option<&str>, u64, u64)> = found
         .fitting
         .iter()

@@ -41,7 +41,7 @@ impl<'p> Trial<'p> {
         }
     }
 
-    /// What `pod` would get of `ledger`, which is the same afterwards. `None` if it would be refused, or if there are no
+    /// What `pod` would get of `ledger`, which is the same afterwards. `None` if it would be rejected, or if there are no
     /// trials left.
     pub(super) fn admit(&mut self, ledger: &mut Ledger, pod: &Arc<Pod>) -> Option<Assignment> {
         let (change, assignment) = self.keep(ledger, pod)?;
@@ -49,7 +49,7 @@ impl<'p> Trial<'p> {
         Some(assignment)
     }
 
-    /// Lets `pod` into `ledger`. `None` if it is refused, or if there are no trials left; the ledger is the same then.
+    /// Lets `pod` into `ledger`. `None` if it is rejected, or if there are no trials left; the ledger is the same then.
     pub(super) fn keep(
         &mut self,
         ledger: &mut Ledger,
@@ -104,13 +104,13 @@ impl<'p> Trial<'p> {
             return None;
         }
         self.complete = false;
-        let (mut refused, mut at) = (ONE_BY_ONE - 1, count - 1);
+        let (mut rejected, mut at) = (ONE_BY_ONE - 1, count - 1);
         let mut best = fits(self, at)?;
-        while at - refused > 1 {
-            let middle = refused + (at - refused) / 2;
+        while at - rejected > 1 {
+            let middle = rejected + (at - rejected) / 2;
             match fits(self, middle) {
                 Some(assignment) => (at, best) = (middle, assignment),
-                None => refused = middle,
+                None => rejected = middle,
             }
         }
         Some(Hit {

@@ -63,7 +63,7 @@ impl FromStr for TopologyScope {
 pub struct TopologyOptions {
     /// Among equally wide placements take the one whose nodes are closest to each other.
     pub prefer_closest: bool,
-    /// The kubelet refuses to start on machines with more NUMA nodes than this.
+    /// The kubelet rejects to start on machines with more NUMA nodes than this.
     pub max_numa_nodes: usize,
 }
 

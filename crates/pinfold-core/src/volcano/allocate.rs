@@ -2,7 +2,7 @@
 //!
 //! Mirrors `Allocate` of `cpuMng`: first CPUs of the hint's nodes, then, if those are too few, CPUs of
 //! the rest. Where there are not enough the original hands out an empty set without a word and the task
-//! counts as placed; the sound way refuses.
+//! counts as placed; the sound way rejects.
 
 use super::detail::CpuDetail;
 use super::take::{NotEnoughCpus, take};

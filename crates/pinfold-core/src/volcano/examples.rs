@@ -48,16 +48,16 @@ fn three_cpus_beside_two_busy_ones_come_from_the_other_node() {
 
 /// EX-11.
 #[test]
-fn three_cpus_that_no_node_has_are_spread_or_refused_by_policy() {
+fn three_cpus_that_no_node_has_are_spread_or_rejected_by_policy() {
     assert_eq!(hint_list("2-5", 3), [on(0b11, false)]);
     for fidelity in BOTH {
         for policy in ["restricted", "single-numa-node"] {
-            let refusal = placed(policy, "2-5", "3", fidelity).expect_err("no single node");
+            let rejection = placed(policy, "2-5", "3", fidelity).expect_err("no single node");
             assert_eq!(
-                refusal.to_string(),
+                rejection.to_string(),
                 "container c0 cannot be assigned by numa"
             );
-            assert_eq!(refusal.code(), StatusCode::UnschedulableAndUnresolvable);
+            assert_eq!(rejection.code(), StatusCode::UnschedulableAndUnresolvable);
         }
         let spread = placed("best-effort", "2-5", "3", fidelity).expect("best effort");
         assert_eq!(cpus(&spread).len(), 3);
@@ -73,7 +73,7 @@ fn one_numa_node_scores_higher_than_two() {
     assert_eq!(scores(&[], 1), [0.0; 0]);
 }
 
-/// C19: restricted refuses only what an empty machine could do better.
+/// C19: restricted rejects only what an empty machine could do better.
 #[test]
 fn restricted_admits_two_nodes_where_two_are_needed() {
     for fidelity in BOTH {
@@ -94,7 +94,7 @@ fn a_best_effort_job_for_four_cpus_fills_one_node() {
 }
 
 #[test]
-fn cpus_that_cannot_be_found_are_refused_and_not_silently_left_out() {
+fn cpus_that_cannot_be_found_are_rejected_and_not_silently_left_out() {
     let short = placed("best-effort", "0-1", "3", Fidelity::Sound).expect_err("two are free");
     assert_eq!(
         short.to_string(),
@@ -170,8 +170,8 @@ fn init_containers_get_cpus_that_the_rest_of_the_pod_uses_again() {
 
     // An init container that no node can hold keeps the pod out.
     task.pod.init_containers = vec![container("setup", "5")];
-    let refused = on(Fidelity::Sound).simulate(&task, &name);
-    let misfit = refused.expect_err("five CPUs on one node of four").misfit;
+    let rejected = on(Fidelity::Sound).simulate(&task, &name);
+    let misfit = rejected.expect_err("five CPUs on one node of four").misfit;
     assert_eq!(
         misfit.to_string(),
         "container setup cannot be assigned by numa"
@@ -224,22 +224,22 @@ fn memory_and_devices_are_aligned_with_the_cpus_except_where_the_original_looks_
 
     // Memory for it is on node 0 only: no single node has both.
     let (session, name) = with_amounts("single-numa-node", [8, 2], [0, 2], Fidelity::Sound);
-    let refused = session
+    let rejected = session
         .simulate(&asks, &name)
         .expect_err("GPU and memory are apart");
     assert_eq!(
-        refused.misfit.to_string(),
+        rejected.misfit.to_string(),
         "container c0 cannot be assigned by numa"
     );
 }
 
 #[test]
-fn memory_that_is_nowhere_refuses_even_under_best_effort() {
+fn memory_that_is_nowhere_rejects_even_under_best_effort() {
     let asks = task_with("best-effort", "1", "20Gi", "0");
     let (session, name) = with_amounts("best-effort", [8, 8], [0, 0], Fidelity::Sound);
-    let refused = session.simulate(&asks, &name).expect_err("16 GiB in all");
+    let rejected = session.simulate(&asks, &name).expect_err("16 GiB in all");
     assert_eq!(
-        refused.misfit.to_string(),
+        rejected.misfit.to_string(),
         "container c0 needs 21474836480 of memory, 17179869184 are available"
     );
 }

@@ -73,12 +73,12 @@ pub enum NotBound {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPlaced {
     /// No node takes it.
-    #[error("task {task} fits none of {} nodes", refusals.len())]
+    #[error("task {task} fits none of {} nodes", rejections.len())]
     NoNode {
         /// `namespace/name` of the task.
         task: String,
         /// What each node said.
-        refusals: Vec<FitError>,
+        rejections: Vec<FitError>,
     },
     /// Its best node could not be bound.
     #[error("task {task}: {reason}")]
@@ -323,11 +323,11 @@ impl Session {
     pub fn place(&mut self, task: &Task, candidates: &[NodeName]) -> Result<Placement, NotPlaced> {
         let uid = &task.pod.uid;
         let decided_before = self.decisions.get(uid).cloned();
-        let (mut feasible, mut refusals) = (Vec::new(), Vec::new());
+        let (mut feasible, mut rejections) = (Vec::new(), Vec::new());
         for node in candidates {
             match self.predicate(task, node) {
                 Ok(_) => feasible.push(node.clone()),
-                Err(refusal) => refusals.push(refusal),
+                Err(rejection) => rejections.push(rejection),
             }
         }
         let scores = self.order(task, &feasible);
@@ -335,7 +335,7 @@ impl Session {
         let outcome = match Session::best(&feasible, scores.as_deref()) {
             None => Err(NotPlaced::NoNode {
                 task: name(),
-                refusals,
+                rejections,
             }),
             Some(node) => self
                 .allocate(task, node)

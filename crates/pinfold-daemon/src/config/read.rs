@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// Words and what they mean.
 pub type Words<T> = &'static [(&'static str, T)];
 
-/// The section of that name, with its unknown members refused.
+/// The section of that name, with its unknown members rejected.
 pub fn section<'n>(
     whole: &Place<'n>,
     table: &[Field],
@@ -25,7 +25,7 @@ pub fn section<'n>(
     report: &mut Report,
 ) -> Option<Place<'n>> {
     let section = whole.get_map(name, "a mapping", report)?;
-    section.refuse_unknown(&members(table, name), report);
+    section.reject_unknown(&members(table, name), report);
     Some(section)
 }
 

@@ -46,7 +46,7 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 impl<P: Probed + ?Sized> Answers for Probes<P> {
     fn answer(&self, asked: &Asked) -> Answer {
         if asked.method != Method::GET && asked.method != Method::HEAD {
-            return self.refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET");
+            return self.reject(StatusCode::METHOD_NOT_ALLOWED, "only GET");
         }
         let health = |problems: Vec<String>| match problems.as_slice() {
             [] => plain(StatusCode::OK, "ok"),
@@ -66,11 +66,11 @@ impl<P: Probed + ?Sized> Answers for Probes<P> {
                     body: self.metrics.expose().into_bytes(),
                 }
             }
-            _ => self.refuse(StatusCode::NOT_FOUND, "only /metrics, /healthz and /readyz"),
+            _ => self.reject(StatusCode::NOT_FOUND, "only /metrics, /healthz and /readyz"),
         }
     }
 
-    fn refuse(&self, status: StatusCode, error: &str) -> Answer {
+    fn reject(&self, status: StatusCode, error: &str) -> Answer {
         plain(status, error)
     }
 }

@@ -76,7 +76,7 @@ pub trait Answers: Send + Sync + 'static {
     fn answer(&self, asked: &Asked) -> Answer;
 
     /// The answer to a request that did not arrive as it should.
-    fn refuse(&self, status: StatusCode, error: &str) -> Answer;
+    fn reject(&self, status: StatusCode, error: &str) -> Answer;
 }
 
 /// What connections come from.
@@ -287,17 +287,17 @@ async fn respond<A: Answers + ?Sized>(
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limits.body) {
         let error = format!("the body is larger than {} bytes", limits.body);
-        return answers.refuse(StatusCode::PAYLOAD_TOO_LARGE, &error);
+        return answers.reject(StatusCode::PAYLOAD_TOO_LARGE, &error);
     }
     let body = Limited::new(body, limits.body).collect();
     let body = match tokio::time::timeout(limits.arrival, body).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let error = format!("the body is larger than {} bytes", limits.body);
-            return answers.refuse(StatusCode::PAYLOAD_TOO_LARGE, &error);
+            return answers.reject(StatusCode::PAYLOAD_TOO_LARGE, &error);
         }
-        Ok(Err(_)) => return answers.refuse(StatusCode::BAD_REQUEST, "the body is not whole"),
-        Err(_) => return answers.refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"),
+        Ok(Err(_)) => return answers.reject(StatusCode::BAD_REQUEST, "the body is not whole"),
+        Err(_) => return answers.reject(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"),
     };
     let asked = Asked {
         method: head.method,
@@ -305,10 +305,10 @@ async fn respond<A: Answers + ?Sized>(
         query: head.uri.query().unwrap_or_default().to_owned(),
         body,
     };
-    let refuses = answers.clone();
+    let rejects = answers.clone();
     let answered = tokio::task::spawn_blocking(move || answers.answer(&asked)).await;
     answered.unwrap_or_else(|_| {
-        refuses.refuse(
+        rejects.reject(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the daemon made a mistake",
         )

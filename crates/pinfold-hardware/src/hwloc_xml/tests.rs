@@ -101,7 +101,7 @@ fn memory_beside_a_node_has_no_cpus() {
 }
 
 #[test]
-fn what_is_not_a_topology_is_refused() {
+fn what_is_not_a_topology_is_rejected() {
     let deep = format!("<topology>{}", "<object>".repeat(100_000));
     for (xml, says) in [
         ("", "ends before </topology>"),

@@ -237,7 +237,7 @@ fn an_unknown_package_is_one_socket_for_the_kubelet() {
 }
 
 #[test]
-fn nodes_beyond_every_mask_are_refused_or_left_out() {
+fn nodes_beyond_every_mask_are_rejected_or_left_out() {
     let mut kernel = Kernel::new(&[(0, 0, 0, "0")]);
     kernel.node(0, "0").node(250, "");
     kernel
@@ -259,6 +259,6 @@ fn nodes_beyond_every_mask_are_refused_or_left_out() {
 
     let mut kernel = Kernel::new(&[(0, 0, 0, "0")]);
     kernel.node(64, "0");
-    let refused = kernel.hardware().machine_within_reach();
-    assert_eq!(refused, Err(ViewError::NodeOutOfReach { node: 64 }));
+    let rejected = kernel.hardware().machine_within_reach();
+    assert_eq!(rejected, Err(ViewError::NodeOutOfReach { node: 64 }));
 }

@@ -68,7 +68,7 @@ fn this_machine_has_a_cpu() {
 }
 
 #[test]
-fn what_is_nothing_is_refused_with_a_hint() {
+fn what_is_nothing_is_rejected_with_a_hint() {
     for (spec, says) in [
         ("gb200-nvl", "did you mean \"gb200-nvl4\"?"),
         ("preset:xeon-8480-snc3", "did you mean \"xeon-8480-snc2\"?"),

@@ -53,7 +53,7 @@ fn a_recording_tells_nothing_about_who_owns_the_machine() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
+fn what_is_no_recording_is_rejected() {
     for (bytes, says) in [
         (&b""[..], "line 1: expected \"pinfold-machine 1\""),
         (b"pinfold-machine 2\n", "line 1"),
@@ -72,7 +72,7 @@ fn what_is_no_recording_is_refused() {
 }
 
 #[test]
-fn a_small_file_that_unpacks_to_a_large_one_is_refused() {
+fn a_small_file_that_unpacks_to_a_large_one_is_rejected() {
     use std::io::Write as _;
     let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     let megabyte = vec![b'a'; 1 << 20];

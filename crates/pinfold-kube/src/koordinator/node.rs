@@ -79,7 +79,7 @@ fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Op
     Some(meant)
 }
 
-/// The ratios, or why they cannot be read: then pods that ask for CPU are refused there, in both modes.
+/// The ratios, or why they cannot be read: then pods that ask for CPU are rejected there, in both modes.
 fn ratio_annotation(meta: &ObjectMeta, report: &mut Report) -> RatioAnnotation {
     if meta
         .annotations

@@ -22,7 +22,7 @@ use crate::pod::PodObject;
 use crate::pod::aggregate::aggregate;
 use crate::suggest;
 
-/// Reads labels and annotations of a pod. Words that mean nothing are kept: the core refuses or ignores them.
+/// Reads labels and annotations of a pod. Words that mean nothing are kept: the core rejects or ignores them.
 ///
 /// # Errors
 /// If an annotation cannot be read: then Koordinator does not schedule the pod either.

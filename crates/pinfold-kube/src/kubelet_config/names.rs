@@ -76,7 +76,7 @@ impl Reader<'_> {
              [\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]",
             quoted(word)
         );
-        Self::refuse_word(&place, word, words, TOPOLOGY_POLICIES, report);
+        Self::reject_word(&place, word, words, TOPOLOGY_POLICIES, report);
         TopologyPolicy::default()
     }
 
@@ -97,7 +97,7 @@ impl Reader<'_> {
                      of: \"container\", or \"pod\"",
                     quoted(word)
                 );
-                Self::refuse_word(&place, word, words, TOPOLOGY_SCOPES, report);
+                Self::reject_word(&place, word, words, TOPOLOGY_SCOPES, report);
                 TopologyScope::default()
             }
         }
@@ -109,7 +109,7 @@ impl Reader<'_> {
             Some(("static", _)) => CpuPolicy::Static,
             Some((word, place)) => {
                 let words = format!("unknown policy: \"{word}\"");
-                Self::refuse_word(&place, word, words, CPU_POLICIES, report);
+                Self::reject_word(&place, word, words, CPU_POLICIES, report);
                 CpuPolicy::default()
             }
         }
@@ -122,7 +122,7 @@ impl Reader<'_> {
             Some(("BestEffort", _)) => MemoryPolicy::BestEffort,
             Some((word, place)) => {
                 let words = format!("unknown policy: {}", quoted(word));
-                Self::refuse_word(&place, word, words, MEMORY_POLICIES, report);
+                Self::reject_word(&place, word, words, MEMORY_POLICIES, report);
                 MemoryPolicy::default()
             }
         }

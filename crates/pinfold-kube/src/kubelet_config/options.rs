@@ -53,7 +53,7 @@ impl Reader<'_> {
         for (written, place) in map.iter().flat_map(Place::members) {
             let Some(name) = self.option_name(written, known) else {
                 let words = format!("unknown {manager} Policy option: {}", quoted(written));
-                Self::refuse_word(&place, written, words, known, report);
+                Self::reject_word(&place, written, words, known, report);
                 continue;
             };
             if name != written {
@@ -64,7 +64,7 @@ impl Reader<'_> {
             };
             check_value(name, value, &place, report);
             if options.insert(name.to_owned(), value.to_owned()).is_some() {
-                place.refused(format!("Duplicate value: {name:?}"), report);
+                place.rejected(format!("Duplicate value: {name:?}"), report);
             }
         }
         options
@@ -86,7 +86,7 @@ fn check_value(name: &str, value: &str, place: &Place<'_>, report: &mut Report) 
         if parse::boolean(value).is_none() {
             let cause = format!("strconv.ParseBool: parsing {text}: invalid syntax");
             let words = format!("bad value for option {name:?}: {cause}");
-            place.refused(words, report);
+            place.rejected(words, report);
         }
         return;
     }
@@ -105,5 +105,5 @@ fn check_value(name: &str, value: &str, place: &Place<'_>, report: &mut Report) 
             format!("unable to convert policy option to integer {name:?}: {cause}")
         }
     };
-    place.refused(words, report);
+    place.rejected(words, report);
 }

@@ -62,21 +62,21 @@ impl Reader<'_> {
             let failed = |cause: String| format!("{flag} value failed to parse: {cause}");
             if !RESERVABLE.contains(&name) {
                 let words = failed(format!("cannot reserve {} resource", quoted(name)));
-                Self::refuse_word(&place, name, words, RESERVABLE, report);
+                Self::reject_word(&place, name, words, RESERVABLE, report);
                 continue;
             }
             match text.parse::<Quantity>() {
                 Ok(amount) if amount < Quantity::from(0) => {
                     let cause =
                         format!("resource quantity for {name:?} cannot be negative: {text}");
-                    place.refused(failed(cause), report);
+                    place.rejected(failed(cause), report);
                 }
                 Ok(amount) => drop(list.insert(name.into(), amount)),
                 Err(error) => {
                     let text = quoted(text);
                     let cause =
                         format!("failed to parse quantity {text} for {name:?} resource: {error}");
-                    place.refused(failed(cause), report);
+                    place.rejected(failed(cause), report);
                 }
             }
         }
@@ -114,11 +114,11 @@ impl Reader<'_> {
             };
             if !SIGNALS.contains(&signal) {
                 let words = format!("unsupported eviction signal {signal}");
-                Self::refuse_word(&place, signal, words, SIGNALS, report);
+                Self::reject_word(&place, signal, words, SIGNALS, report);
                 continue;
             }
             match threshold(signal, text) {
-                Err(words) => place.refused(words, report),
+                Err(words) => place.rejected(words, report),
                 Ok(threshold) if signal == MEMORY_AVAILABLE => memory = threshold,
                 Ok(_) => {}
             }
@@ -159,7 +159,7 @@ fn reservation<'n>(
             );
             let meant = suggest::nearest(name, ["memory", "hugepages-2Mi", "hugepages-1Gi"]);
             let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
-            report.error(place.at(), place.path(), Problem::Refused(words), hint);
+            report.error(place.at(), place.path(), Problem::Rejected(words), hint);
             continue;
         }
         let Some(amount) = place.quantity(report) else {
@@ -169,7 +169,7 @@ fn reservation<'n>(
             let words = format!(
                 "invalid configuration: reserved memory may not be zero for NUMA node {node} and resource {name:?}"
             );
-            place.refused(words, report);
+            place.rejected(words, report);
         } else if amount < Quantity::from(0) {
             place.unexpected("an amount above zero", report);
         }
@@ -178,7 +178,7 @@ fn reservation<'n>(
                 "invalid configuration: the reserved memory has a duplicate value for NUMA node {node} and resource \
                  {name:?}"
             );
-            place.refused(words, report);
+            place.rejected(words, report);
         }
         limits.insert(name.into(), amount);
     }

@@ -53,13 +53,13 @@ fn read_sound(text: &str) -> Read<KubeletSettings> {
     KubeletSettings::read("k.yaml", text.as_bytes(), Fidelity::Sound).expect(text)
 }
 
-fn refusal_under(text: &str, fidelity: Fidelity) -> String {
+fn rejection_under(text: &str, fidelity: Fidelity) -> String {
     let read = KubeletSettings::read("k.yaml", text.as_bytes(), fidelity);
     read.expect_err(text).to_string()
 }
 
-fn refusal(text: &str) -> String {
-    refusal_under(text, Fidelity::Sound)
+fn rejection(text: &str) -> String {
+    rejection_under(text, Fidelity::Sound)
 }
 
 /// A configuration of nothing but these fields, which begin on line 3.
@@ -187,8 +187,8 @@ fn reserved_memory_must_add_up() {
              feature",
         ),
     ] {
-        let refused = rules(&text).expect_err(&text);
-        assert_eq!(refused.to_string(), message);
+        let rejected = rules(&text).expect_err(&text);
+        assert_eq!(rejected.to_string(), message);
     }
 }
 
@@ -229,14 +229,14 @@ fn memory_kept_from_eviction_counts() {
 }
 
 #[test]
-fn old_spellings_are_read_with_a_warning_or_refused() {
+fn old_spellings_are_read_with_a_warning_or_rejected() {
     for (fields, check, warning, words) in [
         (
             "topologyManagerPolicy: strict",
             (|settings| settings.topology_policy == TopologyPolicy::Restricted)
                 as fn(&KubeletSettings) -> bool,
             "k.yaml:3:24: topologyManagerPolicy: found \"strict\", read as \"restricted\" (write \"restricted\"; kubelets \
-             refuse \"strict\")",
+             reject \"strict\")",
             "must be one of: [\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]",
         ),
         (
@@ -282,13 +282,13 @@ fn old_spellings_are_read_with_a_warning_or_refused() {
             warnings.len() == 1 && warnings[0].contains(warning),
             "{warnings:?}"
         );
-        let refusal = refusal_under(&text, Fidelity::Exact);
-        assert!(refusal.contains(words), "{refusal}");
+        let rejection = rejection_under(&text, Fidelity::Exact);
+        assert!(rejection.contains(words), "{rejection}");
     }
 }
 
 #[test]
-fn what_the_kubelet_refuses_is_refused_in_its_words() {
+fn what_the_kubelet_rejects_is_rejected_in_its_words() {
     for (fields, expected) in [
         (
             "topologyManagerPolicy: best-erffort",
@@ -411,12 +411,12 @@ fn what_the_kubelet_refuses_is_refused_in_its_words() {
             "k.yaml:3:42: featureGates.PodLevelResourceManagers: expected true or false, found \"true\"",
         ),
     ] {
-        assert_eq!(refusal(&config(fields)), expected);
+        assert_eq!(rejection(&config(fields)), expected);
     }
 }
 
 #[test]
-fn other_objects_are_refused() {
+fn other_objects_are_rejected() {
     for (text, expected) in [
         (
             "apiVersion: v1\nkind: Pod\n".to_owned(),
@@ -435,7 +435,7 @@ fn other_objects_are_refused() {
             "k.yaml: expected one KubeletConfiguration, found 0 objects",
         ),
     ] {
-        assert_eq!(refusal(&text), expected);
+        assert_eq!(rejection(&text), expected);
     }
 }
 

@@ -71,12 +71,12 @@ impl<'n> Place<'n> {
         report.error(self.spot(), &self.path, problem, hint);
     }
 
-    /// Notes that Kubernetes refuses the value, in its words.
-    pub(crate) fn refused(&self, words: impl Into<String>, report: &mut Report) {
+    /// Notes that Kubernetes rejects the value, in its words.
+    pub(crate) fn rejected(&self, words: impl Into<String>, report: &mut Report) {
         report.error(
             self.spot(),
             &self.path,
-            Problem::Refused(words.into()),
+            Problem::Rejected(words.into()),
             None,
         );
     }
@@ -372,7 +372,7 @@ impl<'n> Place<'n> {
     }
 
     /// Notes as errors the members that `known` does not have.
-    pub fn refuse_unknown(&self, known: &[&str], report: &mut Report) {
+    pub fn reject_unknown(&self, known: &[&str], report: &mut Report) {
         for (key, at) in self.unknown(known) {
             let hint = Some(suggest::hint(key, known));
             let problem = Problem::UnknownField(key.to_owned());

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn refusal(text: &str) -> String {
+fn rejection(text: &str) -> String {
     read("f.yaml", text.as_bytes()).expect_err(text).to_string()
 }
 
@@ -35,7 +35,7 @@ fn objects_come_out_in_order_with_their_places() {
 }
 
 #[test]
-fn a_file_that_is_not_yaml_is_refused_with_the_place() {
+fn a_file_that_is_not_yaml_is_rejected_with_the_place() {
     for (text, expected) in [
         (
             "a: [1, 2",
@@ -58,12 +58,12 @@ fn a_file_that_is_not_yaml_is_refused_with_the_place() {
             "f.yaml:1:8: expected a plain manifest: an alias stands for a value that contains it",
         ),
     ] {
-        assert_eq!(refusal(text), expected);
+        assert_eq!(rejection(text), expected);
     }
 }
 
 #[test]
-fn what_is_not_an_object_is_refused() {
+fn what_is_not_an_object_is_rejected() {
     for (text, expected) in [
         (
             "5",
@@ -87,12 +87,12 @@ fn what_is_not_an_object_is_refused() {
             "f.yaml:4:3: items[0]: expected an object that is not itself a List, found a mapping",
         ),
     ] {
-        assert_eq!(refusal(text), expected);
+        assert_eq!(rejection(text), expected);
     }
 }
 
 #[test]
-fn bytes_that_are_not_text_are_refused() {
+fn bytes_that_are_not_text_are_rejected() {
     let found = read("f.yaml", b"a: \xff")
         .expect_err("not UTF-8")
         .to_string();
@@ -104,22 +104,22 @@ fn bytes_that_are_not_text_are_refused() {
 fn size_nesting_aliases_and_documents_are_limited() {
     let large = "#".repeat(MAX_BYTES + 1);
     assert_eq!(
-        refusal(&large),
+        rejection(&large),
         "f.yaml: expected at most 8388608 bytes, found 8388609 (split the file)"
     );
     let depth = "expected a plain manifest: more than 64 levels of nesting";
-    assert!(refusal(&"[".repeat(100)).ends_with(depth));
+    assert!(rejection(&"[".repeat(100)).ends_with(depth));
     let mut block: String = (0..100).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
-    assert!(refusal(&block).ends_with(depth));
+    assert!(rejection(&block).ends_with(depth));
     block = "--- 1\n".repeat(MAX_DOCUMENTS + 1);
-    assert!(refusal(&block).ends_with("more than 4096 documents"));
+    assert!(rejection(&block).ends_with("more than 4096 documents"));
 
     let mut laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for (next, last) in ('b'..='i').zip('a'..) {
         let list = vec![format!("*{last}"); 10].join(",");
         laughs.push_str(&format!("{next}: &{next} [{list}]\n"));
     }
-    assert!(refusal(&laughs).ends_with("more than 20000 values in them"));
+    assert!(rejection(&laughs).ends_with("more than 20000 values in them"));
 }
 
 #[test]

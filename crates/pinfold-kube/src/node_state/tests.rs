@@ -142,7 +142,7 @@ fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
 }
 
 #[test]
-fn a_state_that_makes_no_sense_is_refused_with_its_place() {
+fn a_state_that_makes_no_sense_is_rejected_with_its_place() {
     for (text, place) in [
         ("[]", "an object"),
         (r#"{"pods":[{"cpus":"0-1"}]}"#, "the id of a pod"),

@@ -68,12 +68,12 @@ fn name<'n>(
             "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric \
              characters or '-', and must start and end with an alphanumeric character, and be at most 63 long"
         );
-        place.refused(words, report);
+        place.rejected(words, report);
         return None;
     }
     if let Some(first) = names.insert(name, place.at()) {
         let hint = first.map(|at| format!("the first one is at line {}", at.line));
-        let problem = Problem::Refused(format!("Duplicate value: {name:?}"));
+        let problem = Problem::Rejected(format!("Duplicate value: {name:?}"));
         report.error(place.at(), place.path(), problem, hint);
     }
     Some(name)
@@ -84,7 +84,7 @@ fn restart_policy<'n>(container: &Place<'n>, report: &mut Report) -> Option<&'n 
     let policy = place.text("a restart policy", report)?;
     if !RESTART_POLICIES.contains(&policy) {
         let hint = Some(crate::suggest::hint(policy, RESTART_POLICIES));
-        let problem = Problem::Refused(format!("Unsupported value: {policy:?}"));
+        let problem = Problem::Rejected(format!("Unsupported value: {policy:?}"));
         report.error(place.at(), place.path(), problem, hint);
     }
     Some(policy)

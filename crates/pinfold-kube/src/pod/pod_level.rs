@@ -20,7 +20,7 @@ pub(super) fn read(
 ) -> Resources {
     if let Some(claims) = section.get("claims") {
         let words = "Forbidden: claims may not be set for Resources at pod-level";
-        claims.refused(words, report);
+        claims.rejected(words, report);
     }
     let requests = aggregate(init_containers, containers, |container| &container.requests);
     let limits = aggregate(init_containers, containers, |container| &container.limits);
@@ -94,7 +94,7 @@ fn check_totals(
             let words = format!(
                 "Invalid value: \"{amount}\": must be greater than or equal to aggregate container {list} of {total}"
             );
-            place_of(section, list, name.as_str()).refused(words, report);
+            place_of(section, list, name.as_str()).rejected(words, report);
         }
     }
 }
@@ -118,7 +118,7 @@ fn check_containers(
                 let words = format!(
                     "Invalid value: \"{limit}\" of container {container}: must be less than or equal to pod limits of {most}"
                 );
-                place_of(section, "limits", name.as_str()).refused(words, report);
+                place_of(section, "limits", name.as_str()).rejected(words, report);
             }
         }
     }

@@ -22,7 +22,7 @@ pub(super) struct Resources {
 /// Which resources a section may name.
 pub(super) trait Nameable {
     /// Why `name` may not stand here; `None` if it may.
-    fn refusal(name: &str) -> Option<String>;
+    fn rejection(name: &str) -> Option<String>;
     /// The names that are most likely meant.
     const USUAL: &'static [&'static str];
 }
@@ -31,7 +31,7 @@ pub(super) trait Nameable {
 pub(super) struct ContainerResource;
 
 impl Nameable for ContainerResource {
-    fn refusal(name: &str) -> Option<String> {
+    fn rejection(name: &str) -> Option<String> {
         if is_standard(name) || is_extended(name) || is_prefixed_native(name) {
             return None;
         }
@@ -56,7 +56,7 @@ impl Nameable for ContainerResource {
 pub(super) struct PodResource;
 
 impl Nameable for PodResource {
-    fn refusal(name: &str) -> Option<String> {
+    fn rejection(name: &str) -> Option<String> {
         let is_supported = matches!(name, "cpu" | "memory") || is_hugepages(name);
         (!is_supported).then(|| {
             let supported = "supported values: \"cpu\", \"hugepages-\", \"memory\"";
@@ -70,7 +70,7 @@ impl Nameable for PodResource {
 impl Resources {
     /// Reads the section; amounts come out as the API server stores them.
     pub(super) fn read<N: Nameable>(section: &Place<'_>, report: &mut Report) -> Self {
-        refuse_unknown(section, report);
+        reject_unknown(section, report);
         Self {
             requests: list::<N>(section, "requests", report),
             limits: list::<N>(section, "limits", report),
@@ -88,7 +88,7 @@ impl Resources {
         }
     }
 
-    /// Notes what the API server refuses: requests above limits, requests that must equal limits and do
+    /// Notes what the API server rejects: requests above limits, requests that must equal limits and do
     /// not, and hugepages alone.
     pub(super) fn check<N: Nameable>(&self, section: &Place<'_>, report: &mut Report) {
         let none = ResourceList::new();
@@ -110,7 +110,7 @@ impl Resources {
                 }
                 _ => continue,
             };
-            place_of(section, "requests", name).refused(words, report);
+            place_of(section, "requests", name).rejected(words, report);
         }
         let names = || {
             requests
@@ -120,7 +120,7 @@ impl Resources {
         };
         let has_basis = names().any(|name| matches!(name, "cpu" | "memory"));
         if names().any(is_hugepages) && !has_basis {
-            section.refused("Forbidden: HugePages require cpu or memory", report);
+            section.rejected("Forbidden: HugePages require cpu or memory", report);
         }
     }
 }
@@ -133,7 +133,7 @@ pub(super) fn place_of<'n>(section: &Place<'n>, list: &str, name: &str) -> Place
 }
 
 /// A misspelt `requests` would silently ask for nothing.
-fn refuse_unknown(section: &Place<'_>, report: &mut Report) {
+fn reject_unknown(section: &Place<'_>, report: &mut Report) {
     for (key, at) in section.unknown(fields::RESOURCES) {
         let hint = Some(suggest::hint(key, fields::RESOURCES));
         let problem = Problem::UnknownField(key.to_owned());
@@ -145,10 +145,10 @@ fn list<N: Nameable>(section: &Place<'_>, key: &str, report: &mut Report) -> Opt
     let map = section.get_map(key, "a mapping of resources to amounts", report)?;
     let mut list = ResourceList::new();
     for (name, place) in map.members() {
-        if let Some(words) = N::refusal(name) {
+        if let Some(words) = N::rejection(name) {
             let meant = suggest::nearest(name, N::USUAL.iter().copied());
             let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
-            report.error(place.at(), place.path(), Problem::Refused(words), hint);
+            report.error(place.at(), place.path(), Problem::Rejected(words), hint);
             continue;
         }
         if let Some(amount) = place.quantity(report) {
@@ -175,14 +175,14 @@ pub(super) fn stored(amount: Quantity) -> Quantity {
 fn check_amount(name: &str, amount: &Quantity, place: &Place<'_>, report: &mut Report) {
     let invalid = |why: String| format!("Invalid value: \"{amount}\": {why}");
     if *amount < Quantity::from(0) {
-        place.refused(invalid("must be greater than or equal to 0".into()), report);
+        place.rejected(invalid("must be greater than or equal to 0".into()), report);
     } else if is_extended(name) && amount.milli_value() % 1000 != 0 {
-        place.refused(invalid("must be an integer".into()), report);
+        place.rejected(invalid("must be an integer".into()), report);
     } else if let Some(size) = name.strip_prefix(HUGEPAGES)
         && !is_multiple(amount, size)
     {
         let why = format!("{amount} is not positive integer multiple of {name}");
-        place.refused(invalid(why), report);
+        place.rejected(invalid(why), report);
     }
 }
 

@@ -46,7 +46,7 @@ fn one(text: &str) -> PodObject {
     read("f.yaml", text.as_bytes()).expect(text).value.remove(0)
 }
 
-fn refusal(text: &str) -> String {
+fn rejection(text: &str) -> String {
     read("f.yaml", text.as_bytes()).expect_err(text).to_string()
 }
 
@@ -126,7 +126,7 @@ fn a_uid_is_kept_or_made_of_the_name() {
 }
 
 #[test]
-fn resources_that_the_api_server_refuses_are_refused() {
+fn resources_that_the_api_server_rejects_are_rejected() {
     let here = |path: &str, column: usize| {
         format!("f.yaml:7:{column}: spec.containers[0].resources{path}: ")
     };
@@ -206,7 +206,7 @@ fn resources_that_the_api_server_refuses_are_refused() {
         ),
     ] {
         let expected = here(path, column) + words;
-        assert_eq!(refusal(&with_resources(section)), expected);
+        assert_eq!(rejection(&with_resources(section)), expected);
     }
 }
 
@@ -227,15 +227,15 @@ fn zero_and_absent_amounts_are_accepted() {
 fn containers_must_have_names_of_their_own() {
     let twice = POD.replace("name: main", "name: proxy");
     assert_eq!(
-        refusal(&twice),
+        rejection(&twice),
         "f.yaml:20:11: spec.containers[0].name: Duplicate value: \"proxy\" (the first one is at line 15)"
     );
     let nameless = POD.replace("- name: main", "- nmae: main");
     assert_eq!(
-        refusal(&nameless),
+        rejection(&nameless),
         "f.yaml:20:5: spec.containers[0].name: expected a container name, found nothing (rename \"nmae\" to \"name\")"
     );
-    assert!(refusal(&POD.replace("name: main", "name: Main")).contains("RFC 1123 label"));
+    assert!(rejection(&POD.replace("name: main", "name: Main")).contains("RFC 1123 label"));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_pod_must_have_containers() {
             "f.yaml:4:20: spec.containers: expected a list of containers, found a mapping",
         ),
     ] {
-        let found = refusal(&format!("{head}{rest}"));
+        let found = rejection(&format!("{head}{rest}"));
         assert_eq!(found.lines().next(), Some(expected));
     }
 }
@@ -278,7 +278,7 @@ fn misspelt_fields_are_pointed_out() {
     );
     let policy = POD.replace("restartPolicy: Always", "restartPolicy: always");
     assert_eq!(
-        refusal(&policy),
+        rejection(&policy),
         "f.yaml:16:20: spec.initContainers[1].restartPolicy: Unsupported value: \"always\" (did you mean \"Always\"?)"
     );
 }
@@ -366,7 +366,7 @@ fn a_pod_may_not_have_less_than_its_containers() {
              \"hugepages-\", \"memory\"",
         ),
     ] {
-        let found = refusal(&pod_level(section, container, "{}"));
+        let found = rejection(&pod_level(section, container, "{}"));
         let expected: String = expected.into();
         assert_eq!(
             found.split_once(": ").map(|(_, words)| words),
@@ -448,13 +448,13 @@ fn replicas_are_limited_and_whole() {
             "expected a whole number of pods, found the number 1.5",
         ),
     ] {
-        let found = refusal(&workload("apps/v1", "Deployment", spec));
+        let found = rejection(&workload("apps/v1", "Deployment", spec));
         assert!(found.ends_with(expected), "{found}");
     }
 }
 
 #[test]
-fn kinds_without_pods_are_skipped_or_refused() {
+fn kinds_without_pods_are_skipped_or_rejected() {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
     let read = read("f.yaml", format!("{service}---\n{POD}").as_bytes()).expect("one pod");
     assert_eq!(read.value.len(), 1);
@@ -474,13 +474,13 @@ fn kinds_without_pods_are_skipped_or_refused() {
             "f.yaml:1:13: apiVersion: no matches for kind \"Deployment\" in version \"v1\" (use apps/v1)",
         ),
     ] {
-        assert_eq!(refusal(&workload(api_version, kind, "")), expected);
+        assert_eq!(rejection(&workload(api_version, kind, "")), expected);
     }
 }
 
 #[test]
 fn two_pods_may_not_be_the_same() {
-    let found = refusal(&format!("{POD}---\n{POD}"));
+    let found = rejection(&format!("{POD}---\n{POD}"));
     let expected = "metadata.name: Duplicate value: \"prod/db\" (the first one is at line 1)";
     assert!(found.ends_with(expected), "{found}");
 }
@@ -491,7 +491,7 @@ fn all_faults_of_a_file_are_told_at_once() {
         .replace("cpu: 2", "cpu: two")
         .replace("64Mi", "64MB")
         .replace("4Mi\n", "3Mi\n");
-    assert_eq!(refusal(&text).lines().count(), 3);
+    assert_eq!(rejection(&text).lines().count(), 3);
 }
 
 proptest! {

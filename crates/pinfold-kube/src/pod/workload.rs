@@ -95,7 +95,7 @@ const WITHOUT_PODS: &[&str] = &[
 pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mut Report) {
     let object = document.place();
     let Some(kind) = KINDS.iter().find(|kind| kind.name == document.kind()) else {
-        return refuse_kind(document, report);
+        return reject_kind(document, report);
     };
     let (group, _) = document.api_version().rsplit_once('/').unwrap_or_default();
     if kind.name == "Job" && group == volcano_job::GROUP {
@@ -109,7 +109,7 @@ pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mu
         );
         let hint = Some(format!("use {}", kind.api_version));
         let at = object.get("apiVersion").and_then(|place| place.at());
-        return report.error(at, "apiVersion", Problem::Refused(words), hint);
+        return report.error(at, "apiVersion", Problem::Rejected(words), hint);
     }
     let Some(mut meta) = ObjectMeta::read(&object, report) else {
         return;
@@ -224,7 +224,7 @@ pub(super) fn count_of(parent: &Place<'_>, key: &str, report: &mut Report) -> Op
         Ok(number) => Some(number),
         Err(_) => {
             let words = format!("Invalid value: {number}: must be greater than or equal to 0");
-            place.refused(words, report);
+            place.rejected(words, report);
             None
         }
     }
@@ -320,7 +320,7 @@ pub(super) fn required_map<'n>(
     parent.get_map(key, what, report)
 }
 
-fn refuse_kind(document: &Document, report: &mut Report) {
+fn reject_kind(document: &Document, report: &mut Report) {
     let kind = document.kind();
     let object = document.place();
     let Some(place) = object.get("kind") else {

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `restoreState` and `storeState` of the CPU manager's checkpointed state. With pod-level
 //! management the kubelet tries format 3, then 2, then 1, and migrates upward; without it, 2 and 1. The
-//! error it reports is that of the last attempt, so a file of format 2 with a wrong checksum is refused for
+//! error it reports is that of the last attempt, so a file of format 2 with a wrong checksum is rejected for
 //! not having the shape of format 1.
 //!
 //! Two things of v1.36 are worth knowing. A file whose checksum is 0 is never good as format 3 but always as
@@ -70,7 +70,7 @@ impl CpuManagerState {
     /// Reads a file as the kubelet does when it starts. Also tells its format.
     ///
     /// # Errors
-    /// With the kubelet's own message for every file it refuses.
+    /// With the kubelet's own message for every file it rejects.
     pub fn restore(
         bytes: &[u8],
         how: &CpuRestore<'_>,

@@ -48,7 +48,7 @@ impl DeviceState {
     /// Reads a file as the kubelet does when it starts.
     ///
     /// # Errors
-    /// With the kubelet's own message for every file it refuses; and if the file names a NUMA node that no
+    /// With the kubelet's own message for every file it rejects; and if the file names a NUMA node that no
     /// machine has.
     pub fn restore(bytes: &[u8], file: &str) -> Result<Self, RestoreError> {
         let restored = read(bytes).and_then(|content| {

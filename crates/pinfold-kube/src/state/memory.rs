@@ -69,7 +69,7 @@ impl MemoryManagerState {
     /// Reads a file as the kubelet does when it starts. Also tells its format.
     ///
     /// # Errors
-    /// With the kubelet's own message for every file it refuses; and if the file names a NUMA node that no
+    /// With the kubelet's own message for every file it rejects; and if the file names a NUMA node that no
     /// machine has.
     pub fn restore(
         bytes: &[u8],

@@ -1,7 +1,7 @@
 //! [`Numatopology`]: what Volcano's resource exporter reports about one node.
 //!
 //! The scheduler's cache is forgiving: a CPU list it cannot read is empty, a CPU without a number is CPU 0, a
-//! reservation it cannot read is none. Exact mode repeats that with warnings, sound mode refuses the object.
+//! reservation it cannot read is none. Exact mode repeats that with warnings, sound mode rejects the object.
 
 use std::collections::BTreeMap;
 

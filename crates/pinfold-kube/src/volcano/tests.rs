@@ -74,7 +74,7 @@ fn a_numatopology_is_read_written_and_understood() {
 }
 
 #[test]
-fn what_the_schedulers_cache_forgives_is_refused_in_sound_mode() {
+fn what_the_schedulers_cache_forgives_is_rejected_in_sound_mode() {
     let table = [
         (
             "'2-3'",
@@ -99,8 +99,8 @@ fn what_the_schedulers_cache_forgives_is_refused_in_sound_mode() {
     ];
     for (good, bad, expected) in table {
         let object = one(&OBJECT.replacen(good, bad, 1));
-        let refused = object.node(Sound).expect_err(bad).to_string();
-        assert!(refused.contains(expected), "{refused}");
+        let rejected = object.node(Sound).expect_err(bad).to_string();
+        assert!(rejected.contains(expected), "{rejected}");
         let exact = object.node(Exact).expect("forgiven");
         assert!(
             exact
@@ -272,11 +272,11 @@ fn a_file_may_mix_kinds_and_lists() {
     assert_eq!(objects.numatopologies.len(), 1);
     assert_eq!(objects.pods.len(), 4);
     let wrong = text.replace("cpu: 3}", "cpu: 3x}");
-    let refused = objects::read("all.yaml", wrong.as_bytes())
+    let rejected = objects::read("all.yaml", wrong.as_bytes())
         .expect_err("3x")
         .to_string();
     assert!(
-        refused.contains("Node/worker-1: items[0].status.allocatable.cpu: expected a quantity"),
-        "{refused}"
+        rejected.contains("Node/worker-1: items[0].status.allocatable.cpu: expected a quantity"),
+        "{rejected}"
     );
 }

@@ -1,4 +1,4 @@
-//! The table behind a refusal: what was asked of every resource, and what each NUMA node has.
+//! The table behind a rejection: what was asked of every resource, and what each NUMA node has.
 
 use pinfold_core::explanation::{Bound, ResourceFacts};
 

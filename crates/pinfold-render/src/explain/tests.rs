@@ -137,10 +137,10 @@ fn ask(ledger: &Ledger, pod: Pod) -> Remedies {
     remedy::find(ledger, &Arc::new(pod), &mut NoPreference, Effort::default()).unwrap()
 }
 
-/// The whole text of a refusal, checked for width.
-fn refused(ledger: &Ledger, pod: Pod) -> String {
+/// The whole text of a rejection, checked for width.
+fn rejected(ledger: &Ledger, pod: Pod) -> String {
     let found = ask(ledger, pod);
-    let text = refusal(found.decision.pod.as_str(), &found.decision, Some(&found));
+    let text = rejection(found.decision.pod.as_str(), &found.decision, Some(&found));
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -153,7 +153,7 @@ fn refused(ledger: &Ledger, pod: Pod) -> String {
 fn admitted(ledger: &Ledger, pod: Pod) -> String {
     let found = ask(ledger, pod);
     assert_eq!(
-        refusal(found.decision.pod.as_str(), &found.decision, Some(&found)),
+        rejection(found.decision.pod.as_str(), &found.decision, Some(&found)),
         ""
     );
     let text = admission(found.decision.pod.as_str(), &found.decision);
@@ -198,10 +198,10 @@ fn nothing_to_share() -> Pod {
 }
 
 #[test]
-fn a_refusal_tells_what_every_node_has_and_what_would_fit() {
-    let text = refused(&busy(settings("restricted")), pod("new", &[("cpu", "6")]));
+fn a_rejection_tells_what_every_node_has_and_what_would_fit() {
+    let text = rejected(&busy(settings("restricted")), pod("new", &[("cpu", "6")]));
     let expected = "\
-Pod new (container app) is refused, TopologyAffinityError:
+Pod new (container app) is rejected, TopologyAffinityError:
   restricted: cpu prefers 1 NUMA node, but no single NUMA node has 6 free CPUs:
   node 0 has 3, node 1 has 3.
 
@@ -224,12 +224,12 @@ What would fit
 
 #[test]
 fn one_node_must_have_it_all_under_single_numa_node() {
-    let text = refused(
+    let text = rejected(
         &busy(settings("single-numa-node")),
         pod("new", &[("cpu", "6")]),
     );
     let expected = "\
-Pod new (container app) is refused, TopologyAffinityError:
+Pod new (container app) is rejected, TopologyAffinityError:
   single-numa-node: no single NUMA node has 6 free CPUs: node 0 has 3, node 1
   has 3.
 
@@ -252,12 +252,12 @@ What would fit
 
 #[test]
 fn devices_without_topology_have_a_row_of_their_own() {
-    let text = refused(
+    let text = rejected(
         &busy(settings("restricted")),
         pod("new", &[("cpu", "1"), (GPU, "4")]),
     );
     let expected = "\
-Pod new (container app) is refused, TopologyAffinityError:
+Pod new (container app) is rejected, TopologyAffinityError:
   restricted: example.com/gpu: 4 devices asked, but the machine has only 3.
 
 resource         node  asked    free   total  missing
@@ -281,12 +281,12 @@ What would fit
 
 #[test]
 fn what_never_fits_is_said_so_with_the_most_that_would() {
-    let text = refused(
+    let text = rejected(
         &busy(settings("restricted")),
         pod("new", &[("cpu", "1"), ("memory", "40Gi")]),
     );
     let expected = "\
-Pod new (container app) is refused, UnexpectedAdmissionError:
+Pod new (container app) is rejected, UnexpectedAdmissionError:
   memory: 40 GiB asked, but only 27 GiB of 29 GiB is free.
 
 resource  node   asked    free   total  missing
@@ -307,9 +307,9 @@ What would fit
 
 #[test]
 fn without_a_policy_only_the_sum_counts() {
-    let text = refused(&busy(settings("none")), pod("new", &[("cpu", "9")]));
+    let text = rejected(&busy(settings("none")), pod("new", &[("cpu", "9")]));
     let expected = "\
-Pod new (container app) is refused, UnexpectedAdmissionError:
+Pod new (container app) is rejected, UnexpectedAdmissionError:
   cpu: 9 CPUs asked, but only 6 of 15 are free.
 
 resource  node  asked  free  total  missing
@@ -327,12 +327,12 @@ What would fit
 
 #[test]
 fn cpus_that_do_not_fill_cores() {
-    let text = refused(
+    let text = rejected(
         &node(machine(2, 4, 2), whole_cores("none"), &[]),
         pod("new", &[("cpu", "3")]),
     );
     let expected = "\
-Pod new (container app) is refused, SMTAlignmentError:
+Pod new (container app) is rejected, SMTAlignmentError:
   full-pcpus-only: 3 CPUs do not fill whole cores of 2 CPUs.
 
 resource  node  asked  free  total  missing
@@ -352,12 +352,12 @@ What would fit
 
 #[test]
 fn too_few_whole_cores() {
-    let text = refused(
+    let text = rejected(
         &node(machine(2, 4, 2), whole_cores("none"), &[]),
         pod("new", &[("cpu", "16")]),
     );
     let expected = "\
-Pod new (container app) is refused, SMTAlignmentError:
+Pod new (container app) is rejected, SMTAlignmentError:
   full-pcpus-only: 16 CPUs asked, but whole free cores have only 14 CPUs: node 0
   has 6, node 1 has 8.
 
@@ -376,12 +376,12 @@ What would fit
 
 #[test]
 fn resources_on_different_nodes() {
-    let text = refused(
+    let text = rejected(
         &apart(settings("restricted")),
         pod("new", &[("cpu", "6"), (GPU, "1")]),
     );
     let expected = "\
-Pod new (container app) is refused, TopologyAffinityError:
+Pod new (container app) is rejected, TopologyAffinityError:
   restricted: no NUMA node suits all resources: example.com/gpu fits on NUMA
   node 0, cpu fits on NUMA node 1, memory fits on NUMA nodes 0-1.
 
@@ -405,12 +405,12 @@ What would fit
 
 #[test]
 fn a_node_whose_memory_is_in_use_cannot_join_others() {
-    let text = refused(
+    let text = rejected(
         &apart(settings("restricted")),
         pod("new", &[("cpu", "2"), ("memory", "20Gi")]),
     );
     let expected = "\
-Pod new (container app) is refused, UnexpectedAdmissionError:
+Pod new (container app) is rejected, UnexpectedAdmissionError:
   NUMA node 0 cannot hold the memory, and no wider set that contains it can:
   node 0 is in use and can only be used alone.
 
@@ -429,12 +429,12 @@ What would fit
 
 #[test]
 fn resources_that_prefer_different_widths() {
-    let text = refused(
+    let text = rejected(
         &node(machine(2, 8, 1), settings("restricted"), &[]),
         pod("new", &[("cpu", "2"), ("memory", "20Gi")]),
     );
     let expected = "\
-Pod new (container app) is refused, TopologyAffinityError:
+Pod new (container app) is rejected, TopologyAffinityError:
   restricted: cpu prefers 1 NUMA node, but memory prefers 2.
 
 resource  node   asked    free   total  missing
@@ -456,7 +456,7 @@ What would fit
 
 #[test]
 fn memory_groups_are_named() {
-    let text = refused(
+    let text = rejected(
         &node(
             machine(2, 8, 1),
             settings("restricted"),
@@ -465,7 +465,7 @@ fn memory_groups_are_named() {
         pod("new", &[("cpu", "1"), ("memory", "2Gi")]),
     );
     let expected = "\
-Pod new (container app) is refused, TopologyAffinityError:
+Pod new (container app) is rejected, TopologyAffinityError:
   restricted: memory prefers 1 NUMA node, but no single NUMA node can be used
   for 2 GiB free memory: node 0 can only be used as part of NUMA nodes 0-1, node
   1 can only be used as part of NUMA nodes 0-1.
@@ -487,12 +487,12 @@ What would fit
 
 #[test]
 fn a_pod_that_leaves_nothing_to_share() {
-    let text = refused(
+    let text = rejected(
         &node(machine(2, 4, 1), pod_level(), &[]),
         nothing_to_share(),
     );
     let expected = "\
-Pod new is refused, TopologyAffinityError:
+Pod new is rejected, TopologyAffinityError:
   containers with CPUs of their own use up the pod's CPUs, and the containers
   that share the rest would have none.
 

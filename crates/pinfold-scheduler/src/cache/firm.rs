@@ -107,9 +107,9 @@ impl NodeRecord {
 }
 
 impl Cache {
-    /// Whether it matters to a pod that promises are firm: it does where nodes in doubt are refused.
+    /// Whether it matters to a pod that promises are firm: it does where nodes in doubt are rejected.
     pub(crate) fn minds_doubts(&self, asked: &Asked) -> bool {
-        asked.needs && self.policy.nodes.behind == Doubt::Refuse
+        asked.needs && self.policy.nodes.behind == Doubt::Reject
     }
 
     /// A pod is coming to a node, and will hold something there.

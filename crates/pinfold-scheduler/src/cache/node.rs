@@ -34,7 +34,7 @@ pub struct NodeRecord {
     pub numa: Option<Heard<NumaInfo>>,
     /// Who is there, in the order of their binding.
     pub tenants: BTreeMap<u64, PodUid>,
-    /// Who is there although the node should have refused it.
+    /// Who is there although the node should have rejected it.
     pub misfits: Vec<PodUid>,
     /// What was made of all this.
     pub kind: Kind,

@@ -122,7 +122,7 @@ impl Cache {
         trial.insert(name.clone(), made.member);
         for uid in made.on_top {
             if let Some(pod) = self.pods.get(&uid) {
-                // Whom the node should have refused is no reason to refuse the next one.
+                // Whom the node should have rejected is no reason to reject the next one.
                 let _ = trial.place_on(&pod.asked.ask, name);
             }
         }
@@ -182,7 +182,7 @@ impl View<'_> {
             .map_err(|why| format!("its report describes no kubelet: {why}"))?;
         let ledger = replica.ledger().clone();
         let mut member = Member::kubelet(ledger, node.allocatable.clone()).with_used(used);
-        if cache.policy.nodes.uncertain == Doubt::Refuse {
+        if cache.policy.nodes.uncertain == Doubt::Reject {
             member = member.with_gaps(replica.gaps().clone());
         }
         let lists = report.kubelet.state().is_some();

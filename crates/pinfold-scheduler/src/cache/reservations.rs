@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_core::cluster::{NotPlaced, Placement, Refusal};
+use pinfold_core::cluster::{NotPlaced, Placement, Rejection};
 use pinfold_core::name::{NodeName, PodUid};
 
 use super::firm::Demand;
@@ -47,7 +47,7 @@ pub enum NotReserved {
     NotFirm,
     /// The node does not take it.
     #[error("{}", crate::extender::reason::of(.0))]
-    Refused(Refusal),
+    Rejected(Rejection),
 }
 
 /// What is known about a pod that leaves its node.
@@ -89,10 +89,13 @@ impl Cache {
         let placement = match self.cluster.place_on(&asked.ask, node) {
             Ok(placement) => placement,
             Err(NotPlaced::Already { node, .. }) => return Err(NotReserved::Already(node)),
-            Err(NotPlaced::NoNode { refusals, .. }) => {
-                let refusal = refusals.into_iter().next().map(|(_, refusal)| refusal);
-                let refusal = refusal.unwrap_or(Refusal::UnknownNode);
-                return Err(NotReserved::Refused(refusal));
+            Err(NotPlaced::NoNode { rejections, .. }) => {
+                let rejection = rejections
+                    .into_iter()
+                    .next()
+                    .map(|(_, rejection)| rejection);
+                let rejection = rejection.unwrap_or(Rejection::UnknownNode);
+                return Err(NotReserved::Rejected(rejection));
             }
         };
         let order = self.next_order();

@@ -110,7 +110,7 @@ impl Cache {
         self.judge(node, now);
     }
 
-    /// Somebody else bound a pod to a node that will refuse it.
+    /// Somebody else bound a pod to a node that will reject it.
     fn warn_misfit(&mut self, uid: &PodUid, node: &NodeName) {
         let Some(pod) = self.pods.get(uid) else {
             return;
@@ -120,17 +120,17 @@ impl Cache {
         }
         let asked = pod.asked.clone();
         let verdict = self.cluster.ask(&asked.ask, node);
-        let Some(refusal) = verdict.refusal() else {
+        let Some(rejection) = verdict.rejection() else {
             return;
         };
         self.warnings.push(Warning {
             namespace: asked.namespace.clone(),
             name: asked.name.clone(),
             uid: uid.to_string(),
-            reason: "NodeWillRefuse".to_owned(),
+            reason: "NodeWillReject".to_owned(),
             message: format!(
                 "bound to node {node} by another scheduler, but it will not take the pod: {}",
-                crate::extender::reason::of(refusal)
+                crate::extender::reason::of(rejection)
             ),
         });
     }

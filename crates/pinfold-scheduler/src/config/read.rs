@@ -12,7 +12,7 @@ use crate::weights::Prefer;
 
 pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> SchedulerConfig {
     let mut config = SchedulerConfig::default();
-    whole.refuse_unknown(&members(FIELDS, ""), report);
+    whole.reject_unknown(&members(FIELDS, ""), report);
     let mut address = Some(config.listen);
     listen(whole, "listen", &mut address, report);
     match address {
@@ -83,7 +83,7 @@ pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> SchedulerConfig 
     config
 }
 
-const DOUBTS: Words<Doubt> = &[("pass", Doubt::Pass), ("refuse", Doubt::Refuse)];
+const DOUBTS: Words<Doubt> = &[("pass", Doubt::Pass), ("reject", Doubt::Reject)];
 const PREFER: Words<Prefer> = &[("pack", Prefer::Pack), ("spread", Prefer::Spread)];
 
 /// A name as the API server takes it.

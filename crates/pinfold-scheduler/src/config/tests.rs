@@ -13,7 +13,7 @@ tls: {certificate: /a/tls.crt, key: /a/tls.key, clientAuthority: /a/ca.crt}
 metrics: {listen: none}
 kubernetes: {kubeconfig: /etc/kubeconfig}
 leader: {elect: false, namespace: other, name: lease, identity: me}
-nodes: {withoutReport: refuse, behind: pass, uncertain: pass}
+nodes: {withoutReport: reject, behind: pass, uncertain: pass}
 reports: {confirmWithin: 1s, settle: 2s, reservation: 3s}
 weights: {span: 0, dialect: 9, use: 8, distance: 7, fragmentation: 6, prefer: spread}
 ";
@@ -82,7 +82,7 @@ fn mistakes_are_told_with_their_place_and_what_was_meant() {
         (
             "nodes: {behind: maybe}",
             "scheduler.yaml:1:17",
-            "one of pass, refuse",
+            "one of pass, reject",
         ),
         (
             "weights: {span: 101}",

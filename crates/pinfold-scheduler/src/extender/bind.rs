@@ -7,7 +7,7 @@
 //! | the API server | the promise |
 //! |---|---|
 //! | takes the binding | stands until the node reports the pod |
-//! | refuses it | is taken back |
+//! | rejects it | is taken back |
 //! | does not answer | stands while the pod is looked at; if nobody knows, until its time is over, and the same binding may be tried again |
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl NotBound {
             NotBound::NoPod(_) => "no-pod",
             NotBound::BadPod(_) => "bad-pod",
             NotBound::Place { .. } => "place",
-            NotBound::Api(ApiError::Refused { .. }) => "refused",
+            NotBound::Api(ApiError::Rejected { .. }) => "rejected",
             NotBound::Api(_) => "unreachable",
         }
     }
@@ -120,7 +120,7 @@ impl Extender {
                 return Err(error);
             }
             let now = looked_up(api, &path, &uid).await?;
-            // The same refusal again would come of the same version.
+            // The same rejection again would come of the same version.
             if now.version == asked.version {
                 return Err(error);
             }

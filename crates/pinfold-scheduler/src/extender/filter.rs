@@ -42,37 +42,37 @@ impl Cache {
         let demand = self.minds_doubts(asked).then(|| Demand::of(asked));
         let Self { cluster, nodes, .. } = self;
         let opinions = cluster.ask_some(&asked.ask, names.iter().copied());
-        let refused = |class, words: &str| Said::No(class, words.to_owned());
+        let rejected = |class, words: &str| Said::No(class, words.to_owned());
         let said = names.iter().zip(opinions).map(|(name, opinion)| {
             let record = nodes.get(*name).filter(|record| record.node.is_some());
             let (Some(record), Some(opinion)) = (record, opinion) else {
-                return refused(Class::Unknown, reason::UNKNOWN);
+                return rejected(Class::Unknown, reason::UNKNOWN);
             };
             if asked.needs {
                 match record.kind {
-                    Kind::Unreadable => return refused(Class::Unreadable, reason::UNREADABLE),
-                    Kind::Unknown if policy.without_report == Doubt::Refuse => {
-                        return refused(Class::Unreported, reason::UNREPORTED);
+                    Kind::Unreadable => return rejected(Class::Unreadable, reason::UNREADABLE),
+                    Kind::Unknown if policy.without_report == Doubt::Reject => {
+                        return rejected(Class::Unreported, reason::UNREPORTED);
                     }
                     Kind::Koordinator if asked.misspelt.is_some() => {
                         let words = asked.misspelt.as_deref().unwrap_or_default();
                         return Said::No(Class::Pod, reason::shortened(words));
                     }
-                    _ if record.behind && policy.behind == Doubt::Refuse => {
-                        return refused(Class::Behind, reason::BEHIND);
+                    _ if record.behind && policy.behind == Doubt::Reject => {
+                        return rejected(Class::Behind, reason::BEHIND);
                     }
                     _ => {}
                 }
             }
-            if let Verdict::Refused(refusal) = opinion.verdict {
-                return Said::No(Class::of(refusal), reason::of(refusal));
+            if let Verdict::Rejected(rejection) = opinion.verdict {
+                return Said::No(Class::of(rejection), reason::of(rejection));
             }
             match demand
                 .as_ref()
                 .is_none_or(|asked| record.is_firm_for(asked))
             {
                 true => Said::Yes,
-                false => refused(Class::Busy, reason::BUSY),
+                false => rejected(Class::Busy, reason::BUSY),
             }
         });
         said.collect()
@@ -86,8 +86,8 @@ pub struct Filtered {
     pub asked: Option<Arc<Asked>>,
     /// How many nodes were asked about.
     pub nodes: usize,
-    /// How many refused for each class.
-    pub refusals: Vec<(&'static str, u64)>,
+    /// How many rejected for each class.
+    pub rejections: Vec<(&'static str, u64)>,
     /// How many nodes passed.
     pub passed: usize,
 }
@@ -131,12 +131,12 @@ impl Extender {
                 continue;
             };
             match filtered
-                .refusals
+                .rejections
                 .iter_mut()
                 .find(|(own, _)| *own == class.name())
             {
                 Some((_, count)) => *count += 1,
-                None => filtered.refusals.push((class.name(), 1)),
+                None => filtered.rejections.push((class.name(), 1)),
             }
             match class.is_final() {
                 true => hopeless.push((*name, words)),

@@ -25,7 +25,7 @@ impl Cache {
             let fit = match verdict {
                 Verdict::Fits(fit) => Some(fit),
                 Verdict::NoOpinion => None,
-                Verdict::Refused(_) => return None,
+                Verdict::Rejected(_) => return None,
             };
             let score = note
                 .get()

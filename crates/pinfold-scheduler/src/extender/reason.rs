@@ -1,9 +1,9 @@
-//! Refusals in words that a person understands and that fit into an event.
+//! Rejections in words that a person understands and that fit into an event.
 //!
 //! kube-scheduler counts equal reasons (`2 node(s) ...`), so equal troubles have equal words: no names, and amounts only
 //! where few different ones occur.
 
-use pinfold_core::cluster::{Refusal, Shortage};
+use pinfold_core::cluster::{Rejection, Shortage};
 use pinfold_core::name::NodeName;
 
 /// The longest reason, in bytes.
@@ -60,18 +60,18 @@ impl Class {
         }
     }
 
-    /// The class of a refusal.
+    /// The class of a rejection.
     #[must_use]
-    pub fn of(refusal: &Refusal) -> Self {
-        match refusal {
-            Refusal::UnknownNode => Class::Unknown,
-            Refusal::Room(_) => Class::Room,
-            Refusal::Kubelet(_, Some(blame)) if blame.is_for_good() => Class::Pod,
-            Refusal::Kubelet(..) => Class::Numa,
-            Refusal::Ledger(_) => Class::Pod,
-            Refusal::Uncertain(_) => Class::Uncertain,
-            Refusal::Koordinator(_) => Class::Koordinator,
-            Refusal::Volcano(_) => Class::Volcano,
+    pub fn of(rejection: &Rejection) -> Self {
+        match rejection {
+            Rejection::UnknownNode => Class::Unknown,
+            Rejection::Room(_) => Class::Room,
+            Rejection::Kubelet(_, Some(blame)) if blame.is_for_good() => Class::Pod,
+            Rejection::Kubelet(..) => Class::Numa,
+            Rejection::Ledger(_) => Class::Pod,
+            Rejection::Uncertain(_) => Class::Uncertain,
+            Rejection::Koordinator(_) => Class::Koordinator,
+            Rejection::Volcano(_) => Class::Volcano,
         }
     }
 
@@ -103,24 +103,26 @@ pub const UNKNOWN: &str = "node(s) that the extender has not heard of yet";
 
 /// Why a node does not take a pod, in a few words.
 #[must_use]
-pub fn of(refusal: &Refusal) -> String {
-    let words = match refusal {
-        Refusal::UnknownNode => UNKNOWN.to_owned(),
-        Refusal::Room(short) => {
+pub fn of(rejection: &Rejection) -> String {
+    let words = match rejection {
+        Rejection::UnknownNode => UNKNOWN.to_owned(),
+        Rejection::Room(short) => {
             let short: Vec<String> = short.iter().map(Shortage::to_string).collect();
             short.join(", ")
         }
-        Refusal::Kubelet(refusal, Some(blame)) => match refusal.reason {
-            pinfold_core::decision::RefusalReason::TopologyAffinityError => {
+        Rejection::Kubelet(rejection, Some(blame)) => match rejection.reason {
+            pinfold_core::decision::RejectionReason::TopologyAffinityError => {
                 format!("NUMA: {blame}")
             }
             reason => format!("{reason}: {blame}"),
         },
-        Refusal::Kubelet(refusal, None) => format!("{}: {}", refusal.reason, refusal.message),
-        Refusal::Ledger(error) => error.to_string(),
-        Refusal::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
-        Refusal::Koordinator(refusal) => refusal.to_string(),
-        Refusal::Volcano(misfit) => format!("NUMA: {misfit}"),
+        Rejection::Kubelet(rejection, None) => {
+            format!("{}: {}", rejection.reason, rejection.message)
+        }
+        Rejection::Ledger(error) => error.to_string(),
+        Rejection::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
+        Rejection::Koordinator(rejection) => rejection.to_string(),
+        Rejection::Volcano(misfit) => format!("NUMA: {misfit}"),
     };
     shortened(&words)
 }

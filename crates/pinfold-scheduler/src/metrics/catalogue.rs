@@ -17,9 +17,9 @@ pinfold_daemon::catalogue! {
     /// Requests that made no sense.
     BAD_REQUESTS: COUNTER, "pinfold_extender_bad_requests_total" ["verb"],
         "Requests that made no sense, by verb.";
-    /// Refusals.
-    REFUSALS: COUNTER, "pinfold_extender_refusals_total" ["reason"],
-        "Nodes that filter refused to pods, by reason.";
+    /// Rejections.
+    REFUSALS: COUNTER, "pinfold_extender_rejections_total" ["reason"],
+        "Nodes that filter rejected to pods, by reason.";
     /// Bindings.
     BINDINGS: COUNTER, "pinfold_extender_bindings_total" ["result"],
         "Bindings by what came of them: bound, or why not.";
@@ -31,7 +31,7 @@ pinfold_daemon::catalogue! {
         "Pods that are not over: bound, waiting.";
     /// Pods that should not be where they are.
     MISFITS: GAUGE, "pinfold_cluster_misfits" [],
-        "Pods on nodes that should have refused them, as far as their reports tell.";
+        "Pods on nodes that should have rejected them, as far as their reports tell.";
     /// Reservations.
     RESERVATIONS: GAUGE, "pinfold_reservations" ["state"],
         "Pods that were promised a place: binding, or bound and not yet heard of.";

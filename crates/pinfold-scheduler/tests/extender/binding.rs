@@ -55,7 +55,7 @@ fn a_binding_names_the_pod_it_means_and_counts_at_once() {
 }
 
 #[test]
-fn a_binding_that_was_refused_leaves_the_place_free() {
+fn a_binding_that_was_rejected_leaves_the_place_free() {
     let objects = objects(&["a"]);
     let extender = Extender::start(&objects).ready();
     for code in [403, 404, 422] {

@@ -110,7 +110,7 @@ fn whoever_was_not_named_counts_as_protected() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_is_refused_and_the_next_is_answered() {
+fn a_request_that_makes_no_sense_is_rejected_and_the_next_is_answered() {
     let extender = Extender::start(&objects(&["a"])).ready();
     let deep = "[".repeat(100_000);
     let bad: [(&str, &str, &[u8], u16); 8] = [

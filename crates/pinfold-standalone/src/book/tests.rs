@@ -111,11 +111,11 @@ fn a_damaged_book_is_left_alone_and_nothing_is_handed_out() {
     let contradictory = whole.replacen("\"shared\"", "\"shred\"", 1);
     for damage in ["", "{", &whole[..whole.len() / 2], "[]", &contradictory] {
         fs::write(scene.file(), damage).expect("damage");
-        let refused = Book::open(&scene.folder).and_then(|mut book| {
+        let rejected = Book::open(&scene.folder).and_then(|mut book| {
             book.settle(&scene.hardware)?;
             book.propose(&self::whole(1), POLICY, "x").map(drop)
         });
-        let error = refused.expect_err("refused");
+        let error = rejected.expect_err("rejected");
         assert!(
             matches!(error, StandaloneError::Damaged { .. }),
             "{damage:?}: {error}"
@@ -131,7 +131,7 @@ fn a_book_of_a_later_version_is_not_touched() {
     let scene = Scene::new("1 socket, 4 cores");
     drop(scene.open());
     fs::write(scene.file(), r#"{"version": 2, "new": true}"#).expect("written");
-    let error = Book::open(&scene.folder).expect_err("refused");
+    let error = Book::open(&scene.folder).expect_err("rejected");
     assert!(matches!(error, StandaloneError::Version { found: 2, .. }));
 }
 
@@ -151,7 +151,7 @@ fn runs_on_other_cpus_are_not_mixed_with_ours() {
     scene.enter(2, this()).expect("room");
     let other = pinfold_hardware::open("1 socket, 8 cores").expect("a machine");
     let mut book = Book::open(&scene.folder).expect("a book");
-    let error = book.settle(&other).expect_err("refused");
+    let error = book.settle(&other).expect_err("rejected");
     assert!(
         matches!(error, StandaloneError::OtherMachine { .. }),
         "{error}"
@@ -177,7 +177,7 @@ fn the_folder_must_be_ours_alone() {
     scene.enter(0, gone());
     assert_eq!(mode(&scene.folder.join("lock")), 0o600);
     fs::set_permissions(&scene.folder, fs::Permissions::from_mode(0o777)).expect("opened");
-    let error = Book::open(&scene.folder).expect_err("refused");
+    let error = Book::open(&scene.folder).expect_err("rejected");
     assert!(
         matches!(error, StandaloneError::UnsafeFolder { .. }),
         "{error}"

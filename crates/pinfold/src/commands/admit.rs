@@ -18,7 +18,7 @@ use crate::output;
     pinfold admit pod.yaml                              a place for a pod\n  \
     pinfold admit pod.yaml --pid 4711                   and a process is put there\n  \
     pinfold admit pod.yaml --cgroup /sys/fs/cgroup/job  or a control group\n\n\
-    Exit code 1: the pod was refused.")]
+    Exit code 1: the pod was rejected.")]
 pub(crate) struct AdmitArgs {
     /// The pod; `-` is standard input
     #[arg(value_name = "POD")]

@@ -48,7 +48,7 @@ struct Problem {
 }
 
 impl Report {
-    /// For a file that a kubelet refuses before it looks at the machine.
+    /// For a file that a kubelet rejects before it looks at the machine.
     fn unreadable(findings: &Findings) -> Self {
         let problem = |finding: &Finding| Problem {
             plain: finding.to_string(),
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let read = match read {
         Ok(read) => read,
         Err(findings) => {
-            let refused = |found: &Found| matches!(found, Found::Refused(_));
-            if !findings.0.iter().any(|finding| refused(&finding.problem)) {
+            let rejected = |found: &Found| matches!(found, Found::Rejected(_));
+            if !findings.0.iter().any(|finding| rejected(&finding.problem)) {
                 return Err(source.failure(&findings));
             }
             let report = Report::unreadable(&findings);

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
     let replaced = checkpoint::replace(&stored.state, &chosen, &rules.reserved_cpus());
     let replaced = match replaced {
         Ok(replaced) => replaced,
-        Err(error) => return refused(&error.to_string()),
+        Err(error) => return rejected(&error.to_string()),
     };
     let mut report = Report {
         written: false,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
     if !args.dry_run && !report.changes.is_empty() {
         if let Some(sign) = checkpoint::kubelet_runs(Path::new("/proc"), root) {
             let told = format!("a kubelet runs: {sign}\n  stop it first, or try --dry-run");
-            return refused(&told);
+            return rejected(&told);
         }
         report.kept = Some(
             stored
@@ -134,7 +134,7 @@ fn unusable(error: &FileError) -> Failure {
     }
 }
 
-fn refused(told: &str) -> Result<ExitCode, Failure> {
+fn rejected(told: &str) -> Result<ExitCode, Failure> {
     output::remark(told);
     Ok(ExitCode::from(REFUSED))
 }

@@ -1,4 +1,4 @@
-//! `pinfold defragment`: the fewest pods that have to change places so that a refused pod fits.
+//! `pinfold defragment`: the fewest pods that have to change places so that a rejected pod fits.
 
 use std::process::ExitCode;
 

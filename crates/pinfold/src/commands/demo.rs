@@ -1,4 +1,4 @@
-//! `pinfold demo`: the main job at once. A known server, some pods, one refusal explained, and the picture.
+//! `pinfold demo`: the main job at once. A known server, some pods, one rejection explained, and the picture.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -51,15 +51,15 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     let occupancy = simulation.ledger.occupancy();
     let mut text = simulate::text(&node, &simulation, &occupancy, &usages);
 
-    if let Some(refused) = pods.last() {
+    if let Some(rejected) = pods.last() {
         let found = remedy::find(
             &simulation.ledger,
-            refused,
+            rejected,
             &mut NoPreference,
             Effort::default(),
         );
         let found = found.map_err(|error| Failure::BadInput(error.to_string()))?;
-        let _ = write!(text, "\n{}", explain::text(&refused.name, &found));
+        let _ = write!(text, "\n{}", explain::text(&rejected.name, &found));
     }
 
     let picture = std::env::temp_dir().join("pinfold-demo.svg");

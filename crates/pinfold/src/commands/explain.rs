@@ -33,6 +33,6 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn text(name: &str, found: &Remedies) -> String {
     match found.decision.is_admitted() {
         true => explain::admission(name, &found.decision),
-        false => explain::refusal(name, &found.decision, Some(found)),
+        false => explain::rejection(name, &found.decision, Some(found)),
     }
 }

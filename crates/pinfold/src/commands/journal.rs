@@ -63,7 +63,7 @@ fn text(entries: &[&Entry]) -> String {
 fn word(what: &What) -> &'static str {
     match what {
         What::Admitted(_) => "admitted",
-        What::Refused(_) => "refused",
+        What::Rejected(_) => "rejected",
         What::Started(..) => "started",
         What::Held(..) => "held",
         What::Released(_) => "left",
@@ -95,7 +95,7 @@ mod tests {
             entry(7, What::Admitted("a".into()), "web-0", "node 0, CPUs 1-4"),
             entry(
                 8,
-                What::Refused("b".into()),
+                What::Rejected("b".into()),
                 "db",
                 "TopologyAffinityError: no single node",
             ),

@@ -36,7 +36,7 @@ const NOT_FOUND: u8 = 127;
 #[command(
     after_help = "Examples:\n  pinfold run --cpus 4 --memory 2Gi -- ./simulation\n  \
     pinfold run --cpus 8 --policy single-numa-node --dry-run --machine epyc-9654-nps4 -- x\n\n\
-    The exit code is the command's. Without a command: 1 refused, 2 bad input, 3 environment."
+    The exit code is the command's. Without a command: 1 rejected, 2 bad input, 3 environment."
 )]
 pub(crate) struct RunArgs {
     /// CPUs: a whole number for CPUs of its own, a fraction (or nothing) for the shared pool
@@ -173,9 +173,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         |hold| warn_of_loose_hold(hold, request.books_memory()),
     );
     match outcome.map_err(environment)? {
-        Outcome::Refused(decision) => {
+        Outcome::Rejected(decision) => {
             // Standard output belongs to the command.
-            output::remark(explain::refusal(decision.pod.as_str(), &decision, None).trim_end());
+            output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
             Ok(ExitCode::from(REFUSED))
         }
         Outcome::Ended { code, left } => {
@@ -267,7 +267,7 @@ fn answer(
         placement,
     };
     output::print_as(format, &answer, || match placement {
-        None => explain::refusal(decision.pod.as_str(), decision, None),
+        None => explain::rejection(decision.pod.as_str(), decision, None),
         Some(placement) => {
             let picture = picture(ledger.rules().machine(), &ledger.occupancy());
             format!("would run on {}\n\n{picture}", describe(placement))

@@ -93,7 +93,7 @@ fn run_on(args: &SimulateArgs, node: &Node, play: &Play<'_>) -> Result<ExitCode,
         let picture = svg::draw(&plan, &occupancy, &node.described());
         output::write_file(path, picture.as_bytes())?;
     }
-    Ok(match simulation.counts.refused {
+    Ok(match simulation.counts.rejected {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(REFUSED),
     })
@@ -126,12 +126,12 @@ pub(crate) fn text(
     if !usages.is_empty() {
         let _ = write!(text, "\n{}", usage::table(usages));
     }
-    let Counts { admitted, refused } = simulation.counts;
+    let Counts { admitted, rejected } = simulation.counts;
     let _ = writeln!(
         text,
-        "\n{} admitted, {} refused",
+        "\n{} admitted, {} rejected",
         count(admitted, "pod", "pods"),
-        grouped(refused)
+        grouped(rejected)
     );
     text
 }
@@ -149,7 +149,7 @@ fn events(events: &[Event], occupancy: &Occupancy) -> String {
     let mut text = String::new();
     for event in listed {
         let name = event.pod.as_deref().unwrap_or(event.step);
-        let mark = match (event.step, &event.refusal) {
+        let mark = match (event.step, &event.rejection) {
             (_, Some(_)) => '✗',
             ("add", _) => *signs.get(name).unwrap_or(&'+'),
             ("remove", _) => '-',
@@ -160,12 +160,15 @@ fn events(events: &[Event], occupancy: &Occupancy) -> String {
     }
     let rest = &events[listed.len()..];
     if !rest.is_empty() {
-        let refused = rest.iter().filter(|event| event.refusal.is_some()).count();
+        let rejected = rest
+            .iter()
+            .filter(|event| event.rejection.is_some())
+            .count();
         let _ = writeln!(
             text,
-            "  ... {}, {} of them refused (-o json lists all)",
+            "  ... {}, {} of them rejected (-o json lists all)",
             count(rest.len(), "more step", "more steps"),
-            grouped(refused)
+            grouped(rejected)
         );
     }
     text

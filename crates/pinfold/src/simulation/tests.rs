@@ -77,7 +77,7 @@ fn a_pod_costs_no_more_after_a_hundred_thousand_others() {
         }
         costs.push(computed() - begun);
     }
-    assert_eq!(simulation.counts.admitted, PODS, "nobody is refused");
+    assert_eq!(simulation.counts.admitted, PODS, "nobody is rejected");
     // A cost that grows with the pods would be nineteen times as large at the end; a tree of them costs a little more.
     let (first, last) = (costs[0], costs[costs.len() - 1]);
     assert!(last < first * 3, "{costs:?}");

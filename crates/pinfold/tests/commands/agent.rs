@@ -59,12 +59,12 @@ fn a_pod_is_admitted_shown_and_released() {
 }
 
 #[test]
-fn a_refused_pod_is_explained_with_exit_code_1() {
+fn a_rejected_pod_is_explained_with_exit_code_1() {
     let served = serve();
-    let refused = ask(&served, &["admit", &pod(&served, "wide", 9)]);
-    assert_eq!(refused.code, 1, "{}", refused.seen());
-    assert!(refused.stderr.contains("would fit"), "{}", refused.stderr);
-    assert_eq!(refused.stdout, "");
+    let rejected = ask(&served, &["admit", &pod(&served, "wide", 9)]);
+    assert_eq!(rejected.code, 1, "{}", rejected.seen());
+    assert!(rejected.stderr.contains("would fit"), "{}", rejected.stderr);
+    assert_eq!(rejected.stdout, "");
 }
 
 #[test]

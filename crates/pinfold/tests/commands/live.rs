@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::program::{Run, root, run, scratch, words};
 
-/// What a server says to a path without its query: a list of this kind, or a refusal.
+/// What a server says to a path without its query: a list of this kind, or a rejection.
 type Answer = fn(&str) -> Result<&'static str, u16>;
 
 /// Everything there is.

@@ -152,6 +152,6 @@ fn many_pods_are_no_burden() {
     ));
     let report: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
     let counts = &report["counts"];
-    let sum = counts["admitted"].as_u64().zip(counts["refused"].as_u64());
+    let sum = counts["admitted"].as_u64().zip(counts["rejected"].as_u64());
     assert_eq!(sum.map(|(yes, no)| yes + no), Some(30_000));
 }

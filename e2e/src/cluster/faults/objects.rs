@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::kubelets::TOPOLOGIES;
 use super::super::pods::{cpus, on, pod};
 use super::super::stage::Stage;
-use super::{nodes, none_refused};
+use super::{nodes, none_rejected};
 use crate::report::{equal, say};
 
 /// Reports that the definition lets pass and that describe no machine.
@@ -80,7 +80,7 @@ pub(super) fn reports(stage: &Stage, ours: &str) -> Result<(), String> {
             .admin
             .expect("DELETE", &format!("{TOPOLOGIES}/{name}"), None)?;
     }
-    none_refused(stage)
+    none_rejected(stage)
 }
 
 /// Pods whose annotations make no sense.
@@ -111,5 +111,5 @@ pub(super) fn annotations(stage: &Stage, ours: &str) -> Result<(), String> {
             say(format_args!("        {name}: {words}"));
         }
     }
-    none_refused(stage)
+    none_rejected(stage)
 }

@@ -31,7 +31,7 @@ fn known(stage: &Stage, extender: &Extender) -> Result<Admin, String> {
     client(stage, extender, &as_scheduler(stage))
 }
 
-/// Whatever is too long or makes no sense is refused.
+/// Whatever is too long or makes no sense is rejected.
 pub(super) fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String> {
     let client = known(stage, extender)?;
     let long = json!({ "NodeNames": ["x".repeat(OVERSIZED)] });
@@ -41,10 +41,10 @@ pub(super) fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String
     }
     for nonsense in [json!("text"), json!([]), json!({}), json!({ "Pod": 7 })] {
         let (code, answer) = client.ask("POST", "/filter", Some(&nonsense))?;
-        let refused = (400..500).contains(&code) || answer["Error"].is_string();
+        let rejected = (400..500).contains(&code) || answer["Error"].is_string();
         equal(
-            &format!("{nonsense} is refused: {code} {answer}"),
-            refused,
+            &format!("{nonsense} is rejected: {code} {answer}"),
+            rejected,
             true,
         )?;
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, States, Verdict};
+use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Rejection, States, Verdict};
 use crate::cluster::verdict::Decided;
 use crate::koordinator::ledger::Allocation;
 use crate::koordinator::node::Node;
@@ -11,11 +11,11 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::volcano::amounts::Taken;
 
 pub(super) fn decide(node: &Node, args: &Arc<Args>, states: &mut States<'_>) -> Verdict {
-    let refused = |refusal| Verdict::Refused(Refusal::Koordinator(refusal));
+    let rejected = |rejection| Verdict::Rejected(Rejection::Koordinator(rejection));
     let state = match states.under(args, node.ledger.fidelity()) {
         Ok(Some(state)) => state,
         Ok(None) => return Verdict::NoOpinion,
-        Err(refusal) => return refused(refusal.clone()),
+        Err(rejection) => return rejected(rejection.clone()),
     };
     match plugin::outlook(state, node, args) {
         Ok(outlook) => {
@@ -31,7 +31,7 @@ pub(super) fn decide(node: &Node, args: &Arc<Args>, states: &mut States<'_>) -> 
                 gauge: Gauge::Score(outlook.score),
             })
         }
-        Err(refusal) => refused(refusal),
+        Err(rejection) => rejected(rejection),
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn reserve(
     args: &Arc<Args>,
     ask: &PodAsk,
     states: &mut States<'_>,
-) -> Result<Given, Refusal> {
+) -> Result<Given, Rejection> {
     let before = DialectBefore::Koordinator {
         ledger: node.ledger.clone(),
         requested: node.requested.clone(),
@@ -50,11 +50,11 @@ pub(super) fn reserve(
     let (mut status, mut spec) = (None, None);
     if let Some(state) = state
         .as_ref()
-        .map_err(|why| Refusal::Koordinator(why.clone()))?
+        .map_err(|why| Rejection::Koordinator(why.clone()))?
     {
-        let placement = plugin::filter(state, node, args).map_err(Refusal::Koordinator)?;
-        status =
-            plugin::reserve(state, node, args, placement.as_ref()).map_err(Refusal::Koordinator)?;
+        let placement = plugin::filter(state, node, args).map_err(Rejection::Koordinator)?;
+        status = plugin::reserve(state, node, args, placement.as_ref())
+            .map_err(Rejection::Koordinator)?;
         spec = plugin::pre_bind(state, node, args, &demand.spec);
     }
     node.assume(ask.uid().clone(), &demand.requests, status.clone());

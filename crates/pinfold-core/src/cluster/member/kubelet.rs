@@ -3,7 +3,7 @@
 //! Its scheduler sees no NUMA nodes, so the score is ours: 100 if what the pod gets lies on one NUMA node or on none in
 //! particular, and for each further node an equal part less, down to 0 for one more node than the machine has.
 
-use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict};
+use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Rejection, Verdict};
 use crate::cluster::blame::Blame;
 use crate::cluster::verdict::Decided;
 use crate::cpu_set::CpuSet;
@@ -18,18 +18,18 @@ use crate::volcano::amounts::Taken;
 pub(super) fn decide(ledger: &mut Ledger, gaps: Option<&Gaps>, ask: &PodAsk) -> Verdict {
     let admission = match ledger.admit(ask.pod(), &mut NoPreference) {
         Ok(admission) => admission,
-        Err(error) => return Verdict::Refused(Refusal::Ledger(error)),
+        Err(error) => return Verdict::Rejected(Rejection::Ledger(error)),
     };
     undo(ledger, admission.change.as_ref());
     let decision = admission.decision;
     if let Some(gap) = gaps.and_then(|gaps| gaps.behind(ledger, ask.pod(), &decision)) {
-        return Verdict::Refused(Refusal::Uncertain(gap));
+        return Verdict::Rejected(Rejection::Uncertain(gap));
     }
     let blame = blame(&decision);
     let assignment = match decision.verdict {
         decision::Verdict::Admitted(assignment) => assignment,
-        decision::Verdict::Refused(refusal) => {
-            return Verdict::Refused(Refusal::Kubelet(refusal, blame));
+        decision::Verdict::Rejected(rejection) => {
+            return Verdict::Rejected(Rejection::Kubelet(rejection, blame));
         }
     };
     let (cpus, numa) = totals(ledger, &assignment);
@@ -40,7 +40,7 @@ pub(super) fn decide(ledger: &mut Ledger, gaps: Option<&Gaps>, ask: &PodAsk) -> 
     })
 }
 
-pub(super) fn reserve(ledger: &mut Ledger, ask: &PodAsk) -> Result<Given, Refusal> {
+pub(super) fn reserve(ledger: &mut Ledger, ask: &PodAsk) -> Result<Given, Rejection> {
     let (assignment, change) = admit(ledger, ask)?;
     let (cpus, numa) = totals(ledger, &assignment);
     Ok(Given {
@@ -57,21 +57,21 @@ pub(super) fn release(ledger: &mut Ledger, pod: &PodUid) {
     let _gone = ledger.release(pod);
 }
 
-fn admit(ledger: &mut Ledger, ask: &PodAsk) -> Result<(Assignment, Option<Change>), Refusal> {
+fn admit(ledger: &mut Ledger, ask: &PodAsk) -> Result<(Assignment, Option<Change>), Rejection> {
     let admission = ledger
         .admit(ask.pod(), &mut NoPreference)
-        .map_err(Refusal::Ledger)?;
+        .map_err(Rejection::Ledger)?;
     let blame = blame(&admission.decision);
     match admission.decision.verdict {
         decision::Verdict::Admitted(assignment) => Ok((assignment, admission.change)),
-        decision::Verdict::Refused(refusal) => {
+        decision::Verdict::Rejected(rejection) => {
             undo(ledger, admission.change.as_ref());
-            Err(Refusal::Kubelet(refusal, blame))
+            Err(Rejection::Kubelet(rejection, blame))
         }
     }
 }
 
-/// What is to blame for a refusal.
+/// What is to blame for a rejection.
 fn blame(decision: &Decision) -> Option<Box<Blame>> {
     match decision.is_admitted() {
         true => None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Refusal, Verdict, VolcanoNode};
+use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Rejection, Verdict, VolcanoNode};
 use crate::cluster::verdict::Decided;
 use crate::cpu_set::CpuSet;
 use crate::node_set::{NodeId, NodeSet};
@@ -21,12 +21,12 @@ pub(super) fn decide(node: &VolcanoNode, ask: &PodAsk) -> Verdict {
             Verdict::Fits(Fit { cpus, numa, gauge })
         }
         Ok(None) => Verdict::NoOpinion,
-        Err(misfit) => Verdict::Refused(Refusal::Volcano(misfit)),
+        Err(misfit) => Verdict::Rejected(Rejection::Volcano(misfit)),
     }
 }
 
-pub(super) fn reserve(node: &mut VolcanoNode, ask: &PodAsk) -> Result<Given, Refusal> {
-    let decision = chosen(node, ask).map_err(Refusal::Volcano)?;
+pub(super) fn reserve(node: &mut VolcanoNode, ask: &PodAsk) -> Result<Given, Rejection> {
+    let decision = chosen(node, ask).map_err(Rejection::Volcano)?;
     let before = DialectBefore::Volcano {
         free: node.free.clone(),
         amounts: node.amounts.clone(),

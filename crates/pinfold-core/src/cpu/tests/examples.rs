@@ -126,7 +126,7 @@ fn affinity_comes_first_and_other_nodes_fill_up() {
 #[test]
 fn whole_cores_only_means_whole_cores() {
     let machine = || even(1, 1, 4, 2);
-    let refusal = |policy: &StaticCpus, cpu| {
+    let rejection = |policy: &StaticCpus, cpu| {
         let pod = pod("p", vec![], vec![container("c", cpu)]);
         let state = fresh(policy);
         let grant = policy.allocate(&state, &CpuSet::new(), None, &pod, &pod.containers[0]);
@@ -136,11 +136,11 @@ fn whole_cores_only_means_whole_cores() {
     };
     let sound = policy(machine(), FULL, "0", Fidelity::Sound);
     let odd = "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2";
-    assert_eq!(refusal(&sound, "3"), Err(odd.to_owned()));
+    assert_eq!(rejection(&sound, "3"), Err(odd.to_owned()));
     let few = "SMT Alignment Error: not enough free physical CPUs: \
                available physical CPUs = 6, requested CPUs = 8, CPUs per core = 2";
-    assert_eq!(refusal(&sound, "8"), Err(few.to_owned()));
-    assert_eq!(refusal(&sound, "6"), Ok(cpus("2-7")));
+    assert_eq!(rejection(&sound, "8"), Err(few.to_owned()));
+    assert_eq!(rejection(&sound, "6"), Ok(cpus("2-7")));
 }
 
 #[test]
@@ -158,13 +158,13 @@ fn a_core_split_by_a_reserved_cpu_is_handed_out_only_where_the_original_does() {
 
 #[test]
 fn a_container_keeps_its_cpus_when_a_full_machine_restarts() {
-    for (fidelity, refused) in [(Fidelity::Exact, true), (Fidelity::Sound, false)] {
+    for (fidelity, rejected) in [(Fidelity::Exact, true), (Fidelity::Sound, false)] {
         let policy = policy(even(1, 1, 3, 2), FULL, "0-1", fidelity);
         let mut state = fresh(&policy);
         let pod = pod("p", vec![], vec![container("c", "4")]);
         admit(&policy, &mut state, &pod).unwrap();
         let full = state.clone();
-        assert_eq!(admit(&policy, &mut state, &pod).is_err(), refused);
+        assert_eq!(admit(&policy, &mut state, &pod).is_err(), rejected);
         assert_eq!(state, full);
     }
 }
@@ -287,9 +287,9 @@ fn a_recorded_state_must_fit_the_machine() {
 }
 
 #[test]
-fn a_configuration_is_refused_in_the_kubelets_words() {
+fn a_configuration_is_rejected_in_the_kubelets_words() {
     let machine = Arc::new(even(1, 1, 4, 2));
-    let refusal = |name: &str, option: Option<&str>, reserved: Option<i64>, named: &str| {
+    let rejection = |name: &str, option: Option<&str>, reserved: Option<i64>, named: &str| {
         let row = |name: &str| (name.to_owned(), "true".to_owned());
         let quantity = reserved.map(Quantity::from);
         let config = CpuConfig {
@@ -307,42 +307,45 @@ fn a_configuration_is_refused_in_the_kubelets_words() {
             .to_string()
     };
     for (found, expected) in [
-        (refusal("nope", None, None, ""), "unknown policy: \"nope\""),
         (
-            refusal("none", Some("full-pcpus-only"), None, ""),
+            rejection("nope", None, None, ""),
+            "unknown policy: \"nope\"",
+        ),
+        (
+            rejection("none", Some("full-pcpus-only"), None, ""),
             "new none policy error: None policy: \
              received unsupported options=map[full-pcpus-only:true]",
         ),
         (
-            refusal("static", None, None, ""),
+            rejection("static", None, None, ""),
             "[cpumanager] unable to determine reserved CPU resources for static policy",
         ),
         (
-            refusal("static", None, Some(0), ""),
+            rejection("static", None, Some(0), ""),
             "[cpumanager] the static policy requires \
              systemreserved.cpu + kubereserved.cpu to be greater than zero",
         ),
         (
-            refusal("static", Some("bogus"), Some(1), ""),
+            rejection("static", Some("bogus"), Some(1), ""),
             "new static policy error: unknown CPU Manager Policy option: \"bogus\"",
         ),
         (
-            refusal("static", None, Some(100_000), ""),
+            rejection("static", None, Some(100_000), ""),
             "new static policy error: [cpumanager] unable to reserve the required amount of CPUs \
              (size of  did not equal 100000)",
         ),
         (
-            refusal("static", None, Some(1), "0-1"),
+            rejection("static", None, Some(1), "0-1"),
             "new static policy error: [cpumanager] unable to reserve the required amount of CPUs \
              (size of 0-1 did not equal 1)",
         ),
         (
-            refusal("static", None, Some(1), "9999"),
+            rejection("static", None, Some(1), "9999"),
             "new static policy error: [cpumanager] unable to build the reserved physical CPUs \
              from the reserved set: unknown CPU ID: 9999",
         ),
         (
-            refusal("static", None, Some(1), "99"),
+            rejection("static", None, Some(1), "99"),
             "new static policy error: [cpumanager] unable to build the reserved physical CPUs \
              from the reserved set: unknown CPU ID: 99",
         ),

@@ -78,22 +78,22 @@ fn the_pods_cpus_go_back_with_its_last_container() {
 fn a_container_that_shares_must_be_left_something() {
     let policy = static_cpus(Fidelity::Sound);
     let state = fresh(&policy);
-    let refusal = |pod: &Pod| {
+    let rejection = |pod: &Pod| {
         let hints = policy.pod_hints(&state, &CpuSet::new(), pod);
         assert_eq!(hints.rows[0].1, ResourceHints::Cannot);
-        let refusal = policy.allocate_pod(&state, None, pod).unwrap_err();
-        assert_eq!(refusal.error.reason(), "EmptyPodSharedPoolError");
-        refusal.to_string()
+        let rejection = policy.allocate_pod(&state, None, pod).unwrap_err();
+        assert_eq!(rejection.error.reason(), "EmptyPodSharedPoolError");
+        rejection.to_string()
     };
     let later = whole("2", vec![], vec![container("app", "2"), sharing("log")]);
     assert_eq!(
-        refusal(&later),
+        rejection(&later),
         "pod rejected, sum of exclusive container cpu requests equals pod budget, \
          leaving no cpus for shared containers"
     );
     let init = vec![sidecar("side", "2"), sharing("setup")];
     assert_eq!(
-        refusal(&whole("2", init, vec![])),
+        rejection(&whole("2", init, vec![])),
         "pod rejected, pod has shared init containers but no cpus available for them"
     );
 }
@@ -116,10 +116,10 @@ fn a_pod_that_cannot_be_divided_leaves_nothing_behind_except_where_the_original_
     let pod = whole("2", vec![], vec![container("a", "2"), container("b", "1")]);
     for (fidelity, edits) in [(Fidelity::Exact, 2), (Fidelity::Sound, 0)] {
         let policy = static_cpus(fidelity);
-        let refusal = policy
+        let rejection = policy
             .allocate_pod(&fresh(&policy), None, &pod)
             .unwrap_err();
-        assert_eq!(refusal.left_behind.len(), edits);
-        assert_eq!(refusal.error.reason(), "UnexpectedAdmissionError");
+        assert_eq!(rejection.left_behind.len(), edits);
+        assert_eq!(rejection.error.reason(), "UnexpectedAdmissionError");
     }
 }

@@ -232,15 +232,15 @@ fn a_plugin_that_knows_pairs_gets_a_whole_one() {
 }
 
 #[test]
-fn refusals_speak_as_the_kubelet_does() {
+fn rejections_speak_as_the_kubelet_does() {
     let pool = two_nodes();
     let mut state = DeviceState::default();
     give(&mut state, "other", "c", "a0 a1 b0");
-    let refusal = |pool: &DevicePool, state: &DeviceState, gpus, left| {
-        choose(pool, state, gpus, None, left, &mut NoPreference).expect_err("refused")
+    let rejection = |pool: &DevicePool, state: &DeviceState, gpus, left| {
+        choose(pool, state, gpus, None, left, &mut NoPreference).expect_err("rejected")
     };
     assert_eq!(
-        refusal(&pool, &state, 4, "a0"),
+        rejection(&pool, &state, 4, "a0"),
         "requested number of devices unavailable for example.com/gpu. Requested: 3, Available: 2"
     );
     let ill = Device {
@@ -248,22 +248,22 @@ fn refusals_speak_as_the_kubelet_does() {
         ..device(Some(&[0]))
     };
     assert_eq!(
-        refusal(&pool_of(nodes(&[0]), [("a0", ill.clone())]), &state, 1, ""),
+        rejection(&pool_of(nodes(&[0]), [("a0", ill.clone())]), &state, 1, ""),
         "no healthy devices present; cannot allocate unhealthy devices example.com/gpu"
     );
     assert_eq!(
-        refusal(&DevicePool::new(nodes(&[0])), &state, 1, ""),
+        rejection(&DevicePool::new(nodes(&[0])), &state, 1, ""),
         "cannot allocate unregistered device example.com/gpu"
     );
     let mut own = DeviceState::default();
     give(&mut own, "pod", "c", "a0");
     assert_eq!(
-        refusal(&pool, &own, 2, ""),
+        rejection(&pool, &own, 2, ""),
         "pod \"pod\" container \"c\" changed request for resource \"example.com/gpu\" from 1 to 2"
     );
     let mended = pool_of(nodes(&[0]), [("a0", ill), ("a1", device(None))]);
     assert_eq!(
-        refusal(&mended, &own, 1, ""),
+        rejection(&mended, &own, 1, ""),
         "previously allocated devices are no longer healthy; cannot allocate unhealthy devices example.com/gpu"
     );
     let mut silent = |_: AllocationAsk<'_>| Err("deadline exceeded".to_owned());

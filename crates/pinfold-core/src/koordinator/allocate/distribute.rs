@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::{Allocator, MILLI, NodeAmounts};
 use crate::koordinator::amounts::{Amounts, ByNode, CPU, Key};
 use crate::koordinator::hints::Need;
-use crate::koordinator::reasons::{Code, Reason, Refusal};
+use crate::koordinator::reasons::{Code, Reason, Rejection};
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
@@ -136,12 +136,12 @@ impl Allocator<'_> {
     }
 
     /// The resources that the NUMA nodes do not hold enough of.
-    pub(super) fn shortage(&self, nodes: NodeSet) -> Refusal {
+    pub(super) fn shortage(&self, nodes: NodeSet) -> Rejection {
         let mut ignored = Shares::new();
         let missing =
             (0..self.rows.len()).filter(|&row| self.spread(row, nodes, &mut ignored) != 0);
         let reasons = missing.map(|row| Reason::InsufficientNuma(self.rows[row].name.clone()));
-        Refusal {
+        Rejection {
             code: Code::Unschedulable,
             reasons: reasons.collect(),
         }

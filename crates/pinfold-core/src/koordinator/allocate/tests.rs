@@ -116,9 +116,9 @@ fn a_shortage_names_every_resource_that_is_short() {
     let requests = Amounts::from([("cpu", 3000), ("memory", 51), ("example.com/elsewhere", 7)]);
     let bench = Bench::new(machine(2, 1, 4, 2), zones, Fidelity::Exact, requests);
     let allocator = Allocator::new(bench.view(), bench.ask(false, None, false));
-    let refusal = allocator.allocate(both()).expect_err("too much");
+    let rejection = allocator.allocate(both()).expect_err("too much");
     assert_eq!(
-        refusal.to_string(),
+        rejection.to_string(),
         "Insufficient NUMA cpu, Insufficient NUMA memory"
     );
 }
@@ -133,16 +133,16 @@ fn required_whole_cores_must_be_free_as_a_whole() {
         requests,
     );
     bench.hold("other", "2,4,6");
-    let refusal = |required| {
+    let rejection = |required| {
         let ask = bench.ask(true, Some(Binding::FullPcpus), required);
         Allocator::new(bench.view(), ask)
             .allocate(None)
             .err()
-            .map(|refusal| refusal.to_string())
+            .map(|rejection| rejection.to_string())
     };
-    assert_eq!(refusal(false), None);
+    assert_eq!(rejection(false), None);
     assert_eq!(
-        refusal(true).as_deref(),
+        rejection(true).as_deref(),
         Some("not enough cpus available to satisfy request")
     );
 }

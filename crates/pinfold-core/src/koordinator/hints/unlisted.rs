@@ -1,8 +1,8 @@
-//! [`Unlisted`]: all hints of a pod as the rule behind them, for refusals that may never be read.
+//! [`Unlisted`]: all hints of a pod as the rule behind them, for rejections that may never be read.
 //!
 //! Where sums decide ([`Allocator::needs`](crate::koordinator::allocate::Allocator::needs)), a set of NUMA nodes fits if it
 //! has enough of everything, and a wider set has no less. So whether a resource has a hint at all shows in the widest
-//! set, and the hundreds of sets in a refusal's text need not be listed before somebody reads it.
+//! set, and the hundreds of sets in a rejection's text need not be listed before somebody reads it.
 
 use smallvec::SmallVec;
 

@@ -109,7 +109,7 @@ fn numa_ids_with_gaps_are_ids() {
 }
 
 #[test]
-fn a_refusal_tells_what_each_resource_would_have_liked() {
+fn a_rejection_tells_what_each_resource_would_have_liked() {
     let (cpu, memory) = (ResourceName::from("cpu"), ResourceName::from("memory"));
     let (first, second) = (
         [hint(0b01, true, 0), hint(0b11, false, 0)],

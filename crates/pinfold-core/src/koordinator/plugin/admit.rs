@@ -9,7 +9,7 @@ use crate::koordinator::merge::{
     unlisted_reasons_against,
 };
 use crate::koordinator::policy::Terms;
-use crate::koordinator::reasons::{Code, Reason, Refusal};
+use crate::koordinator::reasons::{Code, Reason, Rejection};
 use crate::koordinator::score::Scorer;
 use crate::koordinator::values::NumaPolicy;
 
@@ -20,19 +20,19 @@ pub(super) fn admit(
     args: &Args,
     terms: &Terms,
     policy: &NumaPolicy,
-) -> Result<(ScoredHint, Allocation), Refusal> {
+) -> Result<(ScoredHint, Allocation), Rejection> {
     let zones = node
         .report
         .as_ref()
         .map_or(&[][..], |report| report.zones());
     if zones.is_empty() {
-        return Err(Refusal::here(Reason::MissingNumaResources));
+        return Err(Rejection::here(Reason::MissingNumaResources));
     }
-    let attempt = Attempt::new(pod, node, terms).map_err(Refusal::now)?;
+    let attempt = Attempt::new(pod, node, terms).map_err(Rejection::now)?;
     let scorer = args.scorer(args.numa_scoring, node.ledger.fidelity());
     attempt.run(|allocator| {
         if allocator.is_blind() {
-            return Err(Refusal::now(Reason::NoHints));
+            return Err(Rejection::now(Reason::NoHints));
         }
         let hint = choose(allocator, node, terms, policy, &scorer)?;
         match allocator.allocate(hint.mask) {
@@ -43,13 +43,13 @@ pub(super) fn admit(
             {
                 unaligned(allocator)
             }
-            Err(refusal) => Err(refusal),
+            Err(rejection) => Err(rejection),
         }
     })
 }
 
 /// Best effort means: if not aligned, then anywhere.
-fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), Refusal> {
+fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), Rejection> {
     let all = ScoredHint {
         mask: Some(allocator.zones().iter().map(|zone| zone.node).collect()),
         ..ScoredHint::default()
@@ -67,7 +67,7 @@ fn choose(
     terms: &Terms,
     policy: &NumaPolicy,
     scorer: &Scorer,
-) -> Result<ScoredHint, Refusal> {
+) -> Result<ScoredHint, Rejection> {
     let merge_policy = match policy {
         NumaPolicy::BestEffort => MergePolicy::BestEffort,
         NumaPolicy::Restricted => MergePolicy::Restricted,
@@ -76,7 +76,7 @@ fn choose(
             // The original crashes here.
             let unknown = policy.known().map(|_| ()).map_err(Reason::UnknownWord);
             let why = unknown.err().unwrap_or(Reason::NoHints);
-            return Err(Refusal::with(Code::Error, why));
+            return Err(Rejection::with(Code::Error, why));
         }
     };
     let demands_alignment = merge_policy != MergePolicy::BestEffort;
@@ -114,7 +114,7 @@ fn choose(
         more = lists.widen();
     }
     if let Some(hints) = lists.unlisted().filter(|_| needs_no_listing) {
-        return Err(Refusal {
+        return Err(Rejection {
             code: Code::Unschedulable,
             reasons: unlisted_reasons_against(merge_policy, hints),
         });
@@ -124,7 +124,7 @@ fn choose(
         MergePolicy::None | MergePolicy::BestEffort => {
             Ok(merge(merge_policy, &ground, &providers).hint)
         }
-        MergePolicy::Restricted | MergePolicy::SingleNumaNode => Err(Refusal {
+        MergePolicy::Restricted | MergePolicy::SingleNumaNode => Err(Rejection {
             code: Code::Unschedulable,
             reasons: reasons_against(merge_policy, &providers),
         }),

@@ -6,7 +6,7 @@
 
 use super::{
     Allocation, Amounts, CPU, MILLI, Node, NodeAmounts, NumaStrategy, PodDemand, PodState, Reason,
-    Refusal,
+    Rejection,
 };
 use crate::cpu_set::CpuSet;
 use crate::koordinator::qos::KoordinatorQos;
@@ -24,7 +24,7 @@ pub(super) fn burst(pod: &PodDemand) -> Option<i64> {
 }
 
 /// The NUMA node for a pod that is to be kept to one, if it is.
-pub(super) fn filter(pod: &PodState, node: &Node) -> Result<Option<Allocation>, Refusal> {
+pub(super) fn filter(pod: &PodState, node: &Node) -> Result<Option<Allocation>, Rejection> {
     let Some(milli) = pod.burst_milli else {
         return Ok(None);
     };
@@ -36,7 +36,7 @@ pub(super) fn filter(pod: &PodState, node: &Node) -> Result<Option<Allocation>, 
     );
     let fits = pools.into_iter().filter(|(_, size)| *size >= milli);
     let chosen = fits.min_by_key(|(id, size)| (if most_allocated { *size } else { -size }, *id));
-    let (id, _) = chosen.ok_or_else(|| Refusal::now(Reason::PoolTooSmall { milli, largest }))?;
+    let (id, _) = chosen.ok_or_else(|| Rejection::now(Reason::PoolTooSmall { milli, largest }))?;
     let part = NodeAmounts {
         node: id,
         amounts: Amounts::from([(CPU, pod.cpu_milli().max(1))]),

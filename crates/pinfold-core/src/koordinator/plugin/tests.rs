@@ -53,7 +53,7 @@ fn state(pod: &PodDemand, fidelity: Fidelity) -> PodState {
 /// All stages; what the pod got.
 fn place(node: &mut Node, name: &str, pod: &PodDemand) -> Result<Option<Allocation>, String> {
     let (args, fidelity) = (Args::default(), node.ledger.fidelity());
-    let text = |refusal: Refusal| refusal.to_string();
+    let text = |rejection: Rejection| rejection.to_string();
     let state = pre_filter(pod, &args, fidelity).map_err(text)?;
     let state = state.expect("it asks for something");
     let placement = filter(&state, node, &args).map_err(text)?;
@@ -97,16 +97,16 @@ fn a_node_of_whole_cores_binds_only_lse_and_lsr_in_sound_mode() {
 }
 
 #[test]
-fn a_node_of_whole_cores_refuses_what_ends_inside_a_core() {
+fn a_node_of_whole_cores_rejects_what_ends_inside_a_core() {
     let mut node = node(machine(1, 1, 4, 2), Fidelity::Sound);
     node.bind_policy = Some(NodeBindPolicy::FullPcpusOnly);
-    let refusal = place(
+    let rejection = place(
         &mut node,
         "odd",
         &pod(KoordinatorQos::Lsr, 3000, "{}", "{}"),
     );
     assert_eq!(
-        refusal,
+        rejection,
         Err("node(s) requested cpus not multiple cpus per core".into())
     );
 }
@@ -114,7 +114,7 @@ fn a_node_of_whole_cores_refuses_what_ends_inside_a_core() {
 #[test]
 fn a_pod_that_prefers_to_spread_avoids_nodes_of_whole_cores_in_sound_mode() {
     let spec = r#"{"preferredCPUBindPolicy":"SpreadByPCPUs"}"#;
-    for (fidelity, refused) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
+    for (fidelity, rejected) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
         let mut node = node(machine(1, 1, 4, 2), fidelity);
         node.bind_policy = Some(NodeBindPolicy::FullPcpusOnly);
         let outcome = place(
@@ -122,12 +122,12 @@ fn a_pod_that_prefers_to_spread_avoids_nodes_of_whole_cores_in_sound_mode() {
             "pod",
             &pod(KoordinatorQos::Lsr, 2000, spec, "{}"),
         );
-        assert_eq!(outcome.is_err(), refused, "{fidelity:?}");
+        assert_eq!(outcome.is_err(), rejected, "{fidelity:?}");
     }
 }
 
 #[test]
-fn unknown_words_are_refused_with_the_known_ones_in_sound_mode() {
+fn unknown_words_are_rejected_with_the_known_ones_in_sound_mode() {
     let pods = [
         pod(
             KoordinatorQos::Lsr,
@@ -155,15 +155,18 @@ fn unknown_words_are_refused_with_the_known_ones_in_sound_mode() {
         ),
     ];
     for pod in pods {
-        let refusal =
+        let rejection =
             pre_filter(&pod, &Args::default(), Fidelity::Sound).expect_err("an unknown word");
-        assert!(refusal.to_string().contains("; known are "), "{refusal}");
+        assert!(
+            rejection.to_string().contains("; known are "),
+            "{rejection}"
+        );
         assert!(pre_filter(&pod, &Args::default(), Fidelity::Exact).is_ok());
     }
     let mut node = node(machine(1, 1, 4, 2), Fidelity::Sound);
     node.bind_policy = NodeBindPolicy::parse("PCPUOnly");
-    let refusal = place(&mut node, "pod", &pod(KoordinatorQos::Ls, 500, "{}", "{}"));
-    assert!(refusal.is_err_and(|text| text.contains("FullPCPUsOnly")));
+    let rejection = place(&mut node, "pod", &pod(KoordinatorQos::Ls, 500, "{}", "{}"));
+    assert!(rejection.is_err_and(|text| text.contains("FullPCPUsOnly")));
 }
 
 #[test]
@@ -211,8 +214,8 @@ fn constrained_burst_keeps_a_pod_to_a_numa_node_whose_pool_holds_its_limit() {
         (NodeSet::from_bits(0b10), true)
     );
     burst.limits = Amounts::from([("cpu", 9000)]);
-    let refusal = place(&mut node, "large", &burst);
-    assert!(refusal.is_err_and(|text| text.contains("9000m") && text.contains("8000m")));
+    let rejection = place(&mut node, "large", &burst);
+    assert!(rejection.is_err_and(|text| text.contains("9000m") && text.contains("8000m")));
     let exact = state(&burst, Fidelity::Exact);
     assert_eq!(exact.burst_milli, None, "the original ignores it");
 }
@@ -292,12 +295,12 @@ fn best_effort_goes_across_numa_nodes_where_no_single_one_has_room() {
         &pod(KoordinatorQos::Lsr, 6000, "{}", strict),
     )
     .expect("room");
-    let refused = place(
+    let rejected = place(
         &mut node,
         "c",
         &pod(KoordinatorQos::Lsr, 4000, "{}", strict),
     );
-    assert!(refused.is_err_and(|text| text.starts_with("Unaligned NUMA Hint cause cpu")));
+    assert!(rejected.is_err_and(|text| text.starts_with("Unaligned NUMA Hint cause cpu")));
 }
 
 #[test]
@@ -321,8 +324,8 @@ fn an_unknown_numa_policy_is_an_error_where_the_original_crashes() {
     let mut node = node(machine(1, 1, 2, 2), Fidelity::Exact);
     node.numa_policy = NumaPolicy::parse("None");
     let state = state(&pod(KoordinatorQos::Ls, 1000, "{}", "{}"), Fidelity::Exact);
-    let refusal = filter(&state, &node, &Args::default()).expect_err("unknown");
-    assert_eq!(refusal.code, Code::Error);
+    let rejection = filter(&state, &node, &Args::default()).expect_err("unknown");
+    assert_eq!(rejection.code, Code::Error);
 }
 
 #[test]
@@ -398,7 +401,7 @@ proptest! {
             let Ok(placement) = filter(&state, &node, &args) else { continue };
             prop_assert!((0..=100).contains(&score(&state, &node, &args, placement.as_ref())));
             let allocation = reserve(&state, &node, &args, placement.as_ref());
-            prop_assert!(allocation.is_ok(), "filter promised, reserve refused: {:?}", allocation);
+            prop_assert!(allocation.is_ok(), "filter promised, reserve rejected: {:?}", allocation);
             let allocation = allocation.unwrap_or_default();
             let expected = Outlook {
                 placement,

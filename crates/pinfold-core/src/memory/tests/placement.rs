@@ -59,7 +59,7 @@ fn a_choice_that_is_too_small_is_widened_to_the_narrowest_mask_around_it() {
 }
 
 #[test]
-fn every_refusal_says_what_the_kubelet_says() {
+fn every_rejection_says_what_the_kubelet_says() {
     let asking = |memory| pod("p", vec![], vec![container("c", memory, None)]);
     let on = |ids: &[usize], preferred| Hint::on(set(ids), preferred);
     let cases = [
@@ -95,7 +95,7 @@ fn every_refusal_says_what_the_kubelet_says() {
         bench.fill("low", 2, &[0]);
         bench.fill("wide", 8, &[1, 2]);
         let before = bench.state.clone();
-        let error = bench.allocate(&pod, "c", affinity).expect_err("refused");
+        let error = bench.allocate(&pod, "c", affinity).expect_err("rejected");
         assert_eq!(error.to_string(), format!("[memorymanager] {expected}"));
         assert_eq!(bench.state, before);
     }
@@ -139,12 +139,12 @@ fn a_node_without_the_page_size_adds_nothing() {
     assert_eq!(bench.allocate(&asking, "c", FREE_CHOICE), Ok(set(&[0, 3])));
     assert_eq!(bench.policy.start(&bench.state), Ok(Vec::new()));
     let too_many = pod("q", vec![], vec![container("c", 1, Some(4096))]);
-    let refused = bench.allocate(&too_many, "c", FREE_CHOICE);
-    assert!(matches!(refused, Err(MemoryError::NoNodes { .. })));
+    let rejected = bench.allocate(&too_many, "c", FREE_CHOICE);
+    assert!(matches!(rejected, Err(MemoryError::NoNodes { .. })));
 }
 
 #[test]
-fn nodes_the_machine_lacks_are_refused_not_ignored() {
+fn nodes_the_machine_lacks_are_rejected_not_ignored() {
     let mut bench = Bench::new(&[10], Fidelity::Exact);
     let asking = pod("p", vec![], vec![container("c", 3, None)]);
     let unknown = set(&[7]);
@@ -168,7 +168,7 @@ fn only_guaranteed_pods_are_managed() {
 }
 
 #[test]
-fn an_amount_of_half_a_byte_is_refused() {
+fn an_amount_of_half_a_byte_is_rejected() {
     let mut asking = pod("p", vec![], vec![container("c", 3, None)]);
     let half: Quantity = "2500m".parse().expect("a quantity");
     asking.containers[0]
@@ -176,8 +176,8 @@ fn an_amount_of_half_a_byte_is_refused() {
         .insert(memory_resource(), half);
     asking.containers[0].limits.insert(memory_resource(), half);
     let mut bench = Bench::new(&[10], Fidelity::Sound);
-    let refused = bench.allocate(&asking, "c", FREE_CHOICE);
-    assert_eq!(refused, Err(MemoryError::NotWholeBytes(NotWholeBytes)));
+    let rejected = bench.allocate(&asking, "c", FREE_CHOICE);
+    assert_eq!(rejected, Err(MemoryError::NotWholeBytes(NotWholeBytes)));
 }
 
 #[test]

@@ -107,17 +107,17 @@ fn pages_that_only_a_container_names_are_booked_too() {
 fn containers_that_share_need_a_pool_that_is_not_empty() {
     let machine = machine(&[(0, 41, None)]);
     let bench = Bench::on(&machine, PodLevel::Managed, Fidelity::Sound);
-    let refused = |pod: &Pod| {
+    let rejected = |pod: &Pod| {
         let hints = bench.policy.pod_hints(&bench.state, pod);
         let cannot = (memory_resource(), ResourceHints::Cannot);
         assert_eq!(hints.hints.rows.as_slice(), [cannot]);
         let grant = bench.policy.allocate_pod(&bench.state, Hint::ANY, pod);
-        grant.expect_err("refused").to_string()
+        grant.expect_err("rejected").to_string()
     };
     let mut app = pod_level_pod();
     app.containers[0] = container("own", 8, None);
     assert_eq!(
-        refused(&app),
+        rejected(&app),
         "pod rejected, sum of exclusive container memory requests equals pod budget, leaving no memory for shared containers"
     );
     let mut init = pod_level_pod();
@@ -126,13 +126,13 @@ fn containers_that_share_need_a_pool_that_is_not_empty() {
         ..container("sidecar", 10, None)
     };
     assert_eq!(
-        refused(&init),
+        rejected(&init),
         "pod rejected, pod has shared init containers but no memory available for them"
     );
 }
 
 #[test]
-fn a_container_without_memory_of_its_own_is_never_a_reason_to_refuse() {
+fn a_container_without_memory_of_its_own_is_never_a_reason_to_reject() {
     let machine = machine(&[(0, 21, None), (1, 20, None)]);
     let pod = pod_level_pod();
     for (fidelity, fits) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {

@@ -18,7 +18,7 @@ fn a_restarted_container_asks_for_the_nodes_it_has() {
 }
 
 #[test]
-fn a_table_that_no_longer_fits_the_machine_is_refused() {
+fn a_table_that_no_longer_fits_the_machine_is_rejected() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     bench.fill("p", 12, &[0, 1]);
     let says = |memory: &[u64]| {

@@ -45,7 +45,7 @@ fn reservations_must_name_known_nodes_and_add_up() {
         Ok("Static")
     );
     type Rows<'a> = &'a [(&'a str, &'a str)];
-    let refusals: [(Rows<'_>, &[MemoryReservation], &str); 6] = [
+    let rejections: [(Rows<'_>, &[MemoryReservation], &str); 6] = [
         (
             &[],
             &[on(1, &half)],
@@ -77,7 +77,7 @@ fn reservations_must_name_known_nodes_and_add_up() {
             "[memorymanager] you should specify the system reserved memory",
         ),
     ];
-    for (node, rows, expected) in refusals {
+    for (node, rows, expected) in rejections {
         assert_eq!(says(node, rows), Err(expected.to_owned()));
     }
 }

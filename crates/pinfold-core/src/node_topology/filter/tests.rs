@@ -82,7 +82,8 @@ fn verdict(topology: &NodeTopology, pod: &Pod, fidelity: Fidelity) -> Result<(),
         pod,
         overhead: &ResourceList::new(),
     };
-    filter(Some(topology), &everything, &request, fidelity).map_err(|refusal| refusal.to_string())
+    filter(Some(topology), &everything, &request, fidelity)
+        .map_err(|rejection| rejection.to_string())
 }
 
 fn exact(topology: &NodeTopology, pod: &Pod) -> Result<(), String> {
@@ -120,8 +121,8 @@ fn a_container_takes_its_part_from_the_next() {
     let by_container = topology("container", zones());
     assert_eq!(exact(&by_container, &pod(&[two_cpus, two_cpus])), Ok(()));
     let three = pod(&[two_cpus, two_cpus, two_cpus]);
-    let refused = Err("cannot align container".to_owned());
-    assert_eq!(exact(&by_container, &three), refused);
+    let rejected = Err("cannot align container".to_owned());
+    assert_eq!(exact(&by_container, &three), rejected);
     let whole = Err("cannot align pod".to_owned());
     assert_eq!(exact(&topology("pod", zones()), &three), whole);
 }
@@ -148,11 +149,11 @@ fn an_init_container_leaves_nothing_behind_and_a_sidecar_stays() {
     assert_eq!(sound, Err("cannot align pod".to_owned()));
 
     pod.init_containers = vec![container(&[("cpu", "5"), ("memory", "1Gi")], true)];
-    let refused = Err("cannot align init container".to_owned());
-    assert_eq!(exact(&node, &pod), refused);
+    let rejected = Err("cannot align init container".to_owned());
+    assert_eq!(exact(&node, &pod), rejected);
     pod.init_containers[0].restartable = true;
-    let refused = Err("cannot align sidecar container".to_owned());
-    assert_eq!(exact(&node, &pod), refused);
+    let rejected = Err("cannot align sidecar container".to_owned());
+    assert_eq!(exact(&node, &pod), rejected);
 }
 
 #[test]
@@ -165,15 +166,15 @@ fn only_guaranteed_pods_need_certain_cpus_but_everybody_needs_its_card() {
         pod
     };
     assert_eq!(exact(&node, &burstable(&[("cpu", "8")])), Ok(()));
-    let refused = Err("cannot align container".to_owned());
+    let rejected = Err("cannot align container".to_owned());
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "8"), ("v/nic1", "2")])),
-        refused
+        rejected
     );
-    // No zone reports these pages: refused for everybody.
+    // No zone reports these pages: rejected for everybody.
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "1"), ("hugepages-2Mi", "2Mi")])),
-        refused
+        rejected
     );
     // Nor this card, which need not belong to a zone.
     assert_eq!(
@@ -183,7 +184,7 @@ fn only_guaranteed_pods_need_certain_cpus_but_everybody_needs_its_card() {
     // A card that the node does not have at all.
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "1"), ("v/none", "1")])),
-        refused
+        rejected
     );
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "1"), ("v/none", "0")])),
@@ -223,8 +224,8 @@ fn two_zones_that_claim_one_id_are_an_error_and_not_a_panic() {
         zone(0, &[("cpu", "1"), ("memory", "4Gi")]),
     ];
     let asks = pod(&[&[("cpu", "2"), ("memory", "1Gi")]]);
-    let refused = Err("inconsistent resource accounting".to_owned());
-    assert_eq!(exact(&topology("container", zones), &asks), refused);
+    let rejected = Err("inconsistent resource accounting".to_owned());
+    assert_eq!(exact(&topology("container", zones), &asks), rejected);
 }
 
 #[test]

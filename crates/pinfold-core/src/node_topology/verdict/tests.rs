@@ -46,7 +46,7 @@ fn two_zones(available: [&str; 2]) -> Vec<Zone> {
 }
 
 #[test]
-fn each_policy_refuses_what_the_kubelet_would_refuse_under_it() {
+fn each_policy_rejects_what_the_kubelet_would_reject_under_it() {
     let table = [
         // CPUs asked for, available on either node, policies that admit
         (
@@ -73,9 +73,10 @@ fn each_policy_refuses_what_the_kubelet_would_refuse_under_it() {
 }
 
 #[test]
-fn a_refusal_says_what_each_node_has() {
+fn a_rejection_says_what_each_node_has() {
     let node = object(&policy("single-numa-node"), two_zones(["5", "3"]));
-    let Verdict::Refused(decision) = ask(&node, &pod(&[&[("cpu", "6"), ("memory", "1Gi")]])) else {
+    let Verdict::Rejected(decision) = ask(&node, &pod(&[&[("cpu", "6"), ("memory", "1Gi")]]))
+    else {
         panic!("six CPUs on no node");
     };
     let alignment = decision.explanation.alignments.last().expect("one try");
@@ -173,7 +174,7 @@ fn memory_in_use_is_in_doubt_unless_the_groups_are_told_or_cannot_exist() {
     assert_eq!(told("single-numa-node", None), Verdict::Admitted);
     // Both nodes can only be used together, and one of them would do on an empty machine.
     let together = told("restricted", Some("node-0,node-1"));
-    assert!(matches!(together, Verdict::Refused(_)), "{together:?}");
+    assert!(matches!(together, Verdict::Rejected(_)), "{together:?}");
 }
 
 #[test]
@@ -188,8 +189,8 @@ fn devices_that_no_zone_counts_are_near_no_numa_node() {
         replica.verdict(&asks).expect("a pod")
     };
     assert_eq!(told("best-effort", 3, 2), Verdict::Admitted);
-    assert!(matches!(told("best-effort", 3, 1), Verdict::Refused(_)));
-    assert!(matches!(told("restricted", 3, 2), Verdict::Refused(_)));
+    assert!(matches!(told("best-effort", 3, 1), Verdict::Rejected(_)));
+    assert!(matches!(told("restricted", 3, 2), Verdict::Rejected(_)));
     // Fewer than the zones count: some are near both nodes and counted twice.
     let zones_count_more = told("best-effort", 0, 0);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Carries a plan out as written. `None` if somebody is refused on the way.
+/// Carries a plan out as written. `None` if somebody is rejected on the way.
 pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &Plan) -> Option<Ledger> {
     let mut copy = ledger.clone();
     let known = |neighbour: &Neighbour| match neighbour.uid == pod.uid {

@@ -130,7 +130,7 @@ fn what_is_given_back_is_what_was_bound() {
 }
 
 #[test]
-fn a_refusal_takes_back_the_earlier_decision() {
+fn a_rejection_takes_back_the_earlier_decision() {
     let mut asks = task("a", "best-effort", &["3"]);
     for (fidelity, kept) in [(Fidelity::Sound, false), (Fidelity::Exact, true)] {
         let mut session = one_node("0-7", fidelity);

@@ -45,7 +45,7 @@ fn whole_sockets_go_before_whole_cores_before_threads() {
 }
 
 #[test]
-fn too_many_are_refused_with_the_numbers() {
+fn too_many_are_rejected_with_the_numbers() {
     let error = NotEnoughCpus {
         needed: 3,
         available: 2,

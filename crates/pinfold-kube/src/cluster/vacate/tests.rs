@@ -113,7 +113,7 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let new = told.objects.pods.last().expect("the new one");
     let ask = PodAsk::new(Arc::new(new.pod.clone()));
     let mut full = sources[0].member(&how).expect("a member").value;
-    assert!(matches!(full.ask(&ask), Verdict::Refused(_)));
+    assert!(matches!(full.ask(&ask), Verdict::Rejected(_)));
     for (left, fits) in [(&["four"][..], true), (&["six"], true), (&[], false)] {
         let leaving: Vec<_> = sources[0]
             .pods
@@ -135,7 +135,7 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
         .member_without(&unknown, &how)
         .expect("a member")
         .value;
-    assert!(matches!(without.ask(&ask), Verdict::Refused(_)));
+    assert!(matches!(without.ask(&ask), Verdict::Rejected(_)));
 }
 
 #[test]

@@ -118,8 +118,8 @@ fn members_keep_their_order_and_duplicates() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused_as_serde_json_does(bytes in prop::collection::vec(json_byte(), 0..40)) {
-        // serde_json refuses invalid UTF-8, lone surrogates and huge numbers; Go does not.
+    fn any_bytes_are_read_or_rejected_as_serde_json_does(bytes in prop::collection::vec(json_byte(), 0..40)) {
+        // serde_json rejects invalid UTF-8, lone surrogates and huge numbers; Go does not.
         let ours = parse(&bytes);
         if serde_json::from_slice::<serde_json::Value>(&bytes).is_ok() {
             prop_assert!(ours.is_ok());

@@ -67,30 +67,30 @@ fn malformed_annotations_are_told_with_object_key_and_both_places() {
     ];
     for (key, text, expected) in table {
         let object = reporting(&[(key, text)]);
-        let refused = NodeFacts::read(&object, Sound).expect_err(text);
-        assert_eq!(refused.to_string(), expected);
+        let rejected = NodeFacts::read(&object, Sound).expect_err(text);
+        assert_eq!(rejected.to_string(), expected);
         let forgiven = NodeFacts::read(&object, Exact).expect("passed over");
         assert_eq!(forgiven.value, NodeFacts::default(), "{text}");
         assert_eq!(lines(&forgiven.warnings), [expected]);
     }
     let long = format!("[{}]", " ".repeat(crate::annotation::MAX_BYTES));
     let object = reporting(&[(keys::SHARED_POOLS, &long)]);
-    let refused = NodeFacts::read(&object, Sound).expect_err("too long");
+    let rejected = NodeFacts::read(&object, Sound).expect_err("too long");
     assert!(
-        refused
+        rejected
             .to_string()
             .contains("expected at most 262144 bytes, found 262146")
     );
 }
 
 #[test]
-fn a_pod_whose_wishes_cannot_be_read_is_refused_in_both_modes() {
+fn a_pod_whose_wishes_cannot_be_read_is_rejected_in_both_modes() {
     let meta = "  annotations:\n    scheduling.koordinator.sh/resource-spec: '{bad}'";
     let pod = pod(meta, TWO_CPUS);
     for fidelity in [Sound, Exact] {
-        let refused = demand(&pod, fidelity).expect_err("not JSON").to_string();
+        let rejected = demand(&pod, fidelity).expect_err("not JSON").to_string();
         assert_eq!(
-            refused,
+            rejected,
             "pod.yaml:6:46: Pod/default/test-pod: metadata.annotations[scheduling.koordinator.sh/resource-spec] (at 1:2 of the text): \
              expected JSON, found \"{bad}\" (invalid character 'b' looking for beginning of object key string)"
         );

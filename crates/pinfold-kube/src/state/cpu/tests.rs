@@ -77,7 +77,7 @@ fn format_4_carries_a_checked_copy() {
         text.contains(r#""checksum":0,"data":"{\"policyName\":\"static\""#),
         "{text}"
     );
-    // A damaged copy is refused, not replaced by the unchecked rest.
+    // A damaged copy is rejected, not replaced by the unchecked rest.
     let damaged = text.replacen("2-3", "2-9", 2);
     let message = restore(&damaged).expect_err("damaged").to_string();
     assert!(
@@ -98,7 +98,7 @@ fn keys_are_found_in_any_case_and_the_last_one_counts() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_in_the_kubelets_words() {
+fn a_damaged_file_is_rejected_in_the_kubelets_words() {
     let around = |fault: &str| {
         format!(
             "could not restore state from checkpoint: {fault}, please drain this node and delete the CPU manager \

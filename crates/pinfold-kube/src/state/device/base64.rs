@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_base64_is_refused() {
+    fn text_that_is_not_base64_is_rejected() {
         for text in [
             "Z", "Zg", "Zg=", "Zg==Zg==", "Z===", "Zm9v!", " Zm9v", "=Zg=",
         ] {

@@ -35,7 +35,7 @@ fn without_entries_the_list_is_nil() {
 }
 
 #[test]
-fn a_damaged_file_is_refused() {
+fn a_damaged_file_is_rejected() {
     for (text, fault) in [
         (FILE.replace("1060529466", "0"), "checkpoint is corrupted"),
         (FILE.replace("g05", "g07"), "checkpoint is corrupted"),

@@ -72,7 +72,7 @@ fn nodes_are_written_in_the_order_of_their_names() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_in_the_kubelets_words() {
+fn a_damaged_file_is_rejected_in_the_kubelets_words() {
     let around = |fault: &str| {
         format!(
             "could not restore state from checkpoint: {fault}, please drain this node and delete the memory manager \
@@ -108,7 +108,7 @@ fn a_damaged_file_is_refused_in_the_kubelets_words() {
 }
 
 #[test]
-fn what_no_machine_has_is_refused_although_the_kubelet_takes_it() {
+fn what_no_machine_has_is_rejected_although_the_kubelet_takes_it() {
     let unchecked = V1.replace("869405357", "0");
     for (text, fault) in [
         (

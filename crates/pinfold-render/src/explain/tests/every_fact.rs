@@ -1,7 +1,7 @@
 //! Facts that a small machine cannot easily be brought to produce: made up, each must still read as a sentence.
 
 use pinfold_core::cpu::{CpuError, TakeError};
-use pinfold_core::decision::{Manager, RefusalReason};
+use pinfold_core::decision::{Manager, RejectionReason};
 use pinfold_core::demand::NotWholeBytes;
 use pinfold_core::device::DeviceError;
 use pinfold_core::explanation::{Alignment, Cause, Explanation};
@@ -20,7 +20,7 @@ fn misaligned() -> Decision {
     ask(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
 }
 
-fn refused_because(cause: Cause) -> Decision {
+fn rejected_because(cause: Cause) -> Decision {
     let mut decision = misaligned();
     let facts = decision.explanation.alignments.remove(0).resources;
     decision.explanation.shortage = facts;
@@ -30,7 +30,7 @@ fn refused_because(cause: Cause) -> Decision {
 
 /// Reads well: fits the screen, one sentence, no placeholder.
 fn check(decision: &Decision) -> String {
-    let text = refusal("new", decision, None);
+    let text = rejection("new", decision, None);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -168,7 +168,7 @@ fn every_cause_has_its_own_sentence() {
     ];
     let mut seen = std::collections::BTreeSet::new();
     for cause in causes {
-        let mut decision = refused_because(cause.clone());
+        let mut decision = rejected_because(cause.clone());
         for facts in &mut decision.explanation.shortage {
             facts.free = facts.free.max(facts.asked);
         }
@@ -186,7 +186,7 @@ fn every_question_that_was_given_up_is_noted() {
             .insert(question);
     }
     check(&decision);
-    let text = refusal("new", &decision, None);
+    let text = rejection("new", &decision, None);
     assert_eq!(
         text.matches("Note: ").count(),
         Question::ALL.len(),
@@ -195,7 +195,7 @@ fn every_question_that_was_given_up_is_noted() {
 }
 
 #[test]
-fn a_refusal_without_facts_still_says_something() {
+fn a_rejection_without_facts_still_says_something() {
     for manager in [
         None,
         Some(Manager::Device),
@@ -204,8 +204,8 @@ fn a_refusal_without_facts_still_says_something() {
     ] {
         let decision = Decision {
             pod: "new".into(),
-            verdict: Verdict::Refused(Refusal {
-                reason: RefusalReason::UnexpectedAdmissionError,
+            verdict: Verdict::Rejected(Rejection {
+                reason: RejectionReason::UnexpectedAdmissionError,
                 message: String::new(),
                 container: None,
                 manager,
@@ -233,6 +233,6 @@ fn large_machines_and_long_names_fit_the_screen() {
             .collect();
     }
     check(&decision);
-    let text = refusal("new", &decision, None);
+    let text = rejection("new", &decision, None);
     assert!(text.contains("56 not shown"), "{text}");
 }

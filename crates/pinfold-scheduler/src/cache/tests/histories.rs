@@ -1,4 +1,4 @@
-//! Random histories: whatever is delayed, nothing is promised that a node then refuses, and when everything was heard
+//! Random histories: whatever is delayed, nothing is promised that a node then rejects, and when everything was heard
 //! nobody is kept waiting whom a node would let in.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -132,7 +132,7 @@ fn play(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCa
                 };
                 if let Some(tenancy) = there.get_mut(&uid) {
                     let admitted = nodes[node].admit(tenancy.asked.ask.pod());
-                    prop_assert!(admitted, "{uid} was bound to n{node} and refused there");
+                    prop_assert!(admitted, "{uid} was bound to n{node} and rejected there");
                     tenancy.admitted = true;
                     news.push_back(News::There(seen(tenancy, &uid)));
                 }
@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn nothing_is_promised_that_a_node_refuses_and_nobody_waits_for_nothing(
+    fn nothing_is_promised_that_a_node_rejects_and_nobody_waits_for_nothing(
         policies in prop::sample::select(vec![
             ["single-numa-node", "restricted"],
             ["best-effort", "none"],
@@ -256,7 +256,7 @@ fn who_came_before_a_pod_left_is_not_guessed_at_from_a_list_or_an_old_report() {
     ];
     for steps in [unseen, old_report] {
         let played = play(["restricted", "best-effort"], "container", steps);
-        played.expect("nothing is promised that a node refuses");
+        played.expect("nothing is promised that a node rejects");
     }
 }
 
@@ -278,5 +278,5 @@ fn whoever_leaves_early_takes_no_place_from_those_who_were_promised_one() {
         come_with(1, 5),
     ];
     let played = play(["restricted", "best-effort"], "container", unheard);
-    played.expect("nothing is promised that a node refuses");
+    played.expect("nothing is promised that a node rejects");
 }

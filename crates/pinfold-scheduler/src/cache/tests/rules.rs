@@ -22,7 +22,7 @@ fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<Class> {
     }
 }
 
-/// Nodes in doubt are not refused.
+/// Nodes in doubt are not rejected.
 fn lenient() -> Policy {
     let mut lenient = policy();
     lenient.nodes.behind = Doubt::Pass;
@@ -363,7 +363,7 @@ fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
     let now = Instant::now();
     let (mut cache, other, waits) = full(now);
     let waiting = Waiting::default();
-    waiting.refused(waits.clone(), now);
+    waiting.rejected(waits.clone(), now);
     let free = |cache: &mut Cache, after: u64| {
         let changed = cache.take_changed();
         let freed = waiting.freed(cache, changed, now + Duration::from_secs(after));
@@ -381,13 +381,13 @@ fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
 }
 
 #[test]
-fn a_pod_that_was_refused_before_anybody_heard_of_it_is_told_of_its_place() {
+fn a_pod_that_was_rejected_before_anybody_heard_of_it_is_told_of_its_place() {
     let now = Instant::now();
     let mut cache = cache(&[], now);
     let waiting = Waiting::default();
     let early = found("early", 4, "1Gi", None, "Pending").asked;
     assert_eq!(class(&mut cache, "early", 4, "a"), Some(Class::Unknown));
-    waiting.refused(early.clone(), now);
+    waiting.rejected(early.clone(), now);
     let node = Node::new("a", "single-numa-node", "container");
     let (name, heard) = node.report(now);
     cache.put_node(node.found(), now);
@@ -400,20 +400,20 @@ fn a_pod_that_was_refused_before_anybody_heard_of_it_is_told_of_its_place() {
     assert_eq!(woken(&mut cache, now + seconds(8)), 1);
     cache.forget_pod(early.uid(), now);
     assert_eq!(woken(&mut cache, now + seconds(16)), 0);
-    waiting.refused(found("stranger", 4, "1Gi", None, "Pending").asked, now);
+    waiting.rejected(found("stranger", 4, "1Gi", None, "Pending").asked, now);
     assert_eq!(woken(&mut cache, late), 0);
 }
 
 #[test]
-fn a_node_that_changes_while_it_refuses_a_pod_is_looked_at_again() {
+fn a_node_that_changes_while_it_rejects_a_pod_is_looked_at_again() {
     let now = Instant::now();
     let (mut cache, other, waits) = full(now);
     let waiting = Waiting::default();
-    // Its place comes free, and that is looked at, before the refusal is written down.
+    // Its place comes free, and that is looked at, before the rejection is written down.
     cache.release(other.uid(), now);
     let changed = cache.take_changed();
     assert_eq!(waiting.freed(&mut cache, changed, now).len(), 0);
-    waiting.refused(waits.clone(), now);
+    waiting.rejected(waits.clone(), now);
     let freed = waiting.freed(&mut cache, Vec::new(), now + seconds(1));
     assert_eq!(freed.len(), 1);
     // The API server was away.
@@ -461,8 +461,11 @@ fn a_place_that_hangs_on_who_leaves_first_is_not_promised() {
     let large = asked("large", 1, "6Gi");
     let busy = Said::No(Class::Busy, reason::BUSY.to_owned());
     assert_eq!(cache.filter(&large, &["a"]), [busy]);
-    let refused = cache.reserve(&large, &"a".into(), now);
-    assert!(matches!(refused, Err(NotReserved::NotFirm)), "{refused:?}");
+    let rejected = cache.reserve(&large, &"a".into(), now);
+    assert!(
+        matches!(rejected, Err(NotReserved::NotFirm)),
+        "{rejected:?}"
+    );
     assert!(node.admit(first.ask.pod()));
     let (name, heard) = node.report(now);
     cache.put_report(&name, heard, now);

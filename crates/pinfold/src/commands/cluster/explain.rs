@@ -40,7 +40,7 @@ struct Explanation {
     /// The nodes that would take it now, best first; for a running pod as if it were not there.
     fits: Vec<Candidate>,
     /// Why the others would not.
-    refusals: Vec<Reason>,
+    rejections: Vec<Reason>,
     /// What would let it in, if it waits and no node takes it.
     changes: Vec<Change>,
     /// Who would have to move to let it in.
@@ -131,7 +131,7 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         place: None,
         scheduler: None,
         fits: Vec::new(),
-        refusals: Vec::new(),
+        rejections: Vec::new(),
         changes: Vec::new(),
         moves: Vec::new(),
         if_moved: None,
@@ -272,7 +272,7 @@ fn judge(
     for (node, score) in ranked {
         let (cpus, numa_nodes) = match cluster.ask(ask, &node) {
             Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion | Verdict::Refused(_) => Default::default(),
+            Verdict::NoOpinion | Verdict::Rejected(_) => Default::default(),
         };
         found.fits.push(Candidate {
             node,
@@ -293,7 +293,7 @@ fn judge(
     for (node, bar) in barred {
         all.insert(node, plain(bar.to_string()));
     }
-    found.refusals = reasons::grouped(all);
+    found.rejections = reasons::grouped(all);
 }
 
 /// Plays the moves that were asked about.

@@ -48,7 +48,7 @@ pub(super) fn inventory(
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
             Listed::All { path, objects } => reading.take(kind, &path, objects),
-            Listed::Refused(error) => reading.notes.push(match error.code() {
+            Listed::Rejected(error) => reading.notes.push(match error.code() {
                 Some(404) => format!("the cluster serves no {}: {}", kind.plural, kind.without),
                 _ => format!(
                     "{} cannot be listed ({error}): {}",

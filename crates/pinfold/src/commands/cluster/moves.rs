@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Member, PodAsk, Refusal, Verdict};
+use pinfold_core::cluster::{Cluster, Member, PodAsk, Rejection, Verdict};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{NodeName, PodUid};
@@ -93,18 +93,18 @@ impl<'a> Mover<'a> {
         let barred = self.scene.barred(&self.terms);
         let mut nodes = Vec::new();
         for answer in cluster.ask_all(&self.ask) {
-            if let (Some(refusal), false) =
-                (answer.verdict.refusal(), barred.contains_key(answer.node))
+            if let (Some(rejection), false) =
+                (answer.verdict.rejection(), barred.contains_key(answer.node))
             {
-                nodes.push((answer.node.clone(), refusal.clone()));
+                nodes.push((answer.node.clone(), rejection.clone()));
             }
         }
         for size in 1..=LARGEST {
             let mut plans: Vec<(i64, Plan)> = Vec::new();
-            for (node, refusal) in &nodes {
-                let movable = self.movable(node, refusal);
+            for (node, rejection) in &nodes {
+                let movable = self.movable(node, rejection);
                 let mut set = Vec::with_capacity(size);
-                self.each(node, refusal, &movable, size, &mut set, &mut plans);
+                self.each(node, rejection, &movable, size, &mut set, &mut plans);
             }
             if !plans.is_empty() {
                 plans.sort_by(|one, other| {
@@ -122,13 +122,13 @@ impl<'a> Mover<'a> {
     }
 
     /// The pods of a node whose leaving could matter and who may leave it.
-    fn movable(&self, node: &NodeName, refusal: &Refusal) -> Vec<&'a PodObject> {
+    fn movable(&self, node: &NodeName, rejection: &Rejection) -> Vec<&'a PodObject> {
         let Some(found) = self.sources.get(node) else {
             return Vec::new();
         };
         let reading = &self.scene.nodes.reading;
-        let matters = |pod: &PodObject| match refusal {
-            Refusal::Room(short) => {
+        let matters = |pod: &PodObject| match rejection {
+            Rejection::Room(short) => {
                 let requests = effective_requests(&pod.pod);
                 let counts = |name: &str| {
                     name == "pods" || requests.get(name).is_some_and(Quantity::is_positive)
@@ -149,14 +149,14 @@ impl<'a> Mover<'a> {
     fn each(
         &mut self,
         node: &NodeName,
-        refusal: &Refusal,
+        rejection: &Rejection,
         pods: &[&'a PodObject],
         size: usize,
         set: &mut Vec<&'a PodObject>,
         plans: &mut Vec<(i64, Plan)>,
     ) {
         if set.len() == size {
-            if covers(refusal, set) {
+            if covers(rejection, set) {
                 plans.extend(self.helps(node, set));
             }
             return;
@@ -166,7 +166,7 @@ impl<'a> Mover<'a> {
                 return;
             }
             set.push(pod);
-            self.each(node, refusal, &pods[index + 1..], size, set, plans);
+            self.each(node, rejection, &pods[index + 1..], size, set, plans);
             set.pop();
         }
     }
@@ -179,7 +179,7 @@ impl<'a> Mover<'a> {
         let mut plan = None;
         for seated in self.seatings(set) {
             let mut member = found.member_without(&seated, reading).ok()?.value;
-            if matches!(member.ask(&self.ask), Verdict::Refused(_)) {
+            if matches!(member.ask(&self.ask), Verdict::Rejected(_)) {
                 return None;
             }
             let played = self.play(&[(node.clone(), member)], set, Some(node))?;
@@ -318,8 +318,8 @@ fn alone(node: NodeId) -> Seat {
 }
 
 /// Whether the set's requests fill what the node as a whole lacks: no need to look closer otherwise.
-fn covers(refusal: &Refusal, set: &[&PodObject]) -> bool {
-    let Refusal::Room(short) = refusal else {
+fn covers(rejection: &Rejection, set: &[&PodObject]) -> bool {
+    let Rejection::Room(short) = rejection else {
         return true;
     };
     short.iter().all(|one| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Dialect, Member, PodAsk, Refusal, Shortage};
+use pinfold_core::cluster::{Cluster, Dialect, Member, PodAsk, Rejection, Shortage};
 use pinfold_core::decision::{Decision, Manager};
 use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, NodeFacts, ResourceFacts};
@@ -93,16 +93,16 @@ pub(super) fn grouped(all: impl IntoIterator<Item = (NodeName, No)>) -> Vec<Reas
     reasons
 }
 
-/// What every node of the cluster says that refuses the pod.
+/// What every node of the cluster says that rejects the pod.
 pub(super) fn of(cluster: &mut Cluster, ask: &PodAsk) -> Vec<(NodeName, No)> {
     let answers = cluster.ask_all(ask).into_iter();
-    let refusals: Vec<(NodeName, Refusal)> = answers
-        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.refusal()?.clone())))
+    let rejections: Vec<(NodeName, Rejection)> = answers
+        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.rejection()?.clone())))
         .collect();
-    let no = |(node, refusal): (NodeName, Refusal)| {
-        let no = match &refusal {
-            Refusal::Room(short) => room(short),
-            Refusal::Kubelet(..) => kubelet(cluster, &node, ask, &refusal),
+    let no = |(node, rejection): (NodeName, Rejection)| {
+        let no = match &rejection {
+            Rejection::Room(short) => room(short),
+            Rejection::Kubelet(..) => kubelet(cluster, &node, ask, &rejection),
             other => No {
                 reason: other.to_string(),
                 misses: None,
@@ -110,7 +110,7 @@ pub(super) fn of(cluster: &mut Cluster, ask: &PodAsk) -> Vec<(NodeName, No)> {
         };
         (node, no)
     };
-    refusals.into_iter().map(no).collect()
+    rejections.into_iter().map(no).collect()
 }
 
 /// Too little of something on the node as a whole.
@@ -132,7 +132,7 @@ fn room(short: &[Shortage]) -> No {
 }
 
 /// What a kubelet would say, from the facts of its decision.
-fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodAsk, refusal: &Refusal) -> No {
+fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodAsk, rejection: &Rejection) -> No {
     let decision = decided(cluster, node, ask);
     let failed = decision.as_ref().and_then(|decision| {
         let last = decision.explanation.alignments.last();
@@ -149,7 +149,7 @@ fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodAsk, refusal: &Refusal) 
             misses: None,
         },
         (_, None) => No {
-            reason: refusal.to_string(),
+            reason: rejection.to_string(),
             misses: None,
         },
     }

@@ -33,7 +33,7 @@ struct Explanation<'a> {
     /// The nodes that could take it, best first.
     fits: Vec<Candidate>,
     /// Why the others cannot.
-    refusals: Vec<Reason>,
+    rejections: Vec<Reason>,
     /// What would let it in, if no node takes it.
     changes: Vec<Change>,
 }
@@ -65,9 +65,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let pod = input::first_object(&args.pod)?;
     let ask = nodes.ask(&pod)?;
     let fits = candidates(&mut nodes, &ask);
-    let refusals = nodes.cluster.ask_all(&ask).into_iter();
-    let refusals: Vec<_> = refusals
-        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.refusal()?.clone())))
+    let rejections = nodes.cluster.ask_all(&ask).into_iter();
+    let rejections: Vec<_> = rejections
+        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.rejection()?.clone())))
         .collect();
     let explanation = Explanation {
         pod: &pod.pod.name,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             false => Vec::new(),
         },
         fits,
-        refusals: grouped_reasons(&refusals),
+        rejections: grouped_reasons(&rejections),
     };
     output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
     Ok(match explanation.fits.is_empty() {
@@ -108,7 +108,7 @@ fn candidates(nodes: &mut Nodes, ask: &PodAsk) -> Vec<Candidate> {
     let candidate = |(node, score)| {
         let (cpus, numa_nodes) = match nodes.cluster.ask(ask, &node) {
             Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion | Verdict::Refused(_) => Default::default(),
+            Verdict::NoOpinion | Verdict::Rejected(_) => Default::default(),
         };
         Candidate {
             node,
@@ -135,9 +135,9 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
         text.push('\n');
         text.push_str(&fit_table(&found.fits));
     }
-    if !found.refusals.is_empty() {
-        text.push_str("\nrefused by\n");
-        for reason in &found.refusals {
+    if !found.rejections.is_empty() {
+        text.push_str("\nrejected by\n");
+        for reason in &found.rejections {
             text.push_str(&paragraph("  ", &reason.told(), 4, width));
         }
         text.push('\n');
@@ -174,7 +174,7 @@ fn fit_table(fits: &[Candidate]) -> String {
     text
 }
 
-/// What the NUMA nodes of those that refuse have left.
+/// What the NUMA nodes of those that reject have left.
 fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
     let mut table = Table::new([
         ("node", Align::Left),
@@ -183,10 +183,11 @@ fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
         ("of", Align::Right),
         ("memory free", Align::Right),
     ]);
-    let mut refusing: Vec<&NodeName> = found.refusals.iter().flat_map(|why| &why.nodes).collect();
-    refusing.sort();
+    let mut rejecting: Vec<&NodeName> =
+        found.rejections.iter().flat_map(|why| &why.nodes).collect();
+    rejecting.sort();
     let mut rows = 0;
-    for name in refusing.into_iter().take(LISTED) {
+    for name in rejecting.into_iter().take(LISTED) {
         let Some(portrait) = nodes.portrait(name) else {
             continue;
         };

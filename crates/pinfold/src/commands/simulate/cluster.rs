@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pinfold_core::cluster::{
-    Cluster, Decided, Dialect, Member, NotPlaced, Placement, PodAsk, Refusal,
+    Cluster, Decided, Dialect, Member, NotPlaced, Placement, PodAsk, Rejection,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
@@ -32,7 +32,7 @@ use crate::{input, output, script};
 const LISTED: usize = 50;
 /// More nodes than this are not drawn as text.
 const DRAWN: usize = 8;
-/// A refusal of more nodes than this is told without their names.
+/// A rejection of more nodes than this is told without their names.
 const NAMED: usize = 3;
 
 /// What came of one step.
@@ -51,7 +51,7 @@ struct Event {
     annotations: BTreeMap<&'static str, String>,
     /// Why each node said no.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    refusals: Vec<Reason>,
+    rejections: Vec<Reason>,
     /// What happened, in one sentence.
     told: String,
 }
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.svg {
         draw(&nodes, path)?;
     }
-    Ok(match counts.refused {
+    Ok(match counts.rejected {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(REFUSED),
     })
@@ -165,19 +165,19 @@ impl Play<'_> {
                     cpus: placement.cpus,
                     numa_nodes: Some(placement.numa).filter(|nodes| !nodes.is_empty()),
                     node: Some(placement.node),
-                    refusals: Vec::new(),
+                    rejections: Vec::new(),
                 }
             }
             Err(NotPlaced::Already { node, .. }) => Event {
                 told: format!("is on node {node} already"),
                 ..Event::about("add", name)
             },
-            Err(NotPlaced::NoNode { refusals, .. }) => {
-                self.counts.refused += 1;
-                let reasons = grouped_reasons(&refusals);
+            Err(NotPlaced::NoNode { rejections, .. }) => {
+                self.counts.rejected += 1;
+                let reasons = grouped_reasons(&rejections);
                 Event {
-                    told: refused(&reasons, refusals.len()),
-                    refusals: reasons,
+                    told: rejected(&reasons, rejections.len()),
+                    rejections: reasons,
                     ..Event::about("add", name)
                 }
             }
@@ -216,7 +216,7 @@ impl Event {
             cpus: CpuSet::new(),
             numa_nodes: None,
             annotations: BTreeMap::new(),
-            refusals: Vec::new(),
+            rejections: Vec::new(),
             told: String::new(),
         }
     }
@@ -271,12 +271,12 @@ fn annotations(
     texts
 }
 
-/// Refusals by reason, the most frequent first.
-pub(crate) fn grouped_reasons(refusals: &[(NodeName, Refusal)]) -> Vec<Reason> {
+/// Rejections by reason, the most frequent first.
+pub(crate) fn grouped_reasons(rejections: &[(NodeName, Rejection)]) -> Vec<Reason> {
     let mut by_text = BTreeMap::<String, Vec<NodeName>>::new();
-    for (node, refusal) in refusals {
+    for (node, rejection) in rejections {
         by_text
-            .entry(refusal.to_string())
+            .entry(rejection.to_string())
             .or_default()
             .push(node.clone());
     }
@@ -288,7 +288,7 @@ pub(crate) fn grouped_reasons(refusals: &[(NodeName, Refusal)]) -> Vec<Reason> {
     reasons
 }
 
-fn refused(reasons: &[Reason], asked: usize) -> String {
+fn rejected(reasons: &[Reason], asked: usize) -> String {
     let told: Vec<String> = reasons.iter().map(Reason::told).collect();
     match asked {
         1 => format!("does not fit {}", told.join("; ")),
@@ -348,9 +348,9 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
     if number > 1 {
         let _ = write!(text, "\n{}", table(report.nodes));
     }
-    let Counts { admitted, refused } = report.counts;
+    let Counts { admitted, rejected } = report.counts;
     let pods = count(admitted, "pod", "pods");
-    let _ = writeln!(text, "\n{pods} placed, {} refused", grouped(refused));
+    let _ = writeln!(text, "\n{pods} placed, {} rejected", grouped(rejected));
     text
 }
 
@@ -368,7 +368,7 @@ fn events(report: &Report<'_>) -> String {
     let widest = widest.unwrap_or(0).clamp(7, 24);
     let mut text = String::new();
     for event in listed {
-        let mark = match (event.step, event.refusals.is_empty()) {
+        let mark = match (event.step, event.rejections.is_empty()) {
             (_, false) => '✗',
             ("add", _) => *signs.get(event.pod.as_str()).unwrap_or(&'+'),
             _ => '-',
@@ -378,12 +378,12 @@ fn events(report: &Report<'_>) -> String {
     }
     let rest = &report.events[listed.len()..];
     if !rest.is_empty() {
-        let refused = rest.iter().filter(|event| !event.refusals.is_empty());
+        let rejected = rest.iter().filter(|event| !event.rejections.is_empty());
         let _ = writeln!(
             text,
-            "  ... {}, {} of them refused (-o json lists all)",
+            "  ... {}, {} of them rejected (-o json lists all)",
             count(rest.len(), "more step", "more steps"),
-            grouped(refused.count())
+            grouped(rejected.count())
         );
     }
     text

@@ -39,8 +39,8 @@ struct Outcome {
     /// Admitted pods whose CPUs or memory lie on more than one NUMA node.
     scattered: usize,
     used_cpus_percent: Option<u64>,
-    /// Why pods were refused, by pod.
-    refused: BTreeMap<String, String>,
+    /// Why pods were rejected, by pod.
+    rejected: BTreeMap<String, String>,
 }
 
 /// Which pods come in under one variant and not under another.
@@ -83,7 +83,7 @@ pub(super) fn run(node: &Node, play: &Play<'_>, format: Format) -> Result<ExitCo
 impl Outcome {
     fn of(simulation: &Simulation, node: &Node) -> Self {
         let mut scattered = 0;
-        let mut refused = BTreeMap::new();
+        let mut rejected = BTreeMap::new();
         for event in &simulation.events {
             let pod = event.pod.clone().unwrap_or_default();
             if let Some(assignment) = &event.assignment {
@@ -100,8 +100,8 @@ impl Outcome {
                 }
                 scattered += usize::from(nodes.iter().nth(1).is_some());
             }
-            if event.refusal.is_some() {
-                refused.insert(pod, event.told.clone());
+            if event.rejection.is_some() {
+                rejected.insert(pod, event.told.clone());
             }
         }
         let usages = usage::of(&simulation.ledger);
@@ -110,12 +110,12 @@ impl Outcome {
             counts: simulation.counts,
             scattered,
             used_cpus_percent: cpus.map(usage::Usage::used_percent),
-            refused,
+            rejected,
         }
     }
 }
 
-/// The pods that are refused under some variants only.
+/// The pods that are rejected under some variants only.
 fn differing(variants: &[Variant]) -> Vec<String> {
     let possible = variants
         .iter()
@@ -123,7 +123,7 @@ fn differing(variants: &[Variant]) -> Vec<String> {
     let possible: Vec<&Outcome> = possible.collect();
     let mut times: BTreeMap<&String, usize> = BTreeMap::new();
     for outcome in &possible {
-        for pod in outcome.refused.keys() {
+        for pod in outcome.rejected.keys() {
             *times.entry(pod).or_default() += 1;
         }
     }
@@ -143,7 +143,7 @@ fn text(node: &Node, comparison: &Comparison) -> String {
         ("policy", Align::Left),
         ("scope", Align::Left),
         ("admitted", Align::Right),
-        ("refused", Align::Right),
+        ("rejected", Align::Right),
         ("on several nodes", Align::Right),
         ("CPUs used", Align::Right),
     ]);
@@ -161,7 +161,7 @@ fn text(node: &Node, comparison: &Comparison) -> String {
             None => cells.push("impossible".to_owned()),
             Some(outcome) => cells.extend([
                 outcome.counts.admitted.to_string(),
-                outcome.counts.refused.to_string(),
+                outcome.counts.rejected.to_string(),
                 outcome.scattered.to_string(),
                 outcome
                     .used_cpus_percent
@@ -183,7 +183,7 @@ fn text(node: &Node, comparison: &Comparison) -> String {
 /// Which pods differ, where, and why.
 fn differences(comparison: &Comparison) -> String {
     if comparison.differing.is_empty() {
-        return "\nno pod differs: each is admitted everywhere or refused everywhere\n".to_owned();
+        return "\nno pod differs: each is admitted everywhere or rejected everywhere\n".to_owned();
     }
     let mut text = "\npods that differ\n".to_owned();
     for pod in comparison.differing.iter().take(LISTED) {
@@ -194,7 +194,7 @@ fn differences(comparison: &Comparison) -> String {
                 continue;
             };
             let number = (number + 1).to_string();
-            match outcome.refused.get(pod) {
+            match outcome.rejected.get(pod) {
                 Some(why) => match reasons.iter_mut().find(|(known, _)| known == why) {
                     Some((_, numbers)) => numbers.push(number),
                     None => reasons.push((why, vec![number])),
@@ -204,7 +204,7 @@ fn differences(comparison: &Comparison) -> String {
         }
         let _ = writeln!(text, "  {pod}: admitted under {}", admitted.join(", "));
         for (why, numbers) in reasons {
-            let lead = format!("    refused under {}: ", numbers.join(", "));
+            let lead = format!("    rejected under {}: ", numbers.join(", "));
             text.push_str(&paragraph(&lead, why, 6, width()));
         }
     }

@@ -40,9 +40,9 @@ pub(super) fn text(found: &Explanation) -> String {
         text.push('\n');
         text.push_str(&candidates(found));
     }
-    if !found.refusals.is_empty() {
-        text.push_str("\nrefused by\n");
-        for reason in &found.refusals {
+    if !found.rejections.is_empty() {
+        text.push_str("\nrejected by\n");
+        for reason in &found.rejections {
             text.push_str(&paragraph("  ", &reason.told(), 4, width));
         }
     }
@@ -88,8 +88,8 @@ impl Explanation {
 }
 
 fn head(found: &Explanation) -> String {
-    let refusing: usize = found.refusals.iter().map(|one| one.nodes.len()).sum();
-    let all = found.fits.len() + refusing;
+    let rejecting: usize = found.rejections.iter().map(|one| one.nodes.len()).sum();
+    let all = found.fits.len() + rejecting;
     let of = |some: usize| match (some, all) {
         (0, 1) => "does not fit the only node".to_owned(),
         (0, _) => format!("fits none of {all} nodes"),

@@ -77,7 +77,7 @@ impl Trial<'_> {
         let (cpus, numa_nodes) = match self.cluster.ask(&ask, &node) {
             Verdict::Fits(fit) => (fit.cpus, fit.numa),
             Verdict::NoOpinion => Default::default(),
-            Verdict::Refused(_) => return None,
+            Verdict::Rejected(_) => return None,
         };
         Some(Change {
             change: told(),
