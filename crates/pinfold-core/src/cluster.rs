@@ -15,6 +15,7 @@
 //! | kubelet | a trial admission that is taken back | the fewer NUMA nodes, the better: 100 for one |
 //! | Koordinator | the plugin's filter | the plugin's score, 0 to 100 |
 //! | Volcano | the plugin's predicate | 100 less the span's share of the widest candidate's, times the weight |
+//! | scheduler-plugins | NodeResourceTopologyMatch's filter | its score, 0 to 100 |
 //! | unknown | the sums | 0 |
 //!
 //! Scores of different dialects all lie between 0 and 100 (with Volcano's weight at 1) but mean different things.
@@ -89,7 +90,7 @@ use warm::{Known, Memory, NEVER};
 pub use ask::PodAsk;
 pub use blame::Blame;
 pub use fit::{PODS, Shortage};
-pub use member::{Dialect, Member, VolcanoNode};
+pub use member::{Dialect, Member, TopologyMatchNode, VolcanoNode};
 pub use portrait::Portrait;
 pub use verdict::{
     Answer, Decided, Fit, Gauge, NotPlaced, Opinion, Placement, Ranked, Rejection, Verdict,

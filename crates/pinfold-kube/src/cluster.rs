@@ -8,31 +8,38 @@
 //! Pod ─────────────────────► PodAsk, by dialect
 //! ```
 //!
+//! The [`Decider`] says which dialect: a kubelet or a scheduler decides about every node by its own rules. Pinfold
+//! decides about each node by the rules that the node's objects name ([`NodeSources::dialect`]).
+//!
 //! | dialect | decides from | without it |
 //! |---|---|---|
 //! | kubelet | the NodeResourceTopology: counts, or the CPUs one by one where the report lists them | the sums only |
 //! | Koordinator | labels, annotations, the NodeResourceTopology | as Koordinator: no CPUs to bind |
 //! | Volcano | the Numatopology; in sound mode also memory and devices of the NodeResourceTopology | as Volcano: only pods without a policy |
+//! | scheduler-plugins | the NodeResourceTopology | as NodeResourceTopologyMatch: every pod fits |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Member, PODS, PodAsk};
+use pinfold_core::cluster::{Member, PODS, PodAsk, TopologyMatchNode};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::node_set::NodeId;
+use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::volcano::amounts::NumaAmounts;
 use pinfold_core::volcano::detail::CpuRow;
 
+use crate::decider::Decider;
 use crate::finding::{Findings, Problem, Read, Report};
-use crate::koordinator::{self, NodeFacts, ResourceStatus};
+use crate::koordinator::{self, NodeFacts, ResourceStatus, keys};
 use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
+use crate::node_state::NodeState;
 use crate::objects::Objects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
@@ -43,8 +50,11 @@ mod vacate;
 pub use reported::KubeletReport;
 pub use vacate::{Holding, Seat, Witness};
 
-/// Whose rules decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The label of a Node that names its dialect.
+pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
+
+/// Whose rules decide about pods on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DialectName {
     /// The kubelet's.
     #[default]
@@ -53,6 +63,8 @@ pub enum DialectName {
     Koordinator,
     /// Volcano's numa-aware plugin's.
     Volcano,
+    /// Those of scheduler-plugins' NodeResourceTopologyMatch.
+    SchedulerPlugins,
 }
 
 impl DialectName {
@@ -63,19 +75,43 @@ impl DialectName {
             DialectName::Kubelet => "kubelet",
             DialectName::Koordinator => "koordinator",
             DialectName::Volcano => "volcano",
+            DialectName::SchedulerPlugins => "scheduler-plugins",
         }
+    }
+
+    /// The dialect that the label [`DIALECT_LABEL`] names; `None` for `unknown` and any other text.
+    fn from_label(text: &str) -> Option<Self> {
+        let labels = [Self::Kubelet, Self::Koordinator, Self::Volcano];
+        labels.into_iter().find(|dialect| dialect.name() == text)
     }
 }
 
-/// How objects are read and decided about.
-#[derive(Clone, Debug)]
+/// Who decides, and how the schedulers' plugins are configured.
+#[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// Whose rules decide.
-    pub dialect: DialectName,
-    /// As they are, or made safe.
-    pub fidelity: Fidelity,
+    /// The program that decides.
+    pub decider: Decider,
     /// The configuration of Koordinator's plugin.
-    pub args: Arc<Args>,
+    pub koordinator: Arc<Args>,
+    /// The configuration of NodeResourceTopologyMatch.
+    pub topology_match: Arc<TopologyMatchArgs>,
+}
+
+impl Reading {
+    /// Whether the decider's defects are repeated.
+    #[must_use]
+    pub fn fidelity(&self) -> Fidelity {
+        self.decider.fidelity()
+    }
+
+    /// Whether Koordinator's annotations are read as today's Koordinator reads them, which passes over what it cannot
+    /// read. Only Koordinator itself does that: for a kubelet they are no more than a list of its CPUs.
+    fn annotation_fidelity(&self) -> Fidelity {
+        match self.decider {
+            Decider::Koordinator => Fidelity::Exact,
+            _ => Fidelity::Sound,
+        }
+    }
 }
 
 /// Everything that is known about one node.
@@ -172,11 +208,54 @@ impl NodeSources<'_> {
     /// # Errors
     /// With everything that cannot be understood.
     pub fn member(&self, how: &Reading) -> Result<Read<Member>, Findings> {
-        match how.dialect {
-            DialectName::Kubelet => self.kubelet(how),
-            DialectName::Koordinator => self.koordinator(how),
-            DialectName::Volcano => self.volcano(how),
+        match self.dialect(how.decider) {
+            Some(DialectName::Kubelet) => self.kubelet(how),
+            Some(DialectName::Koordinator) => self.koordinator(how),
+            Some(DialectName::Volcano) => self.volcano(how),
+            Some(DialectName::SchedulerPlugins) => self.scheduler_plugins(how),
+            None => self.sums_only(),
         }
+    }
+
+    /// Whose rules decide about pods on this node; `None` if only the node's sums are known.
+    ///
+    /// For Pinfold the first of these decides: the node's label [`DIALECT_LABEL`], the annotation that Pinfold's agent
+    /// adds to the node's report, a report that lists CPUs in Koordinator's annotations, any other NodeResourceTopology,
+    /// a Numatopology.
+    #[must_use]
+    pub fn dialect(&self, decider: Decider) -> Option<DialectName> {
+        match decider {
+            Decider::Kubelet(_) => Some(DialectName::Kubelet),
+            Decider::Koordinator => Some(DialectName::Koordinator),
+            Decider::Volcano => Some(DialectName::Volcano),
+            Decider::SchedulerPlugins => Some(DialectName::SchedulerPlugins),
+            Decider::Pinfold => self.own_dialect(),
+        }
+    }
+
+    fn own_dialect(&self) -> Option<DialectName> {
+        if let Some(label) = self.node.meta.labels.get(DIALECT_LABEL) {
+            return DialectName::from_label(label);
+        }
+        let Some(topology) = self.topology else {
+            return self.numatopology.map(|_| DialectName::Volcano);
+        };
+        let state = NodeState::read(topology).ok().and_then(|read| read.value);
+        let lists_cpus = topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY);
+        Some(match state {
+            Some(state) => state.dialect,
+            None if lists_cpus => DialectName::Koordinator,
+            None => DialectName::Kubelet,
+        })
+    }
+
+    /// The node without any NUMA rules.
+    fn sums_only(&self) -> Result<Read<Member>, Findings> {
+        let allocatable = Amounts::of(&self.node.allocatable);
+        Ok(Read {
+            value: Member::unknown(allocatable).with_used(self.used()),
+            warnings: Vec::new(),
+        })
     }
 
     fn kubelet(&self, how: &Reading) -> Result<Read<Member>, Findings> {
@@ -188,13 +267,13 @@ impl NodeSources<'_> {
             report.warning(self.node.at, "", Problem::Contradiction(words), None);
             return report.finish(Member::unknown(allocatable).with_used(self.used()));
         };
-        let facts = report.take(NodeFacts::read(topology, how.fidelity));
+        let facts = report.take(NodeFacts::read(topology, how.annotation_fidelity()));
         let cpus = facts.as_ref().and_then(known_cpus);
         let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
-            how.fidelity,
+            how.fidelity(),
         );
         match replica {
             Ok(replica) => {
@@ -213,19 +292,20 @@ impl NodeSources<'_> {
     fn koordinator(&self, how: &Reading) -> Result<Read<Member>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
-        let node = report.take(koordinator::node(self.node, self.topology, how.fidelity));
+        let fidelity = how.fidelity();
+        let node = report.take(koordinator::node(self.node, self.topology, fidelity));
         let Some(mut node) = node else {
             return report.finish_some(None);
         };
         for pod in &self.pods {
-            let demand = report.take(koordinator::demand(pod, how.fidelity));
-            let status = report.take(ResourceStatus::read(pod, how.fidelity));
+            let demand = report.take(koordinator::demand(pod, fidelity));
+            let status = report.take(ResourceStatus::read(pod, fidelity));
             if let (Some(demand), Some(status)) = (demand, status) {
                 let held = status.map(|status| status.allocation(&demand));
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = Member::koordinator(node, how.args.clone());
+        let member = Member::koordinator(node, how.koordinator.clone());
         report.finish(member.with_used(self.used()))
     }
 
@@ -233,7 +313,7 @@ impl NodeSources<'_> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
-            Some(numatopology) => match report.take(numatopology.node(how.fidelity)) {
+            Some(numatopology) => match report.take(numatopology.node(how.fidelity())) {
                 Some(node) => node.numa,
                 None => return report.finish_some(None),
             },
@@ -242,8 +322,21 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = Member::volcano(numa, amounts, allocatable, how.fidelity);
+        let member = Member::volcano(numa, amounts, allocatable, how.fidelity());
         report.finish(member.with_used(self.used()))
+    }
+
+    fn scheduler_plugins(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+        let node = TopologyMatchNode::new(
+            self.topology.map(NodeResourceTopology::to_core),
+            self.node.allocatable.clone(),
+            how.topology_match.clone(),
+            how.fidelity(),
+        );
+        Ok(Read {
+            value: Member::scheduler_plugins(node).with_used(self.used()),
+            warnings: Vec::new(),
+        })
     }
 
     /// What the pods on the node request together, and how many they are.
@@ -304,31 +397,37 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
     })
 }
 
-/// A pod as the nodes of a cluster are asked about it.
+/// A pod as the nodes of a cluster are asked about it: with its labels and annotations that these dialects read.
 ///
 /// # Errors
 /// With every label and annotation that cannot be understood.
-pub fn ask(pod: &PodObject, how: &Reading) -> Result<Read<PodAsk>, Findings> {
-    let ask = PodAsk::new(Arc::new(pod.pod.clone()));
-    match how.dialect {
-        DialectName::Kubelet => Ok(Read {
-            value: ask,
-            warnings: Vec::new(),
-        }),
-        DialectName::Koordinator => {
-            let Read { value, warnings } = koordinator::demand(pod, how.fidelity)?;
-            Ok(Read {
-                value: ask.with_koordinator(value),
-                warnings,
-            })
-        }
-        DialectName::Volcano => {
-            let Read { value, warnings } = volcano::task(pod, how.fidelity);
-            let value = match value.policy {
-                Some(policy) => ask.with_volcano_policy(policy),
-                None => ask,
-            };
-            Ok(Read { value, warnings })
+pub fn ask(
+    pod: &PodObject,
+    fidelity: Fidelity,
+    dialects: &BTreeSet<DialectName>,
+) -> Result<Read<PodAsk>, Findings> {
+    let mut ask = PodAsk::new(Arc::new(pod.pod.clone()));
+    let mut warnings = Vec::new();
+    for dialect in dialects {
+        match dialect {
+            DialectName::Kubelet => {}
+            DialectName::Koordinator => {
+                let demand = koordinator::demand(pod, fidelity)?;
+                ask = ask.with_koordinator(demand.value);
+                warnings.extend(demand.warnings);
+            }
+            DialectName::Volcano => {
+                let task = volcano::task(pod, fidelity);
+                if let Some(policy) = task.value.policy {
+                    ask = ask.with_volcano_policy(policy);
+                }
+                warnings.extend(task.warnings);
+            }
+            DialectName::SchedulerPlugins => ask = ask.with_overhead(pod.overhead.clone()),
         }
     }
+    Ok(Read {
+        value: ask,
+        warnings,
+    })
 }

@@ -6,7 +6,7 @@ use crate::demand::{effective_limits, effective_requests};
 use crate::koordinator::amounts::Amounts;
 use crate::koordinator::plugin::PodDemand;
 use crate::name::PodUid;
-use crate::pod::Pod;
+use crate::pod::{Pod, ResourceList};
 use crate::volcano::predicate::Task;
 
 /// One pod with what each dialect has to know about it.
@@ -17,6 +17,8 @@ pub struct PodAsk {
     pod: Arc<Pod>,
     koordinator: PodDemand,
     volcano: Task,
+    /// The overhead of its runtime class, for NodeResourceTopologyMatch.
+    overhead: ResourceList,
     /// What is counted against a node's allocatable.
     requests: Amounts,
 }
@@ -36,6 +38,7 @@ impl PodAsk {
                 pod: Pod::clone(&pod),
                 policy: None,
             },
+            overhead: ResourceList::new(),
             requests,
             pod,
         }
@@ -54,6 +57,14 @@ impl PodAsk {
     #[must_use]
     pub fn with_volcano_policy(mut self, policy: impl Into<String>) -> Self {
         self.volcano.policy = Some(policy.into());
+        self
+    }
+
+    /// The same with the overhead that its runtime class declares, which is counted with its requests.
+    #[must_use]
+    pub fn with_overhead(mut self, overhead: ResourceList) -> Self {
+        self.requests.add(&Amounts::of(&overhead));
+        self.overhead = overhead;
         self
     }
 
@@ -96,6 +107,12 @@ impl PodAsk {
         &self.volcano
     }
 
+    /// The overhead of its runtime class.
+    #[must_use]
+    pub fn overhead(&self) -> &ResourceList {
+        &self.overhead
+    }
+
     /// What it requests at its peak.
     #[must_use]
     pub fn requests(&self) -> &Amounts {
@@ -111,5 +128,6 @@ impl PodAsk {
             && mine.pod_limits == theirs.pod_limits
             && self.koordinator == other.koordinator
             && self.volcano.policy == other.volcano.policy
+            && self.overhead == other.overhead
     }
 }

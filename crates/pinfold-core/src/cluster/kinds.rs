@@ -36,7 +36,7 @@ impl Kinds {
                     share(&mut self.volcano, numa);
                 }
             }
-            Dialect::Kubelet(_) | Dialect::Unknown => {}
+            Dialect::Kubelet(_) | Dialect::SchedulerPlugins(_) | Dialect::Unknown => {}
         }
     }
 }

@@ -21,7 +21,10 @@ use crate::volcano::predicate::NumaInfo;
 
 mod koordinator;
 mod kubelet;
+mod scheduler_plugins;
 mod volcano;
+
+pub use scheduler_plugins::TopologyMatchNode;
 
 /// One node of a cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +52,8 @@ pub enum Dialect {
     },
     /// As Volcano's scheduler does.
     Volcano(Box<VolcanoNode>),
+    /// As scheduler-plugins' NodeResourceTopologyMatch does.
+    SchedulerPlugins(Box<TopologyMatchNode>),
     /// Nothing is known about its NUMA nodes: only the sums count.
     Unknown,
 }
@@ -86,6 +91,8 @@ enum DialectBefore {
         free: Option<CpuSet>,
         amounts: NumaAmounts,
     },
+    /// The pod that was placed.
+    SchedulerPlugins(PodUid),
     Unknown,
 }
 
@@ -169,6 +176,17 @@ impl Member {
         }
     }
 
+    /// A node that NodeResourceTopologyMatch filters and scores.
+    #[must_use]
+    pub fn scheduler_plugins(node: TopologyMatchNode) -> Self {
+        Self {
+            allocatable: Amounts::of(node.allocatable()),
+            used: Amounts::new(),
+            dialect: Dialect::SchedulerPlugins(Box::new(node)),
+            gaps: None,
+        }
+    }
+
     /// A node of which only the sums are known.
     #[must_use]
     pub fn unknown(allocatable: Amounts) -> Self {
@@ -229,6 +247,7 @@ impl Member {
             Dialect::Kubelet(ledger) => kubelet::decide(ledger, self.gaps.as_deref(), ask),
             Dialect::Koordinator { node, args } => koordinator::decide(node, args, states),
             Dialect::Volcano(node) => volcano::decide(node, ask),
+            Dialect::SchedulerPlugins(node) => scheduler_plugins::decide(node, ask),
             Dialect::Unknown => Verdict::NoOpinion,
         }
     }
@@ -247,6 +266,7 @@ impl Member {
             Dialect::Kubelet(ledger) => kubelet::reserve(ledger, ask)?,
             Dialect::Koordinator { node, args } => koordinator::reserve(node, args, ask, states)?,
             Dialect::Volcano(node) => volcano::reserve(node, ask)?,
+            Dialect::SchedulerPlugins(node) => scheduler_plugins::reserve(node, ask)?,
             Dialect::Unknown => Given {
                 cpus: CpuSet::new(),
                 amounts: Taken::new(),
@@ -287,6 +307,9 @@ impl Member {
                 node.free = free;
                 node.amounts = amounts;
             }
+            (Dialect::SchedulerPlugins(node), DialectBefore::SchedulerPlugins(pod)) => {
+                node.forget(&pod);
+            }
             _ => {}
         }
     }
@@ -303,6 +326,7 @@ impl Member {
                 }
                 node.amounts.add(&held.amounts);
             }
+            Dialect::SchedulerPlugins(node) => node.forget(pod),
             Dialect::Unknown => {}
         }
     }
@@ -315,7 +339,10 @@ impl Member {
                 // What init containers of a pod of this id left is only its own to take over.
                 is_here && state.residents().contains_key(pod) || state.has_reusable_cpus_of(pod)
             }
-            Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
+            Dialect::Koordinator { .. }
+            | Dialect::Volcano(_)
+            | Dialect::SchedulerPlugins(_)
+            | Dialect::Unknown => false,
         }
     }
 }
@@ -344,6 +371,7 @@ impl PartialEq for Dialect {
                 },
             ) => node == other_node && args == other_args,
             (Dialect::Volcano(mine), Dialect::Volcano(theirs)) => mine == theirs,
+            (Dialect::SchedulerPlugins(mine), Dialect::SchedulerPlugins(theirs)) => mine == theirs,
             (Dialect::Unknown, Dialect::Unknown) => true,
             _ => false,
         }

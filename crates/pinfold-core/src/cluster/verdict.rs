@@ -17,6 +17,7 @@ use crate::koordinator::values::ResourceSpec;
 use crate::ledger::LedgerError;
 use crate::name::{NodeName, PodUid};
 use crate::node_set::{NodeId, NodeSet};
+use crate::node_topology::filter;
 use crate::node_topology::verdict::Gap;
 use crate::volcano::predicate::Misfit;
 
@@ -115,6 +116,8 @@ pub enum Rejection {
     Koordinator(reasons::Rejection),
     /// Volcano's plugin says no.
     Volcano(Misfit),
+    /// NodeResourceTopologyMatch rejects it.
+    SchedulerPlugins(filter::Rejection),
 }
 
 impl Rejection {
@@ -124,6 +127,7 @@ impl Rejection {
         match self {
             Rejection::Room(short) => join(short, Shortage::to_string),
             Rejection::Kubelet(rejection, _) => rejection.reason.to_string(),
+            Rejection::SchedulerPlugins(rejection) => rejection.to_string(),
             other => other.to_string(),
         }
     }
@@ -144,6 +148,7 @@ impl fmt::Display for Rejection {
             Rejection::Uncertain(gap) => gap.fmt(f),
             Rejection::Koordinator(rejection) => rejection.fmt(f),
             Rejection::Volcano(misfit) => misfit.fmt(f),
+            Rejection::SchedulerPlugins(rejection) => write!(f, "{rejection} ({})", rejection.cause()),
         }
     }
 }
@@ -184,6 +189,11 @@ pub enum Decided {
     },
     /// Volcano's decision: the CPUs on each NUMA node.
     Volcano(BTreeMap<NodeId, CpuSet>),
+    /// NodeResourceTopologyMatch chooses the node only.
+    SchedulerPlugins {
+        /// The plugin's score of the node.
+        score: i64,
+    },
 }
 
 /// Why a pod was not placed. Nothing has changed.

@@ -35,6 +35,24 @@ pub enum Rejection {
     Inconsistent(#[source] Box<Overdrawn>),
 }
 
+impl Rejection {
+    /// What the plugin's text leaves out: the container and the resource.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self {
+            Rejection::CannotAlign { what, resource } => {
+                let container = what.container();
+                let container = container.map(|name| format!("{name}: "));
+                format!(
+                    "{}no NUMA zone has enough {resource}",
+                    container.unwrap_or_default()
+                )
+            }
+            Rejection::Inconsistent(overdrawn) => overdrawn.to_string(),
+        }
+    }
+}
+
 /// What must be in one NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whole {
@@ -46,6 +64,18 @@ pub enum Whole {
     InitContainer(ContainerName),
     /// One of its init containers that keeps running.
     Sidecar(ContainerName),
+}
+
+impl Whole {
+    /// The container's name; `None` for the pod as a whole.
+    fn container(&self) -> Option<&ContainerName> {
+        match self {
+            Whole::Pod => None,
+            Whole::Container(name) | Whole::InitContainer(name) | Whole::Sidecar(name) => {
+                Some(name)
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for Whole {

@@ -118,7 +118,7 @@ impl NodeSources<'_> {
     /// Where one of the node's pods sits.
     #[must_use]
     pub fn seat(&self, pod: &PodObject, how: &Reading) -> Seat {
-        let status = ResourceStatus::read(pod, how.fidelity).ok();
+        let status = ResourceStatus::read(pod, how.annotation_fidelity()).ok();
         if let Some(status) = status.and_then(|read| read.value) {
             let mut numa: NodeSet = status.numa.iter().map(|part| part.node).collect();
             if numa.is_empty() {
@@ -152,7 +152,8 @@ impl NodeSources<'_> {
             };
         }
         let holding = Holding::of(pod);
-        if holding.is_empty() || how.dialect == DialectName::Koordinator {
+        let is_koordinators = self.dialect(how.decider) == Some(DialectName::Koordinator);
+        if holding.is_empty() || is_koordinators {
             return Seat::Shared;
         }
         self.counted_seat(pod, &holding)
@@ -192,7 +193,7 @@ impl NodeSources<'_> {
     }
 
     fn facts(&self, how: &Reading) -> Option<NodeFacts> {
-        let read = NodeFacts::read(self.topology?, how.fidelity).ok()?;
+        let read = NodeFacts::read(self.topology?, how.annotation_fidelity()).ok()?;
         Some(read.value)
     }
 
@@ -420,7 +421,7 @@ fn forget(topology: &mut NodeResourceTopology, leaving: &[(&PodObject, Seat)], h
     if !(topology.meta.annotations).contains_key(keys::POD_CPU_ALLOCS) {
         return;
     }
-    let Ok(read) = NodeFacts::read(topology, how.fidelity) else {
+    let Ok(read) = NodeFacts::read(topology, how.annotation_fidelity()) else {
         return;
     };
     let mut facts = read.value;

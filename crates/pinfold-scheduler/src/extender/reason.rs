@@ -67,7 +67,7 @@ impl Class {
             Rejection::UnknownNode => Class::Unknown,
             Rejection::Room(_) => Class::Room,
             Rejection::Kubelet(_, Some(blame)) if blame.is_for_good() => Class::Pod,
-            Rejection::Kubelet(..) => Class::Numa,
+            Rejection::Kubelet(..) | Rejection::SchedulerPlugins(_) => Class::Numa,
             Rejection::Ledger(_) => Class::Pod,
             Rejection::Uncertain(_) => Class::Uncertain,
             Rejection::Koordinator(_) => Class::Koordinator,
@@ -123,6 +123,7 @@ pub fn of(rejection: &Rejection) -> String {
         Rejection::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
         Rejection::Koordinator(rejection) => rejection.to_string(),
         Rejection::Volcano(misfit) => format!("NUMA: {misfit}"),
+        Rejection::SchedulerPlugins(rejection) => format!("NUMA: {rejection}"),
     };
     shortened(&words)
 }

@@ -1,18 +1,16 @@
 use std::sync::Arc;
 
 use pinfold_core::cluster::{PodAsk, Verdict};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args;
 
 use super::*;
+use crate::decider::Decider;
 use crate::inventory::Inventory;
 use crate::manifest;
 
-fn reading(dialect: DialectName) -> Reading {
+fn reading(decider: Decider) -> Reading {
     Reading {
-        dialect,
-        fidelity: Fidelity::Sound,
-        args: Arc::new(Args::default()),
+        decider,
+        ..Reading::default()
     }
 }
 
@@ -56,10 +54,10 @@ fn inventory(text: &str) -> Inventory {
     inventory
 }
 
-fn seats(inventory: &Inventory, dialect: DialectName) -> Vec<Seat> {
+fn seats(inventory: &Inventory, decider: Decider) -> Vec<Seat> {
     let sources = inventory.objects.nodes_with_sources();
     let pods = sources[0].pods.iter();
-    pods.map(|pod| sources[0].seat(pod, &reading(dialect)))
+    pods.map(|pod| sources[0].seat(pod, &reading(decider)))
         .collect()
 }
 
@@ -73,7 +71,7 @@ fn on(node: i64) -> Seat {
 
 #[test]
 fn pods_sit_where_everything_that_is_in_use_adds_up() {
-    let kubelet = DialectName::Kubelet;
+    let kubelet = Decider::default();
     // 4 and 6 CPUs in use: 4 can only be on one, then 6 on the other.
     let told = inventory(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
     assert_eq!(seats(&told, kubelet), [on(0), on(1)]);
@@ -99,7 +97,7 @@ fn containers_that_are_aligned_one_by_one_may_sit_apart() {
                {name: b, resources: {limits: {cpu: 2, memory: 2Gi}}}]}\n";
     for (scope, expected) in [("container", Seat::Unknown), ("pod", on(0))] {
         let text = format!("{}{two}", node(scope, [4, 8], &[]));
-        let found = seats(&inventory(&text), DialectName::Kubelet);
+        let found = seats(&inventory(&text), Decider::default());
         assert_eq!(found, [expected], "{scope}");
     }
 }
@@ -108,7 +106,7 @@ fn containers_that_are_aligned_one_by_one_may_sit_apart() {
 fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let text = node("container", [4, 2], &[("four", 4), ("six", 6)]) + &pod("new", 7, "");
     let told = inventory(&text);
-    let how = reading(DialectName::Kubelet);
+    let how = reading(Decider::default());
     let sources = told.objects.nodes_with_sources();
     let new = told.objects.pods.last().expect("the new one");
     let ask = PodAsk::new(Arc::new(new.pod.clone()));
@@ -151,5 +149,5 @@ fn what_a_scheduler_wrote_on_a_pod_wins() {
         numa: NodeSet::single(NodeId::new(1).expect("an id")),
         by: Witness::Pod,
     };
-    assert_eq!(seats(&told, DialectName::Koordinator), [expected]);
+    assert_eq!(seats(&told, Decider::Koordinator), [expected]);
 }
