@@ -18,7 +18,7 @@ use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
-use crate::journal::Timestamp;
+use pinfold_journal::Timestamp;
 use crate::keeper::KeeperError;
 use crate::node::{Guest, Node, Rejected, Remark, Sandbox, Update};
 

@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_agent::config::API_SOCKET;
+use pinfold_agent_api::SOCKET;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output;
 
 /// No answer is larger: a page of the journal is a few megabytes at most.
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentArg {
     /// The socket of the agent
-    #[arg(long, value_name = "SOCKET", default_value = API_SOCKET)]
+    #[arg(long, value_name = "SOCKET", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
 }
 
@@ -154,7 +154,7 @@ impl Unanswered {
                     false => explanation.join("\n"),
                 };
                 output::remark(&told);
-                Ok(REFUSED.into())
+                Ok(REJECTED.into())
             }
             other => Err(other.into()),
         }

@@ -6,15 +6,15 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
+pub(crate) use pinfold_terminal::Format;
+use pinfold_terminal::manual::ManualCommand;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
-use crate::commands::agent::AgentArgs;
 use crate::commands::checkpoint::CheckpointArgs;
 use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
-use crate::commands::scheduler::SchedulerArgs;
 use crate::commands::status::{SettingsArgs, StatusArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
@@ -50,10 +50,6 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Show what runs now, what each holds, and the picture of the machine
     Ps(PsArgs),
-    /// Be the agent of this node: keep its ledger, place and pin its pods
-    Agent(AgentArgs),
-    /// Be the scheduler extender of a cluster: no pod is bound to a node that will reject it
-    Scheduler(SchedulerArgs),
     /// Ask this node's agent for a place for a pod, and put a process or control group there
     Admit(AdmitArgs),
     /// Tell this node's agent that a pod has left
@@ -73,22 +69,8 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// Replay test vectors made by the real programs and compare every decision
     Conformance(ConformanceArgs),
-    /// Print the completions of a shell
-    Completions(CompletionsArgs),
-    /// Print the manual page, or write one page per command into a folder
-    Man(ManArgs),
-}
-
-/// How results are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// For programs
-    Json,
-    /// For programs and people
-    Yaml,
+    #[command(flatten)]
+    Manual(ManualCommand),
 }
 
 /// How a machine is shown.
@@ -369,18 +351,4 @@ pub(crate) struct ConformanceArgs {
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: pinfold completions bash > /etc/bash_completion.d/pinfold")]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: pinfold man /usr/local/share/man/man1")]
-pub(crate) struct ManArgs {
-    /// Where to write pinfold.1, pinfold-simulate.1 and so on
-    pub(crate) dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `pinfold scheduler` as a process, and what it says about itself.
+//! `pinfold-scheduler` as a process, and what it says about itself.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -216,7 +216,6 @@ fn launch(
     config: &Path,
 ) -> Result<Process, String> {
     let arguments = [
-        "scheduler".to_owned(),
         "--config".to_owned(),
         config.display().to_string(),
     ];

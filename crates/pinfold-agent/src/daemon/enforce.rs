@@ -18,7 +18,7 @@ use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
 use crate::config::{Cgroups, Direct};
 use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
-use crate::keeper::HeldProcess;
+use pinfold_journal::HeldProcess;
 use crate::metrics::catalogue;
 use crate::node::{Guest, Node, Update};
 use crate::runtime::{self, lock};

@@ -25,7 +25,7 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect};
-use crate::journal::Limits;
+use pinfold_journal::Limits;
 use crate::keeper::{Difference, Keeper};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};

@@ -16,7 +16,7 @@ use pinfold_kube::node_state::NodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, Dialect, Publication};
-use crate::keeper::{Note, Origin};
+use pinfold_journal::{Note, Origin};
 use crate::kubernetes::{Object, Report};
 
 /// The ledger with the notes on its pods, as they were at one moment.

@@ -3,7 +3,7 @@
 use pinfold_core::name::PodUid;
 
 use super::{Node, Origin, Update};
-use crate::journal::Timestamp;
+use pinfold_journal::Timestamp;
 use crate::keeper::KeeperError;
 
 impl Node {

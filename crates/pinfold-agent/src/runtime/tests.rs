@@ -8,7 +8,7 @@ use pinfold_kube::pod;
 use tempfile::TempDir;
 
 use super::*;
-use crate::journal::Limits;
+use pinfold_journal::Limits;
 use crate::keeper::Keeper;
 use crate::node::{KubeletPins, Rulebook, Strangers};
 

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pinfold_agent::{Keeper, KeeperError, Limits, Note, Timestamp};
+use pinfold_agent::{Keeper, KeeperError};
+use pinfold_journal::{Limits, Note, Timestamp};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::memory::MemoryReservation;

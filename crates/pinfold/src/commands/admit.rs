@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{Admitted, ContainerReport, Enforced, Target};
+use pinfold_agent_api::{Admitted, ContainerReport, Enforced, Target};
 use pinfold_core::name::PodUid;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::Entry;
-use pinfold_agent::journal::What;
+use pinfold_journal::Entry;
+use pinfold_journal::What;
 use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
@@ -74,7 +74,7 @@ fn word(what: &What) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_agent::Timestamp;
+    use pinfold_journal::Timestamp;
 
     use super::*;
 

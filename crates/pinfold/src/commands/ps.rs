@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pinfold_agent::http::PodReport;
+use pinfold_agent_api::PodReport;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::table::{Align, Table};

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::{Format, policies, scopes};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output::{self, width};
 
 mod through_agent;
@@ -176,11 +176,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         Outcome::Rejected(decision) => {
             // Standard output belongs to the command.
             output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
-            Ok(ExitCode::from(REFUSED))
+            Ok(ExitCode::from(REJECTED))
         }
         Outcome::Ended { code, left } => {
             if let Some(problem) = left {
-                Failure::Environment(problem.to_string()).report();
+                Failure::Environment(problem.to_string()).report(crate::PROGRAM);
             }
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
         }
@@ -212,7 +212,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
 /// Says why a command could not be executed, with a shell's exit codes.
 fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
     let program = command.first().cloned().unwrap_or_default();
-    Failure::Environment(format!("cannot run {}: {error}", program.display())).report();
+    Failure::Environment(format!("cannot run {}: {error}", program.display())).report(crate::PROGRAM);
     ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
@@ -275,7 +275,7 @@ fn answer(
     })?;
     Ok(match placement {
         Some(_) => ExitCode::SUCCESS,
-        None => ExitCode::from(REFUSED),
+        None => ExitCode::from(REJECTED),
     })
 }
 

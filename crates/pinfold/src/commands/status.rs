@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{PlanReport, PodReport, Status, Takeover};
+use pinfold_agent_api::{PlanReport, PodReport, Status, Takeover};
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::count;
 
 use super::admit::describe;
 use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::Format;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input::Source;
 use crate::output;
 
@@ -49,7 +49,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     output::print_as(args.output, &status, || text(&status))?;
     Ok(match status.problems.is_empty() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
+        false => ExitCode::from(REJECTED),
     })
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn settings(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     output::print_as(args.output, &plan, || plan_text(&plan))?;
     let homeless = plan.pods.iter().any(|pod| pod.fate == "homeless");
     Ok(match homeless {
-        true => ExitCode::from(REFUSED),
+        true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }

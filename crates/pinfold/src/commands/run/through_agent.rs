@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{Admitted, Enforced, Target};
+use pinfold_agent_api::{Admitted, Enforced, Target};
 use pinfold_standalone::{Passing, Request};
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub(super) fn run(
     let left: Result<Value, Unanswered> = agent.ask("DELETE", &admit::path(uid, ""), b"");
     let code = code?;
     if let Err(unanswered) = left {
-        Failure::from(unanswered).report();
+        Failure::from(unanswered).report(crate::PROGRAM);
     }
     Ok(match code {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
