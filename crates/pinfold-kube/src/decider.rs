@@ -45,6 +45,18 @@ impl Decider {
         Self::SchedulerPlugins,
     ];
 
+    /// The name that [`Decider::from_str`] reads, with a kubelet's version.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet(KubeletVersion::V1_36) => "kubelet-1.36",
+            Self::Pinfold => "pinfold",
+            Self::Koordinator => "koordinator",
+            Self::Volcano => "volcano",
+            Self::SchedulerPlugins => "scheduler-plugins",
+        }
+    }
+
     /// Whether its decisions repeat a program's defects ([`Fidelity::Exact`]) or are Pinfold's own
     /// ([`Fidelity::Sound`]).
     #[must_use]
@@ -78,16 +90,9 @@ impl Decider {
     }
 }
 
-/// The name that [`Decider::from_str`] reads, with a kubelet's version.
 impl fmt::Display for Decider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kubelet(version) => write!(f, "kubelet-{version}"),
-            Self::Pinfold => f.write_str("pinfold"),
-            Self::Koordinator => f.write_str("koordinator"),
-            Self::Volcano => f.write_str("volcano"),
-            Self::SchedulerPlugins => f.write_str("scheduler-plugins"),
-        }
+        f.write_str(self.name())
     }
 }
 
@@ -142,7 +147,9 @@ impl FromStr for KubeletVersion {
 
     fn from_str(text: &str) -> Result<Self, UnknownDecider> {
         let known = Self::KNOWN.into_iter().find(|known| known.name() == text);
-        known.ok_or_else(|| UnknownDecider::Version(text.to_owned()))
+        known.ok_or_else(|| UnknownDecider::Version {
+            version: text.to_owned(),
+        })
     }
 }
 
@@ -153,8 +160,11 @@ pub enum UnknownDecider {
     #[error("expected kubelet, pinfold, koordinator, volcano or scheduler-plugins")]
     Name,
     /// The decisions of that kubelet version are not known.
-    #[error("the decisions of kubelet {0:?} are not known; known versions: {}", known_versions())]
-    Version(String),
+    #[error("the decisions of kubelet {version:?} are not known; known versions: {known}", known = known_versions())]
+    Version {
+        /// The version as it was written.
+        version: String,
+    },
 }
 
 fn known_versions() -> String {

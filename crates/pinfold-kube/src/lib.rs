@@ -41,8 +41,8 @@ mod scheduler_config;
 pub mod state;
 mod suggest;
 pub mod terms;
-pub mod topology_match;
 pub mod timestamp;
+pub mod topology_match;
 pub mod volcano;
 
 pub use timestamp::Timestamp;

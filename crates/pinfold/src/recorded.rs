@@ -4,14 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_journal::What;
-use pinfold_journal::{Entry, History, JournalError};
 use pinfold_core::device::DeviceOffer;
 use pinfold_core::ledger::{Edit, Ledger, LedgerState};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
+use pinfold_journal::What;
+use pinfold_journal::{Entry, History, JournalError};
 
-use crate::devices::Offers;
 use crate::exit::Failure;
 use crate::node::Node;
 use crate::simulation::Step;
@@ -59,11 +58,7 @@ impl Recorded {
             }
         }
         let mut recorded = Self {
-            node: Node {
-                name: String::new(),
-                rules,
-                offers: Offers::new(),
-            },
+            node: Node::from_rules(rules),
             start: ledger.state().clone(),
             pods: Vec::new(),
             offers: Vec::new(),
@@ -135,12 +130,12 @@ fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_journal::FILE;
     use pinfold_agent::Keeper;
-    use pinfold_journal::{Limits, Note, Timestamp};
     use pinfold_core::device::{Device, NoPreference};
     use pinfold_core::ledger::Rules;
     use pinfold_core::settings::Settings;
+    use pinfold_journal::FILE;
+    use pinfold_journal::{Limits, Note, Timestamp};
 
     use super::*;
     use crate::simulation::{Play, Simulation};

@@ -148,7 +148,9 @@ impl fmt::Display for Rejection {
             Rejection::Uncertain(gap) => gap.fmt(f),
             Rejection::Koordinator(rejection) => rejection.fmt(f),
             Rejection::Volcano(misfit) => misfit.fmt(f),
-            Rejection::SchedulerPlugins(rejection) => write!(f, "{rejection} ({})", rejection.cause()),
+            Rejection::SchedulerPlugins(rejection) => {
+                write!(f, "{rejection} ({})", rejection.cause())
+            }
         }
     }
 }

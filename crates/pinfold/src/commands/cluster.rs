@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 
-use crate::args::{Dialect, Format};
+use pinfold_terminal::DeciderArg;
+
+use crate::args::Format;
 use crate::exit::Failure;
 
 mod explain;
@@ -162,15 +164,11 @@ pub(crate) struct SourceArgs {
     /// them; `-` is standard input. Repeatable
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) nodes: Vec<PathBuf>,
-    /// Whose rules decide
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) dialect: Dialect,
-    /// The scheduler's configuration: KubeSchedulerConfiguration with NodeNUMAResourceArgs, or Volcano's
+    #[command(flatten)]
+    pub(crate) decider: DeciderArg,
+    /// The scheduler's configuration: a KubeSchedulerConfiguration with the plugin's arguments, or Volcano's
     #[arg(long, value_name = "FILE")]
     pub(crate) scheduler_config: Option<PathBuf>,
-    /// Decide bit for bit as the original does, its defects included
-    #[arg(long)]
-    pub(crate) exact: bool,
 }
 
 pub(crate) fn run(args: &ClusterCommand) -> Result<ExitCode, Failure> {

@@ -212,7 +212,8 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
 /// Says why a command could not be executed, with a shell's exit codes.
 fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
     let program = command.first().cloned().unwrap_or_default();
-    Failure::Environment(format!("cannot run {}: {error}", program.display())).report(crate::PROGRAM);
+    Failure::Environment(format!("cannot run {}: {error}", program.display()))
+        .report(crate::PROGRAM);
     ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,

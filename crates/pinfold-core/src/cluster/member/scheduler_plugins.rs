@@ -110,12 +110,7 @@ impl TopologyMatchNode {
 
 pub(super) fn decide(node: &TopologyMatchNode, ask: &PodAsk) -> Verdict {
     let request = request(ask);
-    match filter(
-        node.topology(),
-        node.allocatable(),
-        &request,
-        node.fidelity,
-    ) {
+    match filter(node.topology(), node.allocatable(), &request, node.fidelity) {
         Ok(()) => Verdict::Fits(Fit {
             cpus: CpuSet::new(),
             numa: NodeSet::EMPTY,
@@ -127,13 +122,8 @@ pub(super) fn decide(node: &TopologyMatchNode, ask: &PodAsk) -> Verdict {
 
 pub(super) fn reserve(node: &mut TopologyMatchNode, ask: &PodAsk) -> Result<Given, Rejection> {
     let request = request(ask);
-    filter(
-        node.topology(),
-        node.allocatable(),
-        &request,
-        node.fidelity,
-    )
-    .map_err(Rejection::SchedulerPlugins)?;
+    filter(node.topology(), node.allocatable(), &request, node.fidelity)
+        .map_err(Rejection::SchedulerPlugins)?;
     let score = node.score(&request);
     node.assume(ask.uid().clone(), request.effective(node.fidelity));
     Ok(Given {

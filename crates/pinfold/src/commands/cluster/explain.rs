@@ -21,7 +21,7 @@ use super::scene::Scene;
 use crate::cluster::Nodes;
 use crate::commands::explain::cluster::changes::{self, Change};
 use crate::exit::{Failure, REJECTED};
-use crate::output;
+use crate::output::{self, remark};
 
 mod text;
 
@@ -30,7 +30,7 @@ mod text;
 struct Explanation {
     namespace: String,
     pod: String,
-    dialect: &'static str,
+    decider: String,
     /// Where it is, if it has a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<Place>,
@@ -127,7 +127,7 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     let mut found = Explanation {
         namespace: pod.meta.namespace.clone(),
         pod: pod.meta.name.clone(),
-        dialect: scene.nodes.reading.dialect.name(),
+        decider: scene.nodes.reading.decider.to_string(),
         place: None,
         scheduler: None,
         fits: Vec::new(),
@@ -243,7 +243,9 @@ fn waiting(
         cluster,
         reading: scene.nodes.reading.clone(),
         names: BTreeMap::new(),
-        waiting: Vec::new(),
+        pending: Vec::new(),
+        dialects: scene.nodes.dialects.clone(),
+        remark,
     };
     found.changes = changes::find(&open, pod);
     let mut cluster = open.cluster;

@@ -3,23 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cluster::{Cluster, PodAsk};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_kube::cluster::{DialectName, NodeSources, Reading};
+use pinfold_kube::cluster::{NodeSources, Reading};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::finding::Finding;
 use pinfold_kube::inventory::Inventory;
-use pinfold_kube::koordinator::keys;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::terms::{Bar, PodTerms};
 use pinfold_render::text::count;
 
 use super::{SourceArgs, live};
-use crate::args::Dialect;
-use crate::cluster::{Nodes, scheduler};
+use crate::cluster::{Nodes, SchedulerConfig, is_counted, reports, scheduler};
 use crate::exit::Failure;
 use crate::input::{Source, call_by_bare_name};
+use crate::output::remark;
 
 /// More names than this are counted, not listed.
 const NAMED: usize = 3;
@@ -43,27 +41,21 @@ pub(super) struct Scene {
 impl Scene {
     /// Reads everything, from files or from the API server. Who may not list all pods may list those of a namespace.
     pub(super) fn open(args: &SourceArgs, namespace: Option<&str>) -> Result<Self, Failure> {
-        let (plugin, weight) = match &args.scheduler_config {
-            Some(path) => scheduler(path, args.dialect)?,
-            None => (PluginArgs::default(), 1),
+        let decider = args.decider.decider;
+        let config = match &args.scheduler_config {
+            Some(path) => scheduler(path, decider)?,
+            None => SchedulerConfig::default(),
         };
         let reading = Reading {
-            dialect: match args.dialect {
-                Dialect::Kubelet => DialectName::Kubelet,
-                Dialect::Koordinator => DialectName::Koordinator,
-                Dialect::Volcano => DialectName::Volcano,
-            },
-            fidelity: match args.exact {
-                true => Fidelity::Exact,
-                false => Fidelity::Sound,
-            },
-            args: plugin.into(),
+            decider,
+            koordinator: config.koordinator,
+            topology_match: config.topology_match,
         };
         let (inventory, notes) = match args.nodes.is_empty() {
             true => live::inventory(args, namespace)?,
             false => files(args)?,
         };
-        Self::of(inventory, notes, reading, weight)
+        Self::of(inventory, notes, reading, config.volcano_weight)
     }
 
     fn of(
@@ -88,8 +80,10 @@ impl Scene {
             nodes: Nodes {
                 cluster: Cluster::new().with_volcano_weight(weight),
                 reading,
+                dialects: BTreeSet::new(),
                 names: names.collect(),
-                waiting: Vec::new(),
+                pending: Vec::new(),
+                remark,
             },
             inventory,
             unreadable: BTreeMap::new(),
@@ -109,17 +103,20 @@ impl Scene {
     /// Makes every node a member.
     fn seat(&mut self) {
         let (mut silent, mut odd) = (Vec::new(), Vec::new());
+        let mut dialects = BTreeSet::new();
         let reading = &self.nodes.reading;
         for found in self.inventory.objects.nodes_with_sources() {
             let name = found.node.name();
-            if !reports(&found, reading.dialect) {
+            let dialect = found.dialect(reading.decider).unwrap_or_default();
+            dialects.insert(dialect);
+            if !reports(&found, dialect) {
                 silent.push(name.to_string());
-            } else if reading.dialect == DialectName::Kubelet && !lists_cpus(&found) {
+            } else if is_counted(&found, dialect) {
                 self.counted.insert(name.clone());
             }
             match found.member(reading) {
                 Ok(read) => {
-                    if reports(&found, reading.dialect) {
+                    if reports(&found, dialect) {
                         odd.extend(read.warnings.iter().map(Finding::to_string));
                     }
                     self.nodes.cluster.insert(name, read.value);
@@ -130,10 +127,11 @@ impl Scene {
                 }
             }
         }
-        let object = match reading.dialect {
-            DialectName::Volcano => "Numatopology",
-            DialectName::Kubelet | DialectName::Koordinator => "NodeResourceTopology",
+        let object = match reading.decider {
+            Decider::Volcano => "Numatopology",
+            _ => "NodeResourceTopology",
         };
+        self.nodes.dialects = dialects;
         if !silent.is_empty() {
             self.notes.push(format!(
                 "no {object} of {}: only the sums are known there",
@@ -199,25 +197,10 @@ impl Scene {
         self.nodes.ask(pod)
     }
 
-    /// `dialect kubelet`.
+    /// Who decides: `as kubelet-1.36`.
     pub(super) fn described(&self) -> String {
         self.nodes.described()
     }
-}
-
-/// Whether the node says what its dialect decides from.
-fn reports(found: &NodeSources<'_>, dialect: DialectName) -> bool {
-    match dialect {
-        DialectName::Volcano => found.numatopology.is_some(),
-        DialectName::Kubelet | DialectName::Koordinator => found.topology.is_some(),
-    }
-}
-
-fn lists_cpus(found: &NodeSources<'_>) -> bool {
-    let listed = found
-        .topology
-        .and_then(|own| own.meta.annotations.get(keys::CPU_TOPOLOGY));
-    listed.is_some()
 }
 
 /// `a, b, c`; `a, b, c and 4 more`.

@@ -19,7 +19,7 @@ use crate::output;
 #[derive(Serialize)]
 struct Report<'a> {
     node: &'a str,
-    dialect: &'static str,
+    decider: String,
     /// Whether CPUs have their real numbers.
     numbered: bool,
     pods: usize,
@@ -52,7 +52,7 @@ pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
     let plan = Plan::new(&portrait.machine, &portrait.occupancy);
     let report = Report {
         node: &args.name,
-        dialect: scene.nodes.reading.dialect.name(),
+        decider: scene.nodes.reading.decider.to_string(),
         numbered: !scene.counted.contains(&name),
         pods,
         occupancy: &portrait.occupancy,

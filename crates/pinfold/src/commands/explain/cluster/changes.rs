@@ -1,4 +1,4 @@
-//! What would let a pod in that no node takes: each change is tried on the cluster before it is named.
+//! Changes that would let a pod fit that no node fits. Each change is tried on the cluster before it is listed.
 
 use pinfold_core::cluster::{Cluster, Verdict};
 use pinfold_core::cpu_set::CpuSet;
@@ -15,17 +15,17 @@ use serde::Serialize;
 use crate::cluster::Nodes;
 use crate::commands::simulate::cluster::place;
 
-/// So many questions to nodes are asked in all.
+/// How many times nodes are asked about a changed pod in all.
 const MOST_QUESTIONS: usize = 200_000;
-/// Memory is cut down in steps of so many bytes.
+/// The step in bytes by which memory is reduced.
 const MEMORY_STEP: i64 = 1 << 20;
 
-/// A change after which a node takes the pod.
+/// A change after which a node fits the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Change {
     /// What to change.
     pub(crate) change: String,
-    /// The best node then.
+    /// The best node after the change.
     pub(crate) node: NodeName,
     /// The CPUs it gets there.
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
@@ -36,13 +36,13 @@ pub(crate) struct Change {
 
 impl Change {
     /// `cpu of container main: 4 instead of 6 (node-1: node 0, CPUs 4-7)`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let place = place(&self.cpus, self.numa_nodes);
         format!("{} ({}: {place})", self.change, self.node)
     }
 }
 
-/// The changes, smallest kinds first: less of one resource, other words, one running pod less.
+/// The changes: less of one resource, other labels or annotations, then one running pod less.
 pub(crate) fn find(nodes: &Nodes, pod: &PodObject) -> Vec<Change> {
     let size = nodes.cluster.nodes().count().max(1);
     let mut trial = Trial {
@@ -56,7 +56,7 @@ pub(crate) fn find(nodes: &Nodes, pod: &PodObject) -> Vec<Change> {
             changes.extend(trial.less(pod, index, resource));
         }
     }
-    changes.extend(trial.other_words(pod));
+    changes.extend(trial.other_annotations(pod));
     changes.extend(trial.without_one(pod));
     changes
 }
@@ -64,15 +64,18 @@ pub(crate) fn find(nodes: &Nodes, pod: &PodObject) -> Vec<Change> {
 struct Trial<'a> {
     nodes: &'a Nodes,
     cluster: Cluster,
-    /// So many more pods may be tried.
+    /// How many more changed pods may be tried.
     left: usize,
 }
 
 impl Trial<'_> {
     /// The best node for a changed pod.
-    fn try_pod(&mut self, pod: &PodObject, told: impl FnOnce() -> String) -> Option<Change> {
+    fn try_pod(&mut self, pod: &PodObject, change: impl FnOnce() -> String) -> Option<Change> {
         self.left = self.left.checked_sub(1)?;
-        let ask = cluster::ask(pod, &self.nodes.reading).ok()?.value;
+        let fidelity = self.nodes.reading.fidelity();
+        let ask = cluster::ask(pod, fidelity, &self.nodes.dialects)
+            .ok()?
+            .value;
         let node = self.cluster.rank(&ask).first()?.node.clone();
         let (cpus, numa_nodes) = match self.cluster.ask(&ask, &node) {
             Verdict::Fits(fit) => (fit.cpus, fit.numa),
@@ -80,30 +83,29 @@ impl Trial<'_> {
             Verdict::Rejected(_) => return None,
         };
         Some(Change {
-            change: told(),
+            change: change(),
             node,
             cpus,
             numa_nodes,
         })
     }
 
-    /// The most of a resource that would fit.
+    /// The largest request of a resource that would fit.
     fn less(&mut self, pod: &PodObject, index: usize, resource: &ResourceName) -> Option<Change> {
         let container = pod.pod.containers.get(index)?;
         let asked = *container.requests.get(resource)?;
         let mut fitting = |amount: Quantity| {
             let mut less = pod.clone();
             set(less.pod.containers.get_mut(index)?, resource, amount);
-            let told = || {
+            self.try_pod(&less, || {
                 let name = &container.name;
                 format!("{resource} of container {name}: {amount} instead of {asked}")
-            };
-            self.try_pod(&less, told)
+            })
         };
         if resource.as_str() == "memory" || resource.as_str().starts_with("hugepages-") {
             let steps = asked.value() / MEMORY_STEP;
             let amount = |steps: i64| Quantity::bytes(steps.saturating_mul(MEMORY_STEP));
-            // More memory is never easier to find than less.
+            // A smaller request fits wherever a larger one does.
             let (mut fits, mut too_much) = (0, steps);
             while too_much - fits > 1 {
                 let middle = fits + (too_much - fits) / 2;
@@ -114,22 +116,30 @@ impl Trial<'_> {
             }
             return (fits > 0).then(|| fitting(amount(fits)))?;
         }
-        // Whole cores and the like: less may fit where a little more does not, so all are tried.
+        // With whole cores and the like a smaller request may not fit where a larger one does, so all are tried.
         let whole = (asked.milli_value() - 1) / 1000;
         (1..=whole).rev().find_map(|amount| fitting(amount.into()))
     }
 
-    /// Without or with other labels and annotations of the dialect.
-    fn other_words(&mut self, pod: &PodObject) -> Vec<Change> {
+    /// Without or with other annotations that the nodes' rules read.
+    fn other_annotations(&mut self, pod: &PodObject) -> Vec<Change> {
         let mut changes = Vec::new();
-        match self.nodes.reading.dialect {
-            DialectName::Kubelet => {}
+        for dialect in &self.nodes.dialects {
+            changes.extend(self.annotations_of(*dialect, pod));
+        }
+        changes
+    }
+
+    fn annotations_of(&mut self, dialect: DialectName, pod: &PodObject) -> Vec<Change> {
+        let mut changes = Vec::new();
+        match dialect {
+            DialectName::Kubelet | DialectName::SchedulerPlugins => {}
             DialectName::Koordinator => {
                 for key in [keys::NUMA_SPEC, keys::RESOURCE_SPEC] {
                     let mut without = pod.clone();
                     if without.meta.annotations.remove(key).is_some() {
-                        let told = || format!("without the annotation {key}");
-                        changes.extend(self.try_pod(&without, told));
+                        let change = || format!("without the annotation {key}");
+                        changes.extend(self.try_pod(&without, change));
                     }
                 }
             }
@@ -143,16 +153,16 @@ impl Trial<'_> {
                     let mut other = pod.clone();
                     let key = volcano::POLICY_ANNOTATION.to_owned();
                     other.meta.annotations.insert(key, policy.to_owned());
-                    let told =
+                    let change =
                         || format!("the annotation {}: {policy}", volcano::POLICY_ANNOTATION);
-                    changes.extend(self.try_pod(&other, told));
+                    changes.extend(self.try_pod(&other, change));
                 }
             }
         }
         changes
     }
 
-    /// Without one of the pods that run.
+    /// Without one of the running pods.
     fn without_one(&mut self, pod: &PodObject) -> Vec<Change> {
         let mut changes = Vec::new();
         let whole = self.cluster.clone();
@@ -168,7 +178,7 @@ impl Trial<'_> {
     }
 }
 
-/// Requests so much, and allows no more where there is a limit.
+/// Sets the request of a resource, and its limit if it has one.
 fn set(container: &mut Container, resource: &ResourceName, amount: Quantity) {
     container.requests.insert(resource.clone(), amount);
     if let Some(limit) = container.limits.get_mut(resource) {
