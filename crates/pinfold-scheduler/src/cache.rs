@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Nodes, reports ──► NodeRecord ──┐
-//! Pods ──► Asked, where, phase ───┼──► rebuild ──► Member of the Cluster ──► asked by the extender
+//! Pods ──► Asked, where, phase ───┼──► rebuild ──► ClusterNode of the Cluster ──► asked by the extender
 //! reservations ───────────────────┘
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::Warning;
-use pinfold_core::cluster::{Cluster, Decided, Placement};
+use pinfold_core::cluster::{Cluster, Placement, PlacementDetail};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_topology::replica::Shelf;
@@ -269,8 +269,8 @@ impl Cache {
 
 /// Whether a pod holds anything for itself there.
 fn holds(placement: &Placement) -> bool {
-    let of_kubelet = || match &placement.decided {
-        Decided::Kubelet(assignment) => assignment.containers.iter().any(|container| {
+    let of_kubelet = || match &placement.detail {
+        PlacementDetail::Kubelet(assignment) => assignment.containers.iter().any(|container| {
             container.cpus.is_some() || container.memory.is_some() || !container.devices.is_empty()
         }),
         _ => false,

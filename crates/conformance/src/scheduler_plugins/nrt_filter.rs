@@ -4,7 +4,7 @@ use std::error::Error;
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_topology::filter::{Rejection, filter};
-use pinfold_core::node_topology::request::PodRequest;
+use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(super) fn replay(case: &Case) -> Outcome {
         Err(error) => return Outcome::Failed(error.to_string()),
     };
     let (topology, pod, overhead) = input.common.parts();
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &overhead,
     };

@@ -1,7 +1,7 @@
 //! Replays the family `nrt_score`.
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::request::PodRequest;
+use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::node_topology::score::{Strategy, Weights, score};
 use serde::Deserialize;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(super) fn replay(case: &Case) -> Outcome {
         return Outcome::Failed(format!("unknown strategy {:?}", input.strategy));
     };
     let (topology, pod, overhead) = input.common.parts();
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &overhead,
     };

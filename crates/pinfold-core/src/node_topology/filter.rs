@@ -9,7 +9,7 @@
 use super::NodeTopology;
 use super::manager::Manager;
 use super::numa::{NumaZones, Overdrawn};
-use super::request::PodRequest;
+use super::pod_demand::TopologyPodRequest;
 use super::resources::{is_host_level, is_numa_affine, is_on_node};
 use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, ResourceName};
@@ -67,7 +67,7 @@ impl std::fmt::Display for Whole {
 pub fn filter(
     topology: Option<&NodeTopology>,
     allocatable: &ResourceList,
-    request: &PodRequest<'_>,
+    request: &TopologyPodRequest<'_>,
     fidelity: Fidelity,
 ) -> Result<(), Rejection> {
     let qos = request.qos();
@@ -112,7 +112,7 @@ impl Room<'_> {
     /// Init containers run one after the other and leave nothing behind, except that a sidecar stays.
     fn containers(
         &mut self,
-        request: &PodRequest<'_>,
+        request: &TopologyPodRequest<'_>,
         fidelity: Fidelity,
     ) -> Result<(), Rejection> {
         for container in &request.pod.init_containers {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::NodeTopology;
 use super::manager::Manager;
 use super::numa::NumaZones;
-use super::request::PodRequest;
+use super::pod_demand::TopologyPodRequest;
 use crate::fidelity::Fidelity;
 use crate::name::ResourceName;
 use crate::pod::ResourceList;
@@ -59,7 +59,7 @@ pub type Weights = BTreeMap<ResourceName, i64>;
 #[must_use]
 pub fn score(
     topology: Option<&NodeTopology>,
-    request: &PodRequest<'_>,
+    request: &TopologyPodRequest<'_>,
     strategy: Strategy,
     weights: &Weights,
     fidelity: Fidelity,
@@ -103,7 +103,7 @@ impl Scoring<'_> {
         clippy::cast_possible_truncation,
         reason = "the original goes through a float and cuts the fraction off"
     )]
-    fn mean(&self, zones: &NumaZones, request: &PodRequest<'_>) -> i64 {
+    fn mean(&self, zones: &NumaZones, request: &TopologyPodRequest<'_>) -> i64 {
         let (mut sum, mut count) = (0.0, 0.0);
         for container in request.pod.all_containers() {
             sum += self.all_zones(zones, &container.requests) as f64;

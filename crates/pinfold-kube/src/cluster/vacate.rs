@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::Member;
+use pinfold_core::cluster::ClusterNode;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::{self, PodLevel};
 use pinfold_core::name::ResourceName;
@@ -283,7 +283,7 @@ impl NodeSources<'_> {
         &self,
         leaving: &[(&PodObject, Seat)],
         how: &Reading,
-    ) -> Result<Read<Member>, Findings> {
+    ) -> Result<Read<ClusterNode>, Findings> {
         let mut topology = self.topology.cloned();
         let mut numatopology = self.numatopology.cloned();
         for (pod, seat) in leaving {

@@ -78,7 +78,7 @@ pub(in crate::node_topology) fn pod(containers: &[Amounts<'_>]) -> Pod {
 
 fn verdict(topology: &NodeTopology, pod: &Pod, fidelity: Fidelity) -> Result<(), String> {
     let everything = amounts(&[("v/nic1", "9"), ("v/nic2", "9"), ("hugepages-2Mi", "1Gi")]);
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod,
         overhead: &ResourceList::new(),
     };
@@ -209,7 +209,7 @@ fn other_policies_and_silent_nodes_are_not_filtered() {
     assert!(exact(&node, &pod).is_err());
     node.attributes[0].value = "restricted".to_owned();
     assert_eq!(exact(&node, &pod), Ok(()));
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &ResourceList::new(),
     };

@@ -6,7 +6,7 @@ use crate::node_topology::{Attribute, Zone};
 use crate::pod::Pod;
 
 fn scored(topology: &NodeTopology, pod: &Pod, strategy: Strategy, fidelity: Fidelity) -> i64 {
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod,
         overhead: &ResourceList::new(),
     };
@@ -70,7 +70,7 @@ fn two_numa_nodes_score_lower_the_farther_they_are_apart() {
 fn weights_below_one_count_one() {
     let node = topology("pod", vec![zone(0, &[("cpu", "8"), ("memory", "32Gi")])]);
     let pod = pod(&[&[("cpu", "4"), ("memory", "8Gi")]]);
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &amounts(&[]),
     };

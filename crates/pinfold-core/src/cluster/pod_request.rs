@@ -1,4 +1,4 @@
-//! [`PodAsk`]: what a cluster has to know about one pod.
+//! [`PodRequest`]: a pod to be placed, in the form that each dialect reads.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::name::PodUid;
 use crate::pod::Pod;
 use crate::volcano::predicate::Task;
 
-/// One pod with what each dialect has to know about it.
+/// A pod to be placed: its spec, and what Koordinator and Volcano read from its labels and annotations.
 ///
-/// A dialect that nothing was said about sees a pod without its labels and annotations.
+/// A dialect whose labels and annotations were not given sees a pod without any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodAsk {
+pub struct PodRequest {
     pod: Arc<Pod>,
     koordinator: PodDemand,
     volcano: Task,
-    /// What is counted against a node's allocatable.
+    /// The effective requests, which are counted against a node's allocatable.
     requests: Amounts,
 }
 
-impl PodAsk {
-    /// A pod that carries no words of Koordinator or Volcano.
+impl PodRequest {
+    /// A pod without labels and annotations of Koordinator or Volcano.
     #[must_use]
     pub fn new(pod: Arc<Pod>) -> Self {
         let requests = Amounts::of(&effective_requests(&pod));
@@ -41,7 +41,7 @@ impl PodAsk {
         }
     }
 
-    /// The same with what Koordinator's labels and annotations say.
+    /// The same pod with what Koordinator's labels and annotations say.
     #[must_use]
     pub fn with_koordinator(self, demand: PodDemand) -> Self {
         Self {
@@ -50,26 +50,26 @@ impl PodAsk {
         }
     }
 
-    /// The same with the text of Volcano's topology policy annotation.
+    /// The same pod with the value of Volcano's topology policy annotation.
     #[must_use]
     pub fn with_volcano_policy(mut self, policy: impl Into<String>) -> Self {
         self.volcano.policy = Some(policy.into());
         self
     }
 
-    /// Another pod of the same shape: the `number`th.
+    /// The `number`th copy of the pod: the same spec under another name and uid.
     #[must_use]
-    pub fn again(&self, number: u32) -> Self {
+    pub fn copy(&self, number: u32) -> Self {
         let pod = Pod {
             uid: format!("{}#{number}", self.pod.uid).into(),
             name: format!("{}#{number}", self.pod.name),
             ..Pod::clone(&self.pod)
         };
-        let mut again = self.clone();
-        again.volcano.pod.uid = pod.uid.clone();
-        again.volcano.pod.name.clone_from(&pod.name);
-        again.pod = Arc::new(pod);
-        again
+        let mut copy = self.clone();
+        copy.volcano.pod.uid = pod.uid.clone();
+        copy.volcano.pod.name.clone_from(&pod.name);
+        copy.pod = Arc::new(pod);
+        copy
     }
 
     /// The pod.
@@ -78,32 +78,32 @@ impl PodAsk {
         &self.pod
     }
 
-    /// The key under which the cluster knows the pod.
+    /// The pod's uid, by which the cluster identifies it.
     #[must_use]
     pub fn uid(&self) -> &PodUid {
         &self.pod.uid
     }
 
-    /// The pod as Koordinator sees it.
+    /// The pod as Koordinator's plugin reads it.
     #[must_use]
     pub fn koordinator(&self) -> &PodDemand {
         &self.koordinator
     }
 
-    /// The pod as Volcano sees it.
+    /// The pod as Volcano's plugin reads it.
     #[must_use]
     pub fn volcano(&self) -> &Task {
         &self.volcano
     }
 
-    /// What it requests at its peak.
+    /// The pod's effective requests, init containers and sidecars included.
     #[must_use]
     pub fn requests(&self) -> &Amounts {
         &self.requests
     }
 
-    /// Whether every decision about one of them is also right for the other: all but name and uid is the same.
-    pub(super) fn is_shaped_like(&self, other: &PodAsk) -> bool {
+    /// Whether both pods are equal except for name and uid, so that an evaluation of one is valid for the other.
+    pub(super) fn has_shape_of(&self, other: &PodRequest) -> bool {
         let (mine, theirs) = (&self.pod, &other.pod);
         mine.containers == theirs.containers
             && mine.init_containers == theirs.init_containers

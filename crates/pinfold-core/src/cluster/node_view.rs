@@ -1,13 +1,13 @@
-//! [`Portrait`]: one node of a cluster with everybody on it, for pictures and tables.
+//! [`NodeView`]: the machine of a node and the pods on its CPUs, for pictures and tables.
 //!
-//! A kubelet's ledger knows its machine. Koordinator's and Volcano's reports name core, NUMA node and socket of every
-//! CPU, which is a machine too, if one without distances and caches.
+//! A kubelet's ledger has the machine. Koordinator's and Volcano's reports list core, NUMA node and socket of every CPU,
+//! from which a machine without distances and caches is built.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::member::{Dialect, Member, VolcanoNode};
-use super::{Cluster, Tenant};
+use super::node::{Dialect, VolcanoNode};
+use super::{Cluster, PlacedPod};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::koordinator::node::{Node, Report};
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
@@ -17,17 +17,17 @@ use crate::node_set::NodeId;
 use crate::occupancy::{Holder, MemoryRow, Occupancy};
 use crate::volcano::detail::CpuDetail;
 
-/// A machine and who sits where on it.
+/// A machine and the pods on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Portrait {
+pub struct NodeView {
     /// The machine.
     pub machine: Arc<Machine>,
-    /// Who sits where.
+    /// Which pods hold which CPUs and how much memory.
     pub occupancy: Occupancy,
 }
 
-/// Where one CPU sits. Cores are told apart by anything that orders them.
-struct Seat {
+/// The NUMA node, socket and core of one CPU. The key of a core is any value that orders cores.
+struct CpuLocation {
     cpu: CpuId,
     node: NodeId,
     socket: u32,
@@ -35,22 +35,22 @@ struct Seat {
 }
 
 impl Cluster {
-    /// What a node looks like now. `name_of` gives pods the names that people know them by. `None` if the cluster
-    /// has no such node, or nothing is known about its CPUs.
+    /// The machine of a node and the pods on it. `name_of` returns the displayed name of a pod. `None` if the cluster does
+    /// not have the node, or if the node does not report its CPUs.
     #[must_use]
-    pub fn portrait(
+    pub fn node_view(
         &self,
         node: &NodeName,
         name_of: impl Fn(&PodUid) -> String,
-    ) -> Option<Portrait> {
-        let seat = self.seat(node)?;
-        let member: &Member = &seat.member;
+    ) -> Option<NodeView> {
+        let slot = self.slot(node)?;
+        let node = &slot.node;
         let here = || {
-            let pods = seat.tenants.iter();
+            let pods = slot.pods.iter();
             pods.filter_map(|pod| Some((pod, self.pods.get(pod)?)))
         };
-        let mut portrait = match member.dialect() {
-            Dialect::Kubelet(ledger) => Portrait {
+        let mut view = match node.dialect() {
+            Dialect::Kubelet(ledger) => NodeView {
                 machine: ledger.rules().machine().clone(),
                 occupancy: ledger.occupancy(),
             },
@@ -58,18 +58,18 @@ impl Cluster {
             Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
             Dialect::Unknown => return None,
         };
-        let holding = portrait.occupancy.holders.len();
-        let pods = usize::try_from(member.pods())
+        let holding = view.occupancy.holders.len();
+        let pods = usize::try_from(node.pods())
             .unwrap_or(0)
             .max(here().count());
-        portrait.occupancy.without = pods.saturating_sub(holding);
-        Some(portrait)
+        view.occupancy.without = pods.saturating_sub(holding);
+        Some(view)
     }
 }
 
-fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<Portrait> {
+fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<NodeView> {
     let report = node.report.as_ref()?;
-    let machine = machine(seats_of_report(report), |id| {
+    let machine = machine(locations_from_report(report), |id| {
         let zone = report.zones().iter().find(|zone| zone.node == id);
         zone.map_or(0, |zone| bytes(zone.amounts.get("memory")))
     })?;
@@ -101,9 +101,9 @@ fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<Portr
     let memory: Vec<MemoryRow> = memory.filter(|row| row.total > 0).collect();
     let shared = &(machine.online() - &held) - &others;
     if !others.is_empty() {
-        holders.push(others_holding(others));
+        holders.push(other_pods(others));
     }
-    Some(Portrait {
+    Some(NodeView {
         occupancy: Occupancy {
             holders,
             shared,
@@ -117,26 +117,26 @@ fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<Portr
 
 fn volcano<'a>(
     node: &VolcanoNode,
-    pods: impl Iterator<Item = (&'a PodUid, &'a Tenant)>,
+    pods: impl Iterator<Item = (&'a PodUid, &'a PlacedPod)>,
     name_of: impl Fn(&PodUid) -> String,
-) -> Option<Portrait> {
+) -> Option<NodeView> {
     let numa = node.numa.as_ref()?;
     let memory = |id| node.amounts.on(&memory_resource(), id);
-    let machine = machine(seats_of_detail(&numa.cpus), |id| memory(id).total)?;
+    let machine = machine(locations_from_detail(&numa.cpus), |id| memory(id).total)?;
     let mut held = CpuSet::new();
     let mut holders = Vec::new();
-    for (pod, tenant) in pods.filter(|(_, tenant)| !tenant.held.cpus.is_empty()) {
-        held |= &tenant.held.cpus;
+    for (pod, placed) in pods.filter(|(_, placed)| !placed.holdings.cpus.is_empty()) {
+        held |= &placed.holdings.cpus;
         holders.push(Holder {
             name: name_of(pod),
-            cpus: tenant.held.cpus.clone(),
+            cpus: placed.holdings.cpus.clone(),
             memory: Vec::new(),
         });
     }
     let free = node.free.clone().unwrap_or_default();
     let others = &(machine.online() - &free) - &held;
     if !others.is_empty() {
-        holders.push(others_holding(others));
+        holders.push(other_pods(others));
     }
     let rows = machine.nodes().iter().map(|node| {
         let amount = memory(node.id);
@@ -148,7 +148,7 @@ fn volcano<'a>(
             free: amount.free,
         }
     });
-    Some(Portrait {
+    Some(NodeView {
         occupancy: Occupancy {
             holders,
             shared: &free & machine.online(),
@@ -159,8 +159,8 @@ fn volcano<'a>(
     })
 }
 
-/// CPUs that are taken by pods which were there before, as far as the report tells.
-fn others_holding(cpus: CpuSet) -> Holder {
+/// The holder of CPUs that the report counts as taken and no placed pod holds.
+fn other_pods(cpus: CpuSet) -> Holder {
     Holder {
         name: "others".to_owned(),
         cpus,
@@ -168,27 +168,27 @@ fn others_holding(cpus: CpuSet) -> Holder {
     }
 }
 
-fn seats_of_report(report: &Report) -> Vec<Seat> {
+fn locations_from_report(report: &Report) -> Vec<CpuLocation> {
     let topology = &report.topology;
-    let seat = |cpu| {
+    let location = |cpu| {
         let (core, node, socket) = topology.where_is(cpu)?;
         let socket = u32::try_from(socket).ok()?;
-        Some(Seat {
+        Some(CpuLocation {
             cpu,
             node: NodeId::new(node).ok()?,
             socket,
             core: (socket, core),
         })
     };
-    topology.all().iter().filter_map(seat).collect()
+    topology.all().iter().filter_map(location).collect()
 }
 
-fn seats_of_detail(detail: &CpuDetail) -> Vec<Seat> {
-    let mut seats = Vec::new();
+fn locations_from_detail(detail: &CpuDetail) -> Vec<CpuLocation> {
+    let mut locations = Vec::new();
     for core in detail.cores() {
         for cpu in &core.cpus {
             let home = detail.nodes().iter().find(|node| node.cpus.contains(cpu));
-            seats.extend(home.map(|home| Seat {
+            locations.extend(home.map(|home| CpuLocation {
                 cpu,
                 node: home.id,
                 socket: core.id.socket,
@@ -196,18 +196,18 @@ fn seats_of_detail(detail: &CpuDetail) -> Vec<Seat> {
             }));
         }
     }
-    seats
+    locations
 }
 
 /// The machine with these CPUs; `None` if there are none.
-fn machine(seats: Vec<Seat>, memory: impl Fn(NodeId) -> u64) -> Option<Machine> {
+fn machine(locations: Vec<CpuLocation>, memory: impl Fn(NodeId) -> u64) -> Option<Machine> {
     let mut nodes = BTreeMap::<NodeId, BTreeMap<(u32, i64), Vec<CpuId>>>::new();
     let (mut cpus, mut sockets) = (0, Vec::new());
-    for seat in seats {
-        let cores = nodes.entry(seat.node).or_default();
-        cores.entry(seat.core).or_default().push(seat.cpu);
+    for location in locations {
+        let cores = nodes.entry(location.node).or_default();
+        cores.entry(location.core).or_default().push(location.cpu);
         cpus += 1;
-        sockets.push(seat.socket);
+        sockets.push(location.socket);
     }
     sockets.sort_unstable();
     sockets.dedup();

@@ -7,14 +7,14 @@ use crate::qos::QosClass;
 
 /// A pod and what running it costs on top.
 #[derive(Clone, Copy, Debug)]
-pub struct PodRequest<'a> {
+pub struct TopologyPodRequest<'a> {
     /// The pod.
     pub pod: &'a Pod,
     /// The overhead its runtime class declares.
     pub overhead: &'a ResourceList,
 }
 
-impl PodRequest<'_> {
+impl TopologyPodRequest<'_> {
     /// The pod's class.
     #[must_use]
     pub fn qos(&self) -> QosClass {

@@ -1,4 +1,5 @@
-//! [`Blame`]: what a kubelet's rejection comes down to, in a few words that are the same for equal troubles.
+//! [`RejectionSummary`]: the resource that a kubelet's rejection is due to, as one short line that is equal for equal
+//! causes.
 
 use std::fmt;
 
@@ -9,49 +10,49 @@ use crate::name::ResourceName;
 use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
 
-/// What was missing.
+/// The resource that was missing when a kubelet rejected a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Blame {
-    /// So few NUMA nodes do not have enough of one resource.
+pub enum RejectionSummary {
+    /// The NUMA nodes that the policy allows do not have enough of one resource.
     Aligned {
         /// The resource.
         resource: ResourceName,
-        /// How much was asked for: CPUs, bytes or devices.
+        /// The requested amount: CPUs, bytes or devices.
         asked: u64,
-        /// On how many NUMA nodes it has to fit.
+        /// The number of NUMA nodes that it has to fit on.
         nodes: usize,
-        /// The most that so many of them have free.
+        /// The largest amount that is free on that many NUMA nodes.
         most: u64,
     },
-    /// Each resource is there, but not on the same NUMA nodes.
+    /// There is enough of each resource, but not on the same NUMA nodes.
     Together(Vec<ResourceName>),
-    /// Only whole cores are handed out, and the request ends inside one. No other pod is to blame.
+    /// `full-pcpus-only`: the request is not a multiple of the CPUs of a core. An empty node would reject it too.
     PartOfCore {
-        /// CPUs asked for.
+        /// The requested CPUs.
         asked: usize,
-        /// CPUs of a core.
+        /// The number of CPUs of a core.
         per_core: usize,
     },
-    /// Only whole cores are handed out, and too few are.
+    /// `full-pcpus-only`: too few whole cores are free.
     WholeCores {
-        /// CPUs asked for.
+        /// The requested CPUs.
         asked: usize,
-        /// CPUs of cores that are free as a whole.
+        /// The number of CPUs of cores that are free as a whole.
         free: usize,
     },
-    /// The node as a whole does not have enough that can be handed out.
+    /// The node as a whole does not have enough allocatable amounts free.
     Whole {
         /// The resource.
         resource: ResourceName,
-        /// How much was asked for.
+        /// The requested amount.
         asked: u64,
-        /// How much could be handed out.
+        /// The free amount.
         free: u64,
     },
 }
 
-impl Blame {
-    /// What is to blame for a rejection; `None` if the facts do not tell.
+impl RejectionSummary {
+    /// The cause of a rejection; `None` if the explanation does not say.
     #[must_use]
     pub fn of(decision: &Decision) -> Option<Self> {
         let explanation = &decision.explanation;
@@ -63,7 +64,7 @@ impl Blame {
                 requested,
                 per_core,
             })) => {
-                return Some(Blame::PartOfCore {
+                return Some(RejectionSummary::PartOfCore {
                     asked: requested,
                     per_core,
                 });
@@ -73,7 +74,7 @@ impl Blame {
                 available,
                 ..
             })) => {
-                return Some(Blame::WholeCores {
+                return Some(RejectionSummary::WholeCores {
                     asked: requested,
                     free: available,
                 });
@@ -83,31 +84,31 @@ impl Blame {
         let short = explanation.shortage.iter();
         let mut short = short.filter(|facts| facts.asked > facts.free);
         let facts = short.next().or_else(|| explanation.shortage.first())?;
-        Some(Blame::Whole {
+        Some(RejectionSummary::Whole {
             resource: facts.resource.clone(),
             asked: facts.asked,
             free: facts.free,
         })
     }
 
-    /// Whether the pod would be rejected by an empty node as well.
+    /// Whether an empty node would reject the pod as well.
     #[must_use]
-    pub fn is_for_good(&self) -> bool {
-        matches!(self, Blame::PartOfCore { .. })
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, RejectionSummary::PartOfCore { .. })
     }
 }
 
-fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<Blame> {
+fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<RejectionSummary> {
     for facts in &failed.resources {
-        // As few NUMA nodes as an empty machine needs, or one where the policy says so.
+        // As many NUMA nodes as an empty machine needs, or one under `single-numa-node`.
         let width = match policy {
             TopologyPolicy::SingleNumaNode => 1,
             _ => width(facts)?,
         };
-        let most = of_best(facts.nodes.iter().map(|node| node.free), width)
+        let most = sum_of_largest(facts.nodes.iter().map(|node| node.free), width)
             .saturating_add(facts.elsewhere.free);
         if facts.asked > most {
-            return Some(Blame::Aligned {
+            return Some(RejectionSummary::Aligned {
                 resource: facts.resource.clone(),
                 asked: facts.asked,
                 nodes: width,
@@ -117,18 +118,20 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<Blame> {
     }
     let resources = failed.resources.iter().map(|facts| facts.resource.clone());
     let resources: Vec<ResourceName> = resources.collect();
-    (!resources.is_empty()).then_some(Blame::Together(resources))
+    (!resources.is_empty()).then_some(RejectionSummary::Together(resources))
 }
 
-/// The fewest NUMA nodes that could have so much on an empty machine; all if none could.
+/// The fewest NUMA nodes whose total reaches the request on an empty machine; all of them if no number does.
 fn width(facts: &ResourceFacts) -> Option<usize> {
     let most = facts.nodes.len();
-    let enough =
-        |width: &usize| of_best(facts.nodes.iter().map(|node| node.total), *width) >= facts.asked;
+    let enough = |width: &usize| {
+        sum_of_largest(facts.nodes.iter().map(|node| node.total), *width) >= facts.asked
+    };
     (1..=most).find(enough).or((most > 0).then_some(most))
 }
 
-fn of_best(amounts: impl Iterator<Item = u64>, width: usize) -> u64 {
+/// The sum of the `width` largest amounts.
+fn sum_of_largest(amounts: impl Iterator<Item = u64>, width: usize) -> u64 {
     let mut amounts: Vec<u64> = amounts.collect();
     amounts.sort_unstable_by(|one, other| other.cmp(one));
     amounts
@@ -137,24 +140,24 @@ fn of_best(amounts: impl Iterator<Item = u64>, width: usize) -> u64 {
         .fold(0, |sum, more| sum.saturating_add(*more))
 }
 
-/// Bytes are rounded down to whole GiB, so that nearly equal troubles have equal words.
-fn amount(resource: &ResourceName, amount: u64, is_left: bool) -> String {
+/// The text of an amount. Free bytes are rounded down to whole GiB, so that nearly equal causes have equal texts.
+fn amount(resource: &ResourceName, amount: u64, is_free: bool) -> String {
     const GIB: u64 = 1 << 30;
     let name = resource.as_str();
     if name != "memory" && !name.starts_with("hugepages-") {
         return amount.to_string();
     }
-    match is_left {
+    match is_free {
         true if amount < GIB => "less than 1Gi".to_owned(),
         true => format!("{}Gi", amount / GIB),
         false => Quantity::bytes(i64::try_from(amount).unwrap_or(i64::MAX)).to_string(),
     }
 }
 
-impl fmt::Display for Blame {
+impl fmt::Display for RejectionSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Blame::Aligned {
+            RejectionSummary::Aligned {
                 resource,
                 asked,
                 nodes,
@@ -173,18 +176,18 @@ impl fmt::Display for Blame {
                     "{resource}: {asked} asked, at most {most} free on {places}"
                 )
             }
-            Blame::Together(resources) => {
+            RejectionSummary::Together(resources) => {
                 let names: Vec<&str> = resources.iter().map(ResourceName::as_str).collect();
                 write!(f, "{} not free on the same NUMA nodes", names.join(" and "))
             }
-            Blame::PartOfCore { asked, per_core } => write!(
+            RejectionSummary::PartOfCore { asked, per_core } => write!(
                 f,
                 "cpu: {asked} asked, and only whole cores of {per_core} CPUs are handed out"
             ),
-            Blame::WholeCores { asked, free } => {
+            RejectionSummary::WholeCores { asked, free } => {
                 write!(f, "cpu: {asked} asked, {free} free on whole cores")
             }
-            Blame::Whole {
+            RejectionSummary::Whole {
                 resource,
                 asked,
                 free,

@@ -1,11 +1,12 @@
-//! [`Member`]: one node of a cluster, which decides by its own dialect.
+//! [`ClusterNode`]: one node of a cluster. Its dialect decides about pods.
 
 use std::sync::Arc;
 
-use super::ask::PodAsk;
-use super::fit::{self, PODS};
-use super::states::States;
-use super::verdict::{Decided, Fit, Gauge, Rejection, Verdict};
+use super::evaluation::{Evaluation, Fit, FitScore, NodeRejection};
+use super::node_resources_fit::{self as resources_fit, PODS};
+use super::place::PlacementDetail;
+use super::pod_request::PodRequest;
+use super::prefilter_cache::PrefilterCache;
 use crate::cpu_set::CpuSet;
 use crate::demand::effective_requests;
 use crate::fidelity::Fidelity;
@@ -25,58 +26,58 @@ mod volcano;
 
 /// One node of a cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
+pub struct ClusterNode {
     dialect: Dialect,
-    /// What the node offers as a whole.
+    /// The node's `status.allocatable`.
     allocatable: Amounts,
-    /// What its pods request together, and how many they are.
+    /// The requests of all pods on the node, and their number under `pods`.
     used: Amounts,
-    /// What a rebuilt kubelet was not told; where that matters it rejects.
+    /// What the node's NodeResourceTopology leaves open; a pod whose admission depends on it is rejected.
     gaps: Option<Arc<Gaps>>,
 }
 
-/// How a node decides.
+/// Which program decides about pods on a node, with the state that it decides on.
 #[derive(Clone, Debug)]
 pub enum Dialect {
-    /// As its kubelet will.
+    /// The node's kubelet.
     Kubelet(Box<Ledger>),
-    /// As Koordinator's scheduler does.
+    /// Koordinator's scheduler plugin.
     Koordinator {
-        /// The node.
+        /// The node as the plugin sees it.
         node: Box<Node>,
         /// The plugin's configuration.
         args: Arc<Args>,
     },
-    /// As Volcano's scheduler does.
+    /// Volcano's scheduler plugin.
     Volcano(Box<VolcanoNode>),
-    /// Nothing is known about its NUMA nodes: only the sums count.
+    /// None: the node reports no NUMA topology, so only the totals of its allocatable count.
     Unknown,
 }
 
-/// A node under Volcano, with what is still free on it.
+/// A node as Volcano's plugin sees it, with what is free on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolcanoNode {
-    /// Its Numatopology object, if it has one; what is free is told beside it.
+    /// Its Numatopology object, if it has one; its free CPUs are in `free`.
     pub numa: Option<Arc<NumaInfo>>,
-    /// The CPUs no container owns by now.
+    /// The CPUs that no container holds.
     pub free: Option<CpuSet>,
     /// Its memory and devices per NUMA node, as far as they are known.
     pub amounts: NumaAmounts,
-    /// The CPUs kept from pods.
+    /// The CPUs reserved for the system.
     reserved: CpuSet,
-    /// Which of two answers to give.
+    /// Whether to repeat the plugin's defects.
     fidelity: Fidelity,
 }
 
-/// What has to be put back to undo one placement.
+/// The state of a node before one reservation, to undo it.
 #[derive(Clone, Debug)]
-pub(super) struct Before {
+pub(super) struct NodeUndo {
     used: Amounts,
-    dialect: DialectBefore,
+    dialect: DialectUndo,
 }
 
 #[derive(Clone, Debug)]
-enum DialectBefore {
+enum DialectUndo {
     Kubelet(Option<Change>),
     Koordinator {
         ledger: crate::koordinator::ledger::Ledger,
@@ -89,32 +90,32 @@ enum DialectBefore {
     Unknown,
 }
 
-/// What a member gave to a pod.
-pub(super) struct Reserved {
+/// What a node reserved for a pod.
+pub(super) struct NodeReservation {
     pub(super) cpus: CpuSet,
     pub(super) amounts: Taken,
     pub(super) numa: NodeSet,
-    pub(super) decided: Decided,
-    pub(super) before: Before,
+    pub(super) detail: PlacementDetail,
+    pub(super) undo: NodeUndo,
 }
 
-/// What a dialect gave to a pod.
-struct Given {
+/// What a dialect reserved for a pod.
+struct DialectReservation {
     cpus: CpuSet,
     /// Memory and devices counted per NUMA node.
     amounts: Taken,
     numa: NodeSet,
-    decided: Decided,
-    before: DialectBefore,
+    detail: PlacementDetail,
+    undo: DialectUndo,
 }
 
-impl Member {
-    /// A node whose kubelet decides. The pods in the ledger are counted.
+impl ClusterNode {
+    /// A node whose kubelet decides. The requests of the pods in the ledger count as used.
     #[must_use]
     pub fn kubelet(ledger: Ledger, allocatable: Amounts) -> Self {
         let mut used = Amounts::new();
         for resident in ledger.state().residents().values() {
-            fit::book(&mut used, &Amounts::of(&effective_requests(&resident.pod)));
+            resources_fit::add_pod(&mut used, &Amounts::of(&effective_requests(&resident.pod)));
         }
         Self {
             dialect: Dialect::Kubelet(Box::new(ledger)),
@@ -124,14 +125,14 @@ impl Member {
         }
     }
 
-    /// The same node rejects pods where its answer would rest on something that its report leaves open.
+    /// The same node with what its NodeResourceTopology leaves open; a pod whose admission depends on it is rejected.
     #[must_use]
     pub fn with_gaps(self, gaps: Gaps) -> Self {
         let gaps = (gaps != Gaps::default()).then(|| Arc::new(gaps));
         Self { gaps, ..self }
     }
 
-    /// A node under Koordinator; what it offers and what is requested of it are the node's own figures.
+    /// A node on which Koordinator's plugin decides. Allocatable and used amounts are those of `node`.
     #[must_use]
     pub fn koordinator(node: Node, args: Arc<Args>) -> Self {
         Self {
@@ -145,7 +146,8 @@ impl Member {
         }
     }
 
-    /// A node under Volcano. `amounts` are its memory and devices per NUMA node, as far as they are known.
+    /// A node on which Volcano's plugin decides. `amounts` are its memory and devices per NUMA node, as far as they are
+    /// known.
     #[must_use]
     pub fn volcano(
         mut numa: Option<NumaInfo>,
@@ -169,7 +171,7 @@ impl Member {
         }
     }
 
-    /// A node of which only the sums are known.
+    /// A node that reports no NUMA topology.
     #[must_use]
     pub fn unknown(allocatable: Amounts) -> Self {
         Self {
@@ -180,13 +182,13 @@ impl Member {
         }
     }
 
-    /// The same node with so much in use already; the number of pods is listed as `pods`.
+    /// The same node with these amounts in use; the number of pods is listed under `pods`.
     #[must_use]
     pub fn with_used(self, used: Amounts) -> Self {
         Self { used, ..self }
     }
 
-    /// How the node decides, and in what state it is.
+    /// Which program decides about pods on the node, with the state that it decides on.
     #[must_use]
     pub fn dialect(&self) -> &Dialect {
         &self.dialect
@@ -196,94 +198,98 @@ impl Member {
         &mut self.dialect
     }
 
-    /// What the node offers as a whole.
+    /// The node's `status.allocatable`.
     #[must_use]
     pub fn allocatable(&self) -> &Amounts {
         &self.allocatable
     }
 
-    /// What its pods request together; their number under `pods`.
+    /// The requests of all pods on the node, and their number under `pods`.
     #[must_use]
     pub fn used(&self) -> &Amounts {
         &self.used
     }
 
-    /// How many pods it counts.
+    /// How many pods are on the node.
     #[must_use]
     pub fn pods(&self) -> i64 {
         self.used.get(PODS)
     }
 
-    /// What the node says about a pod. The node is the same afterwards.
+    /// Evaluates a pod on the node. The state of the node does not change.
     #[must_use]
-    pub fn ask(&mut self, ask: &PodAsk) -> Verdict {
-        self.decide(ask, &mut States::of(ask))
+    pub fn evaluate(&mut self, request: &PodRequest) -> Evaluation {
+        self.evaluate_with(request, &mut PrefilterCache::new(request))
     }
 
-    pub(super) fn decide(&mut self, ask: &PodAsk, states: &mut States<'_>) -> Verdict {
-        let short = fit::shortages(ask.requests(), &self.used, &self.allocatable);
+    /// [`ClusterNode::evaluate`] with the `PreFilter` results that other nodes have computed for the pod.
+    pub(super) fn evaluate_with(
+        &mut self,
+        request: &PodRequest,
+        prefilter: &mut PrefilterCache<'_>,
+    ) -> Evaluation {
+        let short = resources_fit::shortages(request.requests(), &self.used, &self.allocatable);
         if !short.is_empty() {
-            return Verdict::Rejected(Rejection::Room(short));
+            return Evaluation::Rejected(NodeRejection::Insufficient(short));
         }
         match &mut self.dialect {
-            Dialect::Kubelet(ledger) => kubelet::decide(ledger, self.gaps.as_deref(), ask),
-            Dialect::Koordinator { node, args } => koordinator::decide(node, args, states),
-            Dialect::Volcano(node) => volcano::decide(node, ask),
-            Dialect::Unknown => Verdict::NoOpinion,
+            Dialect::Kubelet(ledger) => kubelet::evaluate(ledger, self.gaps.as_deref(), request),
+            Dialect::Koordinator { node, args } => koordinator::evaluate(node, args, prefilter),
+            Dialect::Volcano(node) => volcano::evaluate(node, request),
+            Dialect::Unknown => Evaluation::FitsInTotal,
         }
     }
 
-    /// Gives the pod what it needs. A node that rejects is the same afterwards.
+    /// Reserves what the pod needs. The node does not change if the pod does not fit.
     pub(super) fn reserve(
         &mut self,
-        ask: &PodAsk,
-        states: &mut States<'_>,
-    ) -> Result<Reserved, Rejection> {
-        let short = fit::shortages(ask.requests(), &self.used, &self.allocatable);
+        request: &PodRequest,
+        prefilter: &mut PrefilterCache<'_>,
+    ) -> Result<NodeReservation, NodeRejection> {
+        let short = resources_fit::shortages(request.requests(), &self.used, &self.allocatable);
         if !short.is_empty() {
-            return Err(Rejection::Room(short));
+            return Err(NodeRejection::Insufficient(short));
         }
-        let given = match &mut self.dialect {
-            Dialect::Kubelet(ledger) => kubelet::reserve(ledger, ask)?,
-            Dialect::Koordinator { node, args } => koordinator::reserve(node, args, ask, states)?,
-            Dialect::Volcano(node) => volcano::reserve(node, ask)?,
-            Dialect::Unknown => Given {
+        let reserved = match &mut self.dialect {
+            Dialect::Kubelet(ledger) => kubelet::reserve(ledger, request)?,
+            Dialect::Koordinator { node, args } => {
+                koordinator::reserve(node, args, request, prefilter)?
+            }
+            Dialect::Volcano(node) => volcano::reserve(node, request)?,
+            Dialect::Unknown => DialectReservation {
                 cpus: CpuSet::new(),
                 amounts: Taken::new(),
                 numa: NodeSet::EMPTY,
-                decided: Decided::Nothing,
-                before: DialectBefore::Unknown,
+                detail: PlacementDetail::Nothing,
+                undo: DialectUndo::Unknown,
             },
         };
-        let before = Before {
+        let undo = NodeUndo {
             used: self.used.clone(),
-            dialect: given.before,
+            dialect: reserved.undo,
         };
-        fit::book(&mut self.used, ask.requests());
-        Ok(Reserved {
-            cpus: given.cpus,
-            amounts: given.amounts,
-            numa: given.numa,
-            decided: given.decided,
-            before,
+        resources_fit::add_pod(&mut self.used, request.requests());
+        Ok(NodeReservation {
+            cpus: reserved.cpus,
+            amounts: reserved.amounts,
+            numa: reserved.numa,
+            detail: reserved.detail,
+            undo,
         })
     }
 
-    /// Takes the last placement back.
-    pub(super) fn undo(&mut self, before: Before) {
-        self.used = before.used;
-        match (&mut self.dialect, before.dialect) {
-            (Dialect::Kubelet(ledger), DialectBefore::Kubelet(Some(change))) => ledger
+    /// Undoes the last reservation.
+    pub(super) fn undo(&mut self, undo: NodeUndo) {
+        self.used = undo.used;
+        match (&mut self.dialect, undo.dialect) {
+            (Dialect::Kubelet(ledger), DialectUndo::Kubelet(Some(change))) => ledger
                 .undo(&change)
                 .expect("placements are undone in reverse order, so this was the last change"),
-            (
-                Dialect::Koordinator { node, .. },
-                DialectBefore::Koordinator { ledger, requested },
-            ) => {
+            (Dialect::Koordinator { node, .. }, DialectUndo::Koordinator { ledger, requested }) => {
                 node.ledger = ledger;
                 node.requested = requested;
             }
-            (Dialect::Volcano(node), DialectBefore::Volcano { free, amounts }) => {
+            (Dialect::Volcano(node), DialectUndo::Volcano { free, amounts }) => {
                 node.free = free;
                 node.amounts = amounts;
             }
@@ -291,9 +297,9 @@ impl Member {
         }
     }
 
-    /// Takes back what a pod holds that asked for `requests` and got `cpus`.
-    pub(super) fn release(&mut self, pod: &PodUid, held: &Held) {
-        fit::unbook(&mut self.used, &held.requests);
+    /// Releases what a pod holds.
+    pub(super) fn release(&mut self, pod: &PodUid, held: &PodHoldings) {
+        resources_fit::subtract_pod(&mut self.used, &held.requests);
         match &mut self.dialect {
             Dialect::Kubelet(ledger) => kubelet::release(ledger, pod),
             Dialect::Koordinator { node, .. } => node.forget(pod, &held.koordinator),
@@ -307,29 +313,32 @@ impl Member {
         }
     }
 
-    /// Whether what the node says about a pod could depend on the pod's uid. `is_here` says whether it is on any node.
-    pub(super) fn minds_uid(&self, pod: &PodUid, is_here: bool) -> bool {
+    /// Whether the evaluation of a pod could depend on the pod's uid. `is_placed` says whether it is on any node.
+    pub(super) fn depends_on_uid(&self, pod: &PodUid, is_placed: bool) -> bool {
         match &self.dialect {
             Dialect::Kubelet(ledger) => {
                 let state = ledger.state();
-                // What init containers of a pod of this id left is only its own to take over.
-                is_here && state.residents().contains_key(pod) || state.has_reusable_cpus_of(pod)
+                // Only the pod with this uid may reuse the CPUs of its own init containers.
+                is_placed && state.residents().contains_key(pod) || state.has_reusable_cpus_of(pod)
             }
             Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
         }
     }
 }
 
-/// What has to be known to release a pod.
+/// What a pod holds on a node, to release it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct PodHoldings {
     pub(super) requests: Amounts,
+    /// The requests that Koordinator's plugin counts.
     pub(super) koordinator: Amounts,
     pub(super) cpus: CpuSet,
+    /// Memory and devices per NUMA node that Volcano's plugin counts.
     pub(super) amounts: Taken,
 }
 
-/// Nodes in the same state under the same rules. Kubelets compare by their state: their rules are theirs.
+/// Equal dialects have equal rules and equal state. The rules of two kubelets are equal only if they are the same
+/// allocation.
 impl PartialEq for Dialect {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,29 +1,29 @@
-//! Work that many hands make light: pieces that have nothing to do with each other, done by as many threads as there are
-//! CPUs. Who does which piece makes no difference to the outcome.
+//! Runs independent pieces of work on all CPUs. The result does not depend on which thread runs which piece.
 
 use std::num::NonZero;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-/// More threads than this do not help: the work is over too soon.
-const MOST: usize = 8;
+/// The most threads that are used. The work is too short for more of them to help.
+const MAX_THREADS: usize = 8;
 
-/// How many hands there are, this one included.
-pub(super) fn count() -> usize {
-    static CPUS: OnceLock<usize> = OnceLock::new();
-    *CPUS.get_or_init(|| {
+/// How many threads to use, the calling thread included: one per CPU, at most [`MAX_THREADS`].
+pub(super) fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-        cpus.min(MOST)
+        cpus.min(MAX_THREADS)
     })
 }
 
-/// Does all pieces. Every hand has a state of its own. A thread that cannot be started leaves its part to the others.
-pub(super) fn share<T: Send, S>(
+/// Calls `act` once for every piece. Each thread has its own `state`. If a thread cannot be started, the other threads
+/// process its pieces.
+pub(super) fn for_each<T: Send, S>(
     pieces: Vec<T>,
     state: impl Fn() -> S + Sync,
     act: impl Fn(&mut S, T) + Sync,
 ) {
-    let others = count().min(pieces.len()).saturating_sub(1);
+    let others = threads().min(pieces.len()).saturating_sub(1);
     let left = Mutex::new(pieces);
     let work = || {
         let mut state = state();
@@ -45,22 +45,22 @@ pub(super) fn share<T: Send, S>(
 
 #[cfg(test)]
 mod tests {
-    use super::share;
+    use super::for_each;
 
     #[test]
-    fn every_piece_is_done_once() {
+    fn every_piece_is_processed_once() {
         let mut numbers: Vec<u32> = (0..10_000).collect();
         let pieces: Vec<&mut [u32]> = numbers.chunks_mut(7).collect();
-        share(
+        for_each(
             pieces,
             || (),
             |(), piece| piece.iter_mut().for_each(|number| *number += 1),
         );
         assert!(numbers.iter().copied().eq(1..10_001));
-        share(
+        for_each(
             Vec::<u32>::new(),
             || (),
-            |(), _| unreachable!("there is nothing to do"),
+            |(), _| unreachable!("there are no pieces"),
         );
     }
 }

@@ -1,11 +1,14 @@
 //! A node whose kubelet decides.
 //!
-//! Its scheduler sees no NUMA nodes, so the score is ours: 100 if what the pod gets lies on one NUMA node or on none in
-//! particular, and for each further node an equal part less, down to 0 for one more node than the machine has.
+//! kube-scheduler does not see NUMA nodes, so the score is Pinfold's: 100 if the pod's CPUs and memory lie on one NUMA
+//! node or are not aligned, and for each further NUMA node an equal part less, down to 0 for one more than the machine
+//! has.
 
-use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Rejection, Verdict};
-use crate::cluster::blame::Blame;
-use crate::cluster::verdict::Decided;
+use super::{
+    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
+};
+use crate::cluster::place::PlacementDetail;
+use crate::cluster::rejection_summary::RejectionSummary;
 use crate::cpu_set::CpuSet;
 use crate::decision::{self, Assignment, Decision};
 use crate::device::NoPreference;
@@ -15,67 +18,79 @@ use crate::node_set::NodeSet;
 use crate::node_topology::replica::Gaps;
 use crate::volcano::amounts::Taken;
 
-pub(super) fn decide(ledger: &mut Ledger, gaps: Option<&Gaps>, ask: &PodAsk) -> Verdict {
-    let admission = match ledger.admit(ask.pod(), &mut NoPreference) {
+/// Evaluates a pod by a trial admission that is undone.
+pub(super) fn evaluate(
+    ledger: &mut Ledger,
+    gaps: Option<&Gaps>,
+    request: &PodRequest,
+) -> Evaluation {
+    let admission = match ledger.admit(request.pod(), &mut NoPreference) {
         Ok(admission) => admission,
-        Err(error) => return Verdict::Rejected(Rejection::Ledger(error)),
+        Err(error) => return Evaluation::Rejected(NodeRejection::Ledger(error)),
     };
     undo(ledger, admission.change.as_ref());
     let decision = admission.decision;
-    if let Some(gap) = gaps.and_then(|gaps| gaps.behind(ledger, ask.pod(), &decision)) {
-        return Verdict::Rejected(Rejection::Uncertain(gap));
+    if let Some(gap) = gaps.and_then(|gaps| gaps.behind(ledger, request.pod(), &decision)) {
+        return Evaluation::Rejected(NodeRejection::Uncertain(gap));
     }
-    let blame = blame(&decision);
+    let summary = summary(&decision);
     let assignment = match decision.verdict {
         decision::Verdict::Admitted(assignment) => assignment,
         decision::Verdict::Rejected(rejection) => {
-            return Verdict::Rejected(Rejection::Kubelet(rejection, blame));
+            return Evaluation::Rejected(NodeRejection::Kubelet(rejection, summary));
         }
     };
     let (cpus, numa) = totals(ledger, &assignment);
-    Verdict::Fits(Fit {
-        gauge: Gauge::Score(score(numa.len(), ledger.rules().topology().num_nodes())),
+    Evaluation::Fits(Fit {
+        score: FitScore::Absolute(score(numa.len(), ledger.rules().topology().num_nodes())),
         cpus,
         numa,
     })
 }
 
-pub(super) fn reserve(ledger: &mut Ledger, ask: &PodAsk) -> Result<Given, Rejection> {
-    let (assignment, change) = admit(ledger, ask)?;
+/// Admits a pod to the ledger.
+pub(super) fn reserve(
+    ledger: &mut Ledger,
+    request: &PodRequest,
+) -> Result<DialectReservation, NodeRejection> {
+    let (assignment, change) = admit(ledger, request)?;
     let (cpus, numa) = totals(ledger, &assignment);
-    Ok(Given {
+    Ok(DialectReservation {
         cpus,
         amounts: Taken::new(),
         numa,
-        decided: Decided::Kubelet(assignment),
-        before: DialectBefore::Kubelet(change),
+        detail: PlacementDetail::Kubelet(assignment),
+        undo: DialectUndo::Kubelet(change),
     })
 }
 
 pub(super) fn release(ledger: &mut Ledger, pod: &PodUid) {
-    // A pod that left by itself is as gone as one that leaves now.
-    let _gone = ledger.release(pod);
+    // A pod that the ledger no longer holds is already released.
+    let _released = ledger.release(pod);
 }
 
-fn admit(ledger: &mut Ledger, ask: &PodAsk) -> Result<(Assignment, Option<Change>), Rejection> {
+fn admit(
+    ledger: &mut Ledger,
+    request: &PodRequest,
+) -> Result<(Assignment, Option<Change>), NodeRejection> {
     let admission = ledger
-        .admit(ask.pod(), &mut NoPreference)
-        .map_err(Rejection::Ledger)?;
-    let blame = blame(&admission.decision);
+        .admit(request.pod(), &mut NoPreference)
+        .map_err(NodeRejection::Ledger)?;
+    let summary = summary(&admission.decision);
     match admission.decision.verdict {
         decision::Verdict::Admitted(assignment) => Ok((assignment, admission.change)),
         decision::Verdict::Rejected(rejection) => {
             undo(ledger, admission.change.as_ref());
-            Err(Rejection::Kubelet(rejection, blame))
+            Err(NodeRejection::Kubelet(rejection, summary))
         }
     }
 }
 
-/// What is to blame for a rejection.
-fn blame(decision: &Decision) -> Option<Box<Blame>> {
+/// The resource that was missing, if the decision is a rejection.
+fn summary(decision: &Decision) -> Option<Box<RejectionSummary>> {
     match decision.is_admitted() {
         true => None,
-        false => Blame::of(decision).map(Box::new),
+        false => RejectionSummary::of(decision).map(Box::new),
     }
 }
 
@@ -83,7 +98,7 @@ fn undo(ledger: &mut Ledger, change: Option<&Change>) {
     if let Some(change) = change {
         ledger
             .undo(change)
-            .expect("the change that was just made can be taken back");
+            .expect("the change that was just made can be undone");
     }
 }
 

@@ -1,20 +1,28 @@
-//! A node under Koordinator: the plugin's filter and score; its reservation when the pod is placed.
+//! A node on which Koordinator's plugin decides: its `Filter` and `Score`, and its `Reserve` when the pod is placed.
 
 use std::sync::Arc;
 
-use super::{DialectBefore, Fit, Gauge, Given, PodAsk, Rejection, States, Verdict};
-use crate::cluster::verdict::Decided;
+use super::{
+    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
+    PrefilterCache,
+};
+use crate::cluster::place::PlacementDetail;
 use crate::koordinator::ledger::Allocation;
 use crate::koordinator::node::Node;
 use crate::koordinator::plugin::{self, Args};
 use crate::node_set::{NodeId, NodeSet};
 use crate::volcano::amounts::Taken;
 
-pub(super) fn decide(node: &Node, args: &Arc<Args>, states: &mut States<'_>) -> Verdict {
-    let rejected = |rejection| Verdict::Rejected(Rejection::Koordinator(rejection));
-    let state = match states.under(args, node.ledger.fidelity()) {
+/// Evaluates a pod by the plugin's `Filter` and `Score`.
+pub(super) fn evaluate(
+    node: &Node,
+    args: &Arc<Args>,
+    prefilter: &mut PrefilterCache<'_>,
+) -> Evaluation {
+    let rejected = |rejection| Evaluation::Rejected(NodeRejection::Koordinator(rejection));
+    let state = match prefilter.get(args, node.ledger.fidelity()) {
         Ok(Some(state)) => state,
-        Ok(None) => return Verdict::NoOpinion,
+        Ok(None) => return Evaluation::FitsInTotal,
         Err(rejection) => return rejected(rejection.clone()),
     };
     match plugin::outlook(state, node, args) {
@@ -22,56 +30,57 @@ pub(super) fn decide(node: &Node, args: &Arc<Args>, states: &mut States<'_>) -> 
             let allocation = outlook.allocation.unwrap_or_default();
             let hint = outlook.placement.and_then(|hint| hint.mask);
             let numa = nodes_of(node, &allocation);
-            Verdict::Fits(Fit {
+            Evaluation::Fits(Fit {
                 numa: match numa.is_empty() {
                     true => hint.unwrap_or_default(),
                     false => numa,
                 },
                 cpus: allocation.cpus,
-                gauge: Gauge::Score(outlook.score),
+                score: FitScore::Absolute(outlook.score),
             })
         }
         Err(rejection) => rejected(rejection),
     }
 }
 
+/// Reserves a pod on the node as the plugin's `Reserve` does.
 pub(super) fn reserve(
     node: &mut Node,
     args: &Arc<Args>,
-    ask: &PodAsk,
-    states: &mut States<'_>,
-) -> Result<Given, Rejection> {
-    let before = DialectBefore::Koordinator {
+    request: &PodRequest,
+    prefilter: &mut PrefilterCache<'_>,
+) -> Result<DialectReservation, NodeRejection> {
+    let undo = DialectUndo::Koordinator {
         ledger: node.ledger.clone(),
         requested: node.requested.clone(),
     };
-    let demand = ask.koordinator();
-    let state = states.under(args, node.ledger.fidelity());
+    let demand = request.koordinator();
+    let state = prefilter.get(args, node.ledger.fidelity());
     let (mut status, mut spec) = (None, None);
     if let Some(state) = state
         .as_ref()
-        .map_err(|why| Rejection::Koordinator(why.clone()))?
+        .map_err(|why| NodeRejection::Koordinator(why.clone()))?
     {
-        let placement = plugin::filter(state, node, args).map_err(Rejection::Koordinator)?;
+        let placement = plugin::filter(state, node, args).map_err(NodeRejection::Koordinator)?;
         status = plugin::reserve(state, node, args, placement.as_ref())
-            .map_err(Rejection::Koordinator)?;
+            .map_err(NodeRejection::Koordinator)?;
         spec = plugin::pre_bind(state, node, args, &demand.spec);
     }
-    node.assume(ask.uid().clone(), &demand.requests, status.clone());
+    node.assume(request.uid().clone(), &demand.requests, status.clone());
     let numa = (status.as_ref()).map_or(NodeSet::EMPTY, |status| nodes_of(node, status));
-    Ok(Given {
+    Ok(DialectReservation {
         cpus: status
             .as_ref()
             .map(|status| status.cpus.clone())
             .unwrap_or_default(),
         amounts: Taken::new(),
         numa,
-        decided: Decided::Koordinator { status, spec },
-        before,
+        detail: PlacementDetail::Koordinator { status, spec },
+        undo,
     })
 }
 
-/// The NUMA nodes an allocation names, or else those of its CPUs.
+/// The NUMA nodes that an allocation names or, if it names none, those of its CPUs.
 fn nodes_of(node: &Node, allocation: &Allocation) -> NodeSet {
     let named: NodeSet = allocation.numa.iter().map(|part| part.node).collect();
     let report = match &node.report {

@@ -1,8 +1,8 @@
-//! The sums: whether a node has room for a pod as a whole.
+//! Whether a pod's requests fit into what is left of a node's allocatable.
 //!
-//! Mirrors `fitsRequest` of the stock scheduler's `NodeResourcesFit`, which every dialect runs beside: each requested
-//! amount above zero has to fit into what the node's pods leave of its allocatable, and one more pod into its number of
-//! pods. A resource that the node does not list is not there; a node that lists no `pods` has no such limit.
+//! Mirrors `fitsRequest` of kube-scheduler's `NodeResourcesFit`, which runs beside every dialect: each requested amount
+//! above zero has to fit into the allocatable minus the requests of the node's pods, and the number of pods has to stay
+//! within `pods`. Of a resource that allocatable does not list the node has 0; without `pods` there is no limit.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use crate::koordinator::amounts::{Amounts, CPU, MILLI};
 use crate::name::ResourceName;
 use crate::quantity::Quantity;
 
-/// The name under which allocatable lists how many pods a node takes.
+/// The name under which allocatable lists the maximum number of pods.
 pub const PODS: &str = "pods";
 
-/// One resource a node has too little of.
+/// A resource of which a pod requests more than the node has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// The resource.
     pub resource: ResourceName,
-    /// What the pod asks for: thousandths for `cpu`, whole units for everything else.
-    pub asked: i64,
-    /// What is left for it.
-    pub left: i64,
+    /// The amount that the pod requests: milli-CPUs for `cpu`, whole units for everything else.
+    pub requested: i64,
+    /// The amount that the node has left.
+    pub free: i64,
 }
 
-/// What the stock scheduler says.
+/// The reason in the words of kube-scheduler.
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.resource.as_str() {
@@ -37,7 +37,7 @@ impl fmt::Display for Shortage {
 }
 
 impl Shortage {
-    /// The amounts behind it: `4 asked, 1500m left`.
+    /// The amounts: `4 asked, 1500m left`.
     #[must_use]
     pub fn amounts(&self) -> String {
         let text = |amount: i64| match self.resource.as_str() {
@@ -46,7 +46,7 @@ impl Shortage {
             name if is_bytes(name) => Quantity::bytes(amount).to_string(),
             _ => amount.to_string(),
         };
-        format!("{} asked, {} left", text(self.asked), text(self.left))
+        format!("{} asked, {} left", text(self.requested), text(self.free))
     }
 }
 
@@ -55,7 +55,7 @@ fn is_bytes(name: &str) -> bool {
     matches!(name, "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// What is missing for one more pod with these requests.
+/// The resources of which a node with `used` out of `allocatable` has too little for these requests.
 pub(super) fn shortages(
     requests: &Amounts,
     used: &Amounts,
@@ -66,31 +66,31 @@ pub(super) fn shortages(
     if allocatable.contains(PODS) && left(PODS) < 1 {
         short.push(Shortage {
             resource: PODS.into(),
-            asked: 1,
-            left: left(PODS),
+            requested: 1,
+            free: left(PODS),
         });
     }
-    for (resource, asked) in requests.iter().filter(|&(_, asked)| asked > 0) {
-        let left = left(resource.as_str());
-        if asked > left {
+    for (resource, requested) in requests.iter().filter(|&(_, requested)| requested > 0) {
+        let free = left(resource.as_str());
+        if requested > free {
             short.push(Shortage {
                 resource: resource.clone(),
-                asked,
-                left,
+                requested,
+                free,
             });
         }
     }
     short
 }
 
-/// Counts one more pod.
-pub(super) fn book(used: &mut Amounts, requests: &Amounts) {
+/// Adds the requests of one pod to the used amounts.
+pub(super) fn add_pod(used: &mut Amounts, requests: &Amounts) {
     used.add(requests);
     used.set(&PODS.into(), used.get(PODS).saturating_add(1));
 }
 
-/// Counts one pod less.
-pub(super) fn unbook(used: &mut Amounts, requests: &Amounts) {
+/// Subtracts the requests of one pod from the used amounts.
+pub(super) fn subtract_pod(used: &mut Amounts, requests: &Amounts) {
     for (name, amount) in requests.iter() {
         used.set(name, used.get(name.as_str()).saturating_sub(amount));
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_is_missing_is_named_with_its_amounts() {
+    fn every_missing_resource_is_listed_with_its_amounts() {
         let allocatable = Amounts::from([("cpu", 4000), ("memory", 3 << 30), ("pods", 1)]);
         let used = Amounts::from([("cpu", 2500), ("memory", 2 << 30), ("pods", 1)]);
         let requests = Amounts::from([("cpu", 2000), ("memory", 2 << 30), ("vendor.com/gpu", 1)]);
@@ -121,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_is_never_too_much() {
+    fn a_request_of_zero_always_fits() {
         let requests = Amounts::from([("cpu", 0), ("vendor.com/gpu", 0)]);
         let overfull = Amounts::from([("cpu", 9000)]);
         assert!(shortages(&requests, &overfull, &Amounts::new()).is_empty());
     }
 
     #[test]
-    fn a_pod_that_left_is_not_counted_any_more() {
+    fn subtracting_a_pod_restores_the_used_amounts() {
         let requests = Amounts::from([("cpu", 2000)]);
         let mut used = Amounts::from([("cpu", 500), ("pods", 3)]);
         let before = used.clone();
-        book(&mut used, &requests);
+        add_pod(&mut used, &requests);
         assert_eq!((used.get("cpu"), used.get(PODS)), (2500, 4));
-        unbook(&mut used, &requests);
+        subtract_pod(&mut used, &requests);
         assert_eq!(used, before);
     }
 }
