@@ -21,12 +21,12 @@ use pinfold_core::cluster::{ClusterNode, PODS, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::amounts::NumaAmounts;
-use pinfold_core::volcano::detail::CpuRow;
+use pinfold_core::volcano::cpu_detail::CpuRow;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use crate::finding::{Findings, Problem, Read, Report};
 use crate::koordinator::{self, NodeFacts, ResourceStatus};
@@ -75,7 +75,7 @@ pub struct Reading {
     /// As they are, or made safe.
     pub fidelity: Fidelity,
     /// The configuration of Koordinator's plugin.
-    pub args: Arc<Args>,
+    pub args: Arc<KoordinatorArgs>,
 }
 
 /// Everything that is known about one node.
@@ -285,7 +285,7 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
     if facts.cpus.is_empty() {
         return None;
     }
-    let row = |row: &pinfold_core::koordinator::cpus::CpuRow| {
+    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
         Some(CpuRow {
             cpu: row.cpu,
             core: u32::try_from(row.core).ok()?,

@@ -19,9 +19,9 @@ use std::time::Instant;
 
 use pinfold_apiserver::Warning;
 use pinfold_core::cluster::{Cluster, Placement, PlacementDetail};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::node_topology::replica::Shelf;
+use pinfold_core::node_topology::replica::RulesCache;
 
 pub(crate) mod firm;
 mod freshness;
@@ -112,9 +112,9 @@ pub struct Cache {
     order: u64,
     /// How many nodes are under Koordinator.
     koordinators: usize,
-    args: Arc<Args>,
+    args: Arc<KoordinatorArgs>,
     /// What kubelets of one kind have in common.
-    shelf: RefCell<Shelf>,
+    shelf: RefCell<RulesCache>,
     pub(crate) policy: Policy,
     /// Nodes that changed since somebody last asked which.
     changed: std::collections::BTreeSet<NodeName>,
@@ -153,7 +153,7 @@ impl Cache {
             listed: Listed::default(),
             order: 0,
             koordinators: 0,
-            args: Arc::new(Args::default()),
+            args: Arc::new(KoordinatorArgs::default()),
             shelf: RefCell::default(),
             policy,
             changed: std::collections::BTreeSet::new(),

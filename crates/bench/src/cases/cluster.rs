@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pinfold_core::cluster::{Cluster, ClusterNode, MAX_SHAPES, PodRequest};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::NodeName;
 use pinfold_core::pod::Pod;
 
@@ -80,7 +80,7 @@ impl Kind {
     /// Nodes between empty and full, no two alike.
     fn cluster(self, machine: Machine) -> Cluster {
         let mut cluster = Cluster::new();
-        let args = Arc::new(Args::default());
+        let args = Arc::new(KoordinatorArgs::default());
         for at in 0..NODES {
             let mut random = Random(at as u64);
             let percent = random.below(101);
@@ -103,7 +103,7 @@ impl Kind {
                         Amounts::from([("cpu", cpus * 1000), ("memory", 1 << 40), ("pods", 110)]);
                     ClusterNode::volcano(
                         Some(numa),
-                        pinfold_core::volcano::amounts::NumaAmounts::default(),
+                        pinfold_core::volcano::numa_amounts::NumaAmounts::default(),
                         allocatable,
                         Fidelity::Sound,
                     )

@@ -10,11 +10,11 @@ use super::node_resources_fit::Shortage;
 use super::rejection_summary::RejectionSummary;
 use crate::cpu_set::CpuSet;
 use crate::decision;
-use crate::koordinator::reasons;
+use crate::koordinator::rejection::KoordinatorRejection;
 use crate::ledger::LedgerError;
 use crate::name::NodeName;
 use crate::node_set::NodeSet;
-use crate::node_topology::verdict::Gap;
+use crate::node_topology::prediction::Gap;
 use crate::volcano::predicate::Misfit;
 
 /// Whether one pod fits one node.
@@ -110,7 +110,7 @@ pub enum NodeRejection {
     /// The node's NodeResourceTopology does not say enough to predict whether the kubelet would admit the pod.
     Uncertain(Gap),
     /// Koordinator's plugin rejects the pod.
-    Koordinator(reasons::Rejection),
+    Koordinator(KoordinatorRejection),
     /// Volcano's plugin rejects the pod.
     Volcano(Misfit),
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::node::{ClusterNode, Dialect};
 use crate::koordinator::amounts::NodeAmounts;
-use crate::koordinator::cpus::Topology;
+use crate::koordinator::cpu_topology::KoordinatorTopology;
 use crate::volcano::predicate::NumaInfo;
 
 /// The most different tables of each type that are shared; nodes with further ones keep their own.
@@ -17,7 +17,7 @@ const MAX_SHARED: usize = 64;
 /// The tables that nodes share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interner {
-    koordinator: Vec<Arc<Topology>>,
+    koordinator: Vec<Arc<KoordinatorTopology>>,
     zones: Vec<Arc<Vec<NodeAmounts>>>,
     volcano: Vec<Arc<NumaInfo>>,
 }

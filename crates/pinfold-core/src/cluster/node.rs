@@ -11,13 +11,13 @@ use crate::cpu_set::CpuSet;
 use crate::demand::effective_requests;
 use crate::fidelity::Fidelity;
 use crate::koordinator::amounts::Amounts;
-use crate::koordinator::node::Node;
-use crate::koordinator::plugin::Args;
+use crate::koordinator::node::KoordinatorNode;
+use crate::koordinator::plugin::KoordinatorArgs;
 use crate::ledger::{Change, Ledger};
 use crate::name::PodUid;
 use crate::node_set::NodeSet;
 use crate::node_topology::replica::Gaps;
-use crate::volcano::amounts::{NumaAmounts, Taken};
+use crate::volcano::numa_amounts::{NumaAmounts, TakenAmounts};
 use crate::volcano::predicate::NumaInfo;
 
 mod koordinator;
@@ -44,9 +44,9 @@ pub enum Dialect {
     /// Koordinator's scheduler plugin.
     Koordinator {
         /// The node as the plugin sees it.
-        node: Box<Node>,
+        node: Box<KoordinatorNode>,
         /// The plugin's configuration.
-        args: Arc<Args>,
+        args: Arc<KoordinatorArgs>,
     },
     /// Volcano's scheduler plugin.
     Volcano(Box<VolcanoNode>),
@@ -80,7 +80,7 @@ pub(super) struct NodeUndo {
 enum DialectUndo {
     Kubelet(Option<Change>),
     Koordinator {
-        ledger: crate::koordinator::ledger::Ledger,
+        ledger: crate::koordinator::ledger::KoordinatorLedger,
         requested: Amounts,
     },
     Volcano {
@@ -93,7 +93,7 @@ enum DialectUndo {
 /// What a node reserved for a pod.
 pub(super) struct NodeReservation {
     pub(super) cpus: CpuSet,
-    pub(super) amounts: Taken,
+    pub(super) amounts: TakenAmounts,
     pub(super) numa: NodeSet,
     pub(super) detail: PlacementDetail,
     pub(super) undo: NodeUndo,
@@ -103,7 +103,7 @@ pub(super) struct NodeReservation {
 struct DialectReservation {
     cpus: CpuSet,
     /// Memory and devices counted per NUMA node.
-    amounts: Taken,
+    amounts: TakenAmounts,
     numa: NodeSet,
     detail: PlacementDetail,
     undo: DialectUndo,
@@ -134,7 +134,7 @@ impl ClusterNode {
 
     /// A node on which Koordinator's plugin decides. Allocatable and used amounts are those of `node`.
     #[must_use]
-    pub fn koordinator(node: Node, args: Arc<Args>) -> Self {
+    pub fn koordinator(node: KoordinatorNode, args: Arc<KoordinatorArgs>) -> Self {
         Self {
             allocatable: node.allocatable.clone(),
             used: node.requested.clone(),
@@ -258,7 +258,7 @@ impl ClusterNode {
             Dialect::Volcano(node) => volcano::reserve(node, request)?,
             Dialect::Unknown => DialectReservation {
                 cpus: CpuSet::new(),
-                amounts: Taken::new(),
+                amounts: TakenAmounts::new(),
                 numa: NodeSet::EMPTY,
                 detail: PlacementDetail::Nothing,
                 undo: DialectUndo::Unknown,
@@ -334,7 +334,7 @@ pub(super) struct PodHoldings {
     pub(super) koordinator: Amounts,
     pub(super) cpus: CpuSet,
     /// Memory and devices per NUMA node that Volcano's plugin counts.
-    pub(super) amounts: Taken,
+    pub(super) amounts: TakenAmounts,
 }
 
 /// Equal dialects have equal rules and equal state. The rules of two kubelets are equal only if they are the same

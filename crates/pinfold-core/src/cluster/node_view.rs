@@ -9,13 +9,13 @@ use std::sync::Arc;
 use super::node::{Dialect, VolcanoNode};
 use super::{Cluster, PlacedPod};
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::koordinator::node::{Node, Report};
+use crate::koordinator::node::{KoordinatorNode, KoordinatorReport};
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::memory::memory_resource;
 use crate::name::{NodeName, PodUid};
 use crate::node_set::NodeId;
 use crate::occupancy::{Holder, MemoryRow, Occupancy};
-use crate::volcano::detail::CpuDetail;
+use crate::volcano::cpu_detail::CpuDetail;
 
 /// A machine and the pods on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Cluster {
     }
 }
 
-fn koordinator(node: &Node, name_of: impl Fn(&PodUid) -> String) -> Option<NodeView> {
+fn koordinator(node: &KoordinatorNode, name_of: impl Fn(&PodUid) -> String) -> Option<NodeView> {
     let report = node.report.as_ref()?;
     let machine = machine(locations_from_report(report), |id| {
         let zone = report.zones().iter().find(|zone| zone.node == id);
@@ -168,7 +168,7 @@ fn other_pods(cpus: CpuSet) -> Holder {
     }
 }
 
-fn locations_from_report(report: &Report) -> Vec<CpuLocation> {
+fn locations_from_report(report: &KoordinatorReport) -> Vec<CpuLocation> {
     let topology = &report.topology;
     let location = |cpu| {
         let (core, node, socket) = topology.where_is(cpu)?;

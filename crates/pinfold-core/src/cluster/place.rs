@@ -9,7 +9,7 @@ use super::{Cluster, PlacedPod, PodRequest};
 use crate::cpu_set::CpuSet;
 use crate::decision;
 use crate::koordinator::ledger::Allocation;
-use crate::koordinator::values::ResourceSpec;
+use crate::koordinator::policy_values::ResourceSpec;
 use crate::name::{NodeName, PodUid};
 use crate::node_set::{NodeId, NodeSet};
 

@@ -7,7 +7,7 @@ use crate::koordinator::amounts::Amounts;
 use crate::koordinator::plugin::PodDemand;
 use crate::name::PodUid;
 use crate::pod::Pod;
-use crate::volcano::predicate::Task;
+use crate::volcano::predicate::VolcanoTask;
 
 /// A pod to be placed: its spec, and what Koordinator and Volcano read from its labels and annotations.
 ///
@@ -16,7 +16,7 @@ use crate::volcano::predicate::Task;
 pub struct PodRequest {
     pod: Arc<Pod>,
     koordinator: PodDemand,
-    volcano: Task,
+    volcano: VolcanoTask,
     /// The effective requests, which are counted against a node's allocatable.
     requests: Amounts,
 }
@@ -32,7 +32,7 @@ impl PodRequest {
                 limits: Amounts::of(&effective_limits(&pod)),
                 ..PodDemand::default()
             },
-            volcano: Task {
+            volcano: VolcanoTask {
                 pod: Pod::clone(&pod),
                 policy: None,
             },
@@ -92,7 +92,7 @@ impl PodRequest {
 
     /// The pod as Volcano's plugin reads it.
     #[must_use]
-    pub fn volcano(&self) -> &Task {
+    pub fn volcano(&self) -> &VolcanoTask {
         &self.volcano
     }
 

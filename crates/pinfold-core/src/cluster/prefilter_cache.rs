@@ -6,16 +6,16 @@ use smallvec::SmallVec;
 
 use super::pod_request::PodRequest;
 use crate::fidelity::Fidelity;
-use crate::koordinator::plugin::{Args, PodState, pre_filter};
-use crate::koordinator::reasons::Rejection;
+use crate::koordinator::plugin::{KoordinatorArgs, PreFilterState, pre_filter};
+use crate::koordinator::rejection::KoordinatorRejection;
 
 /// What `PreFilter` returns for a pod: its state, `None` if the plugin skips the pod, or why it is unschedulable.
-type PrefilterResult = Result<Option<PodState>, Rejection>;
+type PrefilterResult = Result<Option<PreFilterState>, KoordinatorRejection>;
 
 /// The `PreFilter` results of one pod, one for each plugin configuration that some node uses.
 pub(super) struct PrefilterCache<'a> {
     request: &'a PodRequest,
-    results: SmallVec<[(Arc<Args>, Fidelity, PrefilterResult); 1]>,
+    results: SmallVec<[(Arc<KoordinatorArgs>, Fidelity, PrefilterResult); 1]>,
 }
 
 impl<'a> PrefilterCache<'a> {
@@ -27,7 +27,11 @@ impl<'a> PrefilterCache<'a> {
     }
 
     /// The result under one plugin configuration; computed on the first call.
-    pub(super) fn get(&mut self, args: &Arc<Args>, fidelity: Fidelity) -> &PrefilterResult {
+    pub(super) fn get(
+        &mut self,
+        args: &Arc<KoordinatorArgs>,
+        fidelity: Fidelity,
+    ) -> &PrefilterResult {
         let cached = self.results.iter().position(|(other, other_fidelity, _)| {
             (Arc::ptr_eq(other, args) || other == args) && *other_fidelity == fidelity
         });

@@ -6,20 +6,20 @@ use super::*;
 use crate::cpu_set::{CpuId, CpuList, CpuSet};
 use crate::fidelity::Fidelity;
 use crate::koordinator::amounts::NodeAmounts;
-use crate::koordinator::cpus::{CpuRow, Topology};
+use crate::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
 use crate::koordinator::ledger::Allocation;
-use crate::koordinator::node::{Node, Report};
-use crate::koordinator::plugin::{Args, PodDemand};
+use crate::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use crate::koordinator::plugin::{KoordinatorArgs, PodDemand};
+use crate::koordinator::policy_values::NumaPolicy;
 use crate::koordinator::qos::KoordinatorQos;
 use crate::koordinator::score::ScoreKind;
-use crate::koordinator::values::NumaPolicy;
 use crate::ledger::{Ledger, Rules};
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
 use crate::settings::Settings;
-use crate::volcano::amounts::{Amount, NumaAmounts};
-use crate::volcano::detail::{self, CpuDetail};
+use crate::volcano::cpu_detail::{CpuDetail, CpuRow};
+use crate::volcano::numa_amounts::{NumaAmount, NumaAmounts};
 use crate::volcano::predicate::NumaInfo;
 
 mod properties;
@@ -79,8 +79,13 @@ fn kubelet(policy: &str) -> ClusterNode {
 }
 
 /// A node with two NUMA nodes, on which a pod holds these CPUs.
-fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args) -> ClusterNode {
-    let row = |id: u32| CpuRow {
+fn koordinator(
+    per_node: u32,
+    policy: Option<NumaPolicy>,
+    held: &str,
+    args: KoordinatorArgs,
+) -> ClusterNode {
+    let row = |id: u32| ReportedCpu {
         cpu: cpu(id),
         core: i64::from(id % per_node),
         node: i64::from(id / per_node),
@@ -90,14 +95,14 @@ fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args
         node: numa(id),
         amounts: Amounts::from([("cpu", i64::from(per_node) * 1000), ("memory", 64 << 30)]),
     };
-    let topology = Topology::from_report((0..2 * per_node).map(row), Fidelity::Sound);
+    let topology = KoordinatorTopology::from_report((0..2 * per_node).map(row), Fidelity::Sound);
     let none = CpuSet::new();
     let zones = vec![zone(0), zone(1)];
-    let mut node = Node {
+    let mut node = KoordinatorNode {
         numa_policy: policy,
         allocatable: room(2 * per_node),
-        report: Some(Report::new(topology, &none, none.clone(), zones)),
-        ..Node::default()
+        report: Some(KoordinatorReport::new(topology, &none, none.clone(), zones)),
+        ..KoordinatorNode::default()
     };
     let held = cpus(held);
     if !held.is_empty() {
@@ -114,7 +119,7 @@ fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args
 
 /// A node with two NUMA nodes of 4 CPUs, of which these are free.
 fn volcano(free: &str) -> ClusterNode {
-    let row = |id: u32| detail::CpuRow {
+    let row = |id: u32| CpuRow {
         cpu: cpu(id),
         core: id,
         node: numa(id / 4),
@@ -128,7 +133,7 @@ fn volcano(free: &str) -> ClusterNode {
         reserved: None,
     };
     let memory = [0, 1].map(|id| {
-        let amount = Amount {
+        let amount = NumaAmount {
             total: 64 << 30,
             free: 64 << 30,
         };
@@ -191,8 +196,8 @@ fn a_node_whose_free_cpus_lie_on_different_numa_nodes_is_not_chosen() {
         ("kubelet", filled(&[2, 3]), filled(&[5])),
         (
             "koordinator",
-            koordinator(4, single(), "0-1,4-5", Args::default()),
-            koordinator(4, single(), "4-7", Args::default()),
+            koordinator(4, single(), "0-1,4-5", KoordinatorArgs::default()),
+            koordinator(4, single(), "4-7", KoordinatorArgs::default()),
         ),
         ("volcano", volcano("2-3,6-7"), volcano("0-3")),
     ];
@@ -224,9 +229,9 @@ fn the_scoring_strategy_chooses_the_fullest_or_the_emptiest_numa_node() {
         (ScoreKind::MostAllocated, 0),
         (ScoreKind::LeastAllocated, 1),
     ] {
-        let args = Args {
+        let args = KoordinatorArgs {
             numa_scoring: kind,
-            ..Args::default()
+            ..KoordinatorArgs::default()
         };
         let policy = Some(NumaPolicy::SingleNumaNode);
         let mut cluster = Cluster::new();
@@ -255,7 +260,7 @@ fn every_dialect_checks_the_totals_of_allocatable() {
     let single = Some(NumaPolicy::SingleNumaNode);
     for node in [
         kubelet("none"),
-        koordinator(4, single, "", Args::default()),
+        koordinator(4, single, "", KoordinatorArgs::default()),
         volcano("0-7"),
         ClusterNode::unknown(room(8)),
     ] {
@@ -300,7 +305,7 @@ fn a_node_view_shows_which_pods_hold_which_cpus_under_every_dialect() {
     let table = [
         (kubelet("single-numa-node"), "1-3", "", 10),
         (
-            koordinator(4, aligned, "0-1", Args::default()),
+            koordinator(4, aligned, "0-1", KoordinatorArgs::default()),
             "4-6",
             "0-1",
             8,

@@ -1,6 +1,6 @@
 //! What a pod asks for, in the form the plugin looks at it.
 
-use super::resources::is_native;
+use super::resource_kinds::is_native;
 use crate::fidelity::Fidelity;
 use crate::pod::{Pod, ResourceList};
 use crate::qos::QosClass;

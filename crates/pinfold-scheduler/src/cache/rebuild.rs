@@ -8,7 +8,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::volcano::amounts::NumaAmounts;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use super::firm::Spare;
 use super::kind::Kind;

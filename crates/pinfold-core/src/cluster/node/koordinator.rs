@@ -8,15 +8,15 @@ use super::{
 };
 use crate::cluster::place::PlacementDetail;
 use crate::koordinator::ledger::Allocation;
-use crate::koordinator::node::Node;
-use crate::koordinator::plugin::{self, Args};
+use crate::koordinator::node::KoordinatorNode;
+use crate::koordinator::plugin::{self, KoordinatorArgs};
 use crate::node_set::{NodeId, NodeSet};
-use crate::volcano::amounts::Taken;
+use crate::volcano::numa_amounts::TakenAmounts;
 
 /// Evaluates a pod by the plugin's `Filter` and `Score`.
 pub(super) fn evaluate(
-    node: &Node,
-    args: &Arc<Args>,
+    node: &KoordinatorNode,
+    args: &Arc<KoordinatorArgs>,
     prefilter: &mut PrefilterCache<'_>,
 ) -> Evaluation {
     let rejected = |rejection| Evaluation::Rejected(NodeRejection::Koordinator(rejection));
@@ -25,7 +25,7 @@ pub(super) fn evaluate(
         Ok(None) => return Evaluation::FitsInTotal,
         Err(rejection) => return rejected(rejection.clone()),
     };
-    match plugin::outlook(state, node, args) {
+    match plugin::filter_and_score(state, node, args) {
         Ok(outlook) => {
             let allocation = outlook.allocation.unwrap_or_default();
             let hint = outlook.placement.and_then(|hint| hint.mask);
@@ -45,8 +45,8 @@ pub(super) fn evaluate(
 
 /// Reserves a pod on the node as the plugin's `Reserve` does.
 pub(super) fn reserve(
-    node: &mut Node,
-    args: &Arc<Args>,
+    node: &mut KoordinatorNode,
+    args: &Arc<KoordinatorArgs>,
     request: &PodRequest,
     prefilter: &mut PrefilterCache<'_>,
 ) -> Result<DialectReservation, NodeRejection> {
@@ -73,7 +73,7 @@ pub(super) fn reserve(
             .as_ref()
             .map(|status| status.cpus.clone())
             .unwrap_or_default(),
-        amounts: Taken::new(),
+        amounts: TakenAmounts::new(),
         numa,
         detail: PlacementDetail::Koordinator { status, spec },
         undo,
@@ -81,7 +81,7 @@ pub(super) fn reserve(
 }
 
 /// The NUMA nodes that an allocation names or, if it names none, those of its CPUs.
-fn nodes_of(node: &Node, allocation: &Allocation) -> NodeSet {
+fn nodes_of(node: &KoordinatorNode, allocation: &Allocation) -> NodeSet {
     let named: NodeSet = allocation.numa.iter().map(|part| part.node).collect();
     let report = match &node.report {
         Some(report) if named.is_empty() && !allocation.cpus.is_empty() => report,

@@ -16,7 +16,7 @@ use crate::ledger::{Change, Ledger};
 use crate::name::PodUid;
 use crate::node_set::NodeSet;
 use crate::node_topology::replica::Gaps;
-use crate::volcano::amounts::Taken;
+use crate::volcano::numa_amounts::TakenAmounts;
 
 /// Evaluates a pod by a trial admission that is undone.
 pub(super) fn evaluate(
@@ -57,7 +57,7 @@ pub(super) fn reserve(
     let (cpus, numa) = totals(ledger, &assignment);
     Ok(DialectReservation {
         cpus,
-        amounts: Taken::new(),
+        amounts: TakenAmounts::new(),
         numa,
         detail: PlacementDetail::Kubelet(assignment),
         undo: DialectUndo::Kubelet(change),

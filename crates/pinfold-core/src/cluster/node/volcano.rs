@@ -10,13 +10,13 @@ use super::{
 use crate::cluster::place::PlacementDetail;
 use crate::cpu_set::CpuSet;
 use crate::node_set::{NodeId, NodeSet};
-use crate::volcano::predicate::{Grant, Misfit, simulate};
+use crate::volcano::predicate::{Misfit, TaskAllocation, simulate};
 use crate::volcano::score::span;
 
 /// Evaluates a pod by the plugin's predicate.
 pub(super) fn evaluate(node: &VolcanoNode, request: &PodRequest) -> Evaluation {
     match chosen(node, request) {
-        Ok(Some(Grant { cpus, .. })) => {
+        Ok(Some(TaskAllocation { cpus, .. })) => {
             // The plugin scores only tasks that have a policy of their own.
             let score = match (request.volcano().policy(), &node.numa) {
                 (Some(_), Some(numa)) => {
@@ -46,7 +46,7 @@ pub(super) fn reserve(
         Some(grant) => PlacementDetail::Volcano(by_node(node, &grant.cpus)),
         None => PlacementDetail::Nothing,
     };
-    let Grant { cpus, amounts } = decision.unwrap_or_default();
+    let TaskAllocation { cpus, amounts } = decision.unwrap_or_default();
     if let Some(free) = &mut node.free {
         *free -= &cpus;
     }
@@ -60,7 +60,7 @@ pub(super) fn reserve(
     })
 }
 
-fn chosen(node: &VolcanoNode, request: &PodRequest) -> Result<Option<Grant>, Misfit> {
+fn chosen(node: &VolcanoNode, request: &PodRequest) -> Result<Option<TaskAllocation>, Misfit> {
     simulate(
         request.volcano(),
         node.numa.as_deref(),

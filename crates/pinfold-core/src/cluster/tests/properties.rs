@@ -44,9 +44,19 @@ fn new_node(name: &str) -> ClusterNode {
     match name {
         "k-1" => kubelet("single-numa-node"),
         "k-2" => kubelet("best-effort"),
-        "o-1" => koordinator(4, Some(NumaPolicy::SingleNumaNode), "0", Args::default()),
-        "o-2" => koordinator(4, Some(NumaPolicy::BestEffort), "", Args::default()),
-        "o-3" => koordinator(3, None, "1,4", Args::default()),
+        "o-1" => koordinator(
+            4,
+            Some(NumaPolicy::SingleNumaNode),
+            "0",
+            KoordinatorArgs::default(),
+        ),
+        "o-2" => koordinator(
+            4,
+            Some(NumaPolicy::BestEffort),
+            "",
+            KoordinatorArgs::default(),
+        ),
+        "o-3" => koordinator(3, None, "1,4", KoordinatorArgs::default()),
         "v-1" => volcano("0-6"),
         _ => ClusterNode::unknown(room(3)),
     }

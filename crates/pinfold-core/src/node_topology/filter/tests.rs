@@ -100,7 +100,7 @@ fn twelve_cpus_and_a_card_go_where_both_are_available() {
         zone(3, &[("cpu", "15"), ("memory", "9Gi"), ("v/nic1", "3")]),
     ];
     let allocatable = amounts(&[("v/nic1", "9"), ("v/nic2", "6")]);
-    let room = Room {
+    let room = FilterState {
         zones: NumaZones::of(&zones),
         allocatable: &allocatable,
         qos: QosClass::Guaranteed,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 
 use super::*;
 use crate::inventory::Inventory;
@@ -12,7 +12,7 @@ fn reading(dialect: DialectName) -> Reading {
     Reading {
         dialect,
         fidelity: Fidelity::Sound,
-        args: Arc::new(Args::default()),
+        args: Arc::new(KoordinatorArgs::default()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cluster::{Cluster, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::cluster::{DialectName, NodeSources, Reading};
 use pinfold_kube::finding::Finding;

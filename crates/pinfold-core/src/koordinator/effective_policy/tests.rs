@@ -1,17 +1,17 @@
 //! Tests of who has the last word.
 
 use super::*;
-use crate::koordinator::ledger::Ledger;
+use crate::koordinator::ledger::KoordinatorLedger;
 use crate::koordinator::node::KubeletCpus;
-use crate::koordinator::values::AllocateStrategy;
+use crate::koordinator::policy_values::AllocateStrategy;
 
-fn node(policies: &[&str], fidelity: Fidelity) -> Node {
-    let mut report = Report::default();
+fn node(policies: &[&str], fidelity: Fidelity) -> KoordinatorNode {
+    let mut report = KoordinatorReport::default();
     report.topology_policies = policies.iter().map(ToString::to_string).collect();
-    Node {
+    KoordinatorNode {
         report: Some(report),
-        ledger: Ledger::new(fidelity),
-        ..Node::default()
+        ledger: KoordinatorLedger::new(fidelity),
+        ..KoordinatorNode::default()
     }
 }
 
@@ -29,7 +29,11 @@ fn the_report_names_the_numa_policy_in_every_spelling_and_exact_mode_knows_three
     ];
     for (text, policy, known_to_original) in table {
         for fidelity in [Fidelity::Exact, Fidelity::Sound] {
-            let found = node_numa_policy(&node(&[text], fidelity), &Args::default(), fidelity);
+            let found = node_numa_policy(
+                &node(&[text], fidelity),
+                &KoordinatorArgs::default(),
+                fidelity,
+            );
             let known = fidelity == Fidelity::Sound || known_to_original;
             assert_eq!(
                 found,
@@ -49,7 +53,7 @@ fn a_label_beats_the_report_and_none_is_a_policy_only_in_sound_mode() {
         let mut node = node(&["Restricted"], fidelity);
         node.numa_policy = NumaPolicy::parse("None");
         assert_eq!(
-            node_numa_policy(&node, &Args::default(), fidelity),
+            node_numa_policy(&node, &KoordinatorArgs::default(), fidelity),
             expected
         );
     }
@@ -57,9 +61,9 @@ fn a_label_beats_the_report_and_none_is_a_policy_only_in_sound_mode() {
 
 #[test]
 fn the_scheduler_has_the_last_word_on_alignment_only_in_sound_mode() {
-    let args = Args {
+    let args = KoordinatorArgs {
         default_numa_policy: Some(NumaPolicy::Restricted),
-        ..Args::default()
+        ..KoordinatorArgs::default()
     };
     for (fidelity, expected) in [
         (Fidelity::Exact, None),
@@ -76,15 +80,15 @@ fn the_scheduler_has_the_last_word_on_alignment_only_in_sound_mode() {
 fn a_kubelet_that_pins_whole_cores_beats_the_nodes_label() {
     let mut node = node(&[], Fidelity::Sound);
     node.bind_policy = Some(NodeBindPolicy::SpreadByPcpus);
-    assert_eq!(node_binding(&node), Some(Binding::SpreadByPcpus));
+    assert_eq!(node_binding(&node), Some(CpuBinding::SpreadByPcpus));
     let kubelet = |pinning| KubeletCpus {
         pinning,
         full_pcpus_only: true,
         distribute_across_numa: false,
     };
     for (pinning, expected) in [
-        (KubeletPinning::None, Binding::SpreadByPcpus),
-        (KubeletPinning::Static, Binding::FullPcpus),
+        (KubeletPinning::None, CpuBinding::SpreadByPcpus),
+        (KubeletPinning::Static, CpuBinding::FullPcpus),
     ] {
         if let Some(report) = &mut node.report {
             report.kubelet = kubelet(pinning);
@@ -97,7 +101,7 @@ fn a_kubelet_that_pins_whole_cores_beats_the_nodes_label() {
 fn the_strategy_comes_from_the_label_then_the_kubelet_then_the_scheduler() {
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
         let mut node = node(&[], fidelity);
-        let args = Args::default();
+        let args = KoordinatorArgs::default();
         assert_eq!(
             strategy(&node, &args, fidelity),
             NumaStrategy::LeastAllocated

@@ -5,14 +5,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::hints::Unlisted;
-use super::values::{Binding, UnknownWord};
+use super::hints::LazyHints;
+use super::policy_values::{CpuBinding, UnknownValue};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
 /// How a stage of the plugin ended. The names are the scheduler framework's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Code {
+pub enum FrameworkCode {
     /// Go on.
     Success,
     /// Something that should not be is.
@@ -27,35 +27,35 @@ pub enum Code {
 
 /// Why a stage said no.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
+pub struct KoordinatorRejection {
     /// How it ended.
-    pub code: Code,
+    pub code: FrameworkCode,
     /// Why. At least one.
-    pub reasons: SmallVec<[Reason; 1]>,
+    pub reasons: SmallVec<[KoordinatorReason; 1]>,
 }
 
-impl Rejection {
+impl KoordinatorRejection {
     /// "Not now", for one reason.
     #[must_use]
-    pub fn now(reason: Reason) -> Self {
-        Self::with(Code::Unschedulable, reason)
+    pub fn now(reason: KoordinatorReason) -> Self {
+        Self::with(FrameworkCode::Unschedulable, reason)
     }
 
     /// "Not here", for one reason.
     #[must_use]
-    pub fn here(reason: Reason) -> Self {
-        Self::with(Code::UnschedulableAndUnresolvable, reason)
+    pub fn here(reason: KoordinatorReason) -> Self {
+        Self::with(FrameworkCode::UnschedulableAndUnresolvable, reason)
     }
 
     /// Any end, for one reason.
     #[must_use]
-    pub fn with(code: Code, reason: Reason) -> Self {
+    pub fn with(code: FrameworkCode, reason: KoordinatorReason) -> Self {
         let reasons = SmallVec::from_iter([reason]);
         Self { code, reasons }
     }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for KoordinatorRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, reason) in self.reasons.iter().enumerate() {
             let comma = if at > 0 { ", " } else { "" };
@@ -67,15 +67,15 @@ impl fmt::Display for Rejection {
 
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum KoordinatorReason {
     /// The pod asks for another NUMA policy than the node has.
-    #[error("node(s) NUMA Topology policy not match")]
+    #[error("node(s) NUMA KoordinatorTopology policy not match")]
     NumaPolicyMismatch,
     /// CPUs are bound whole.
     #[error("the requested CPUs must be integer")]
     FractionalCpus,
     /// The node does not say what CPUs it has.
-    #[error("node(s) invalid CPU Topology")]
+    #[error("node(s) invalid CPU KoordinatorTopology")]
     InvalidTopology,
     /// Whole cores are required and the request ends inside one.
     #[error("node(s) requested cpus not multiple cpus per core")]
@@ -100,15 +100,15 @@ pub enum Reason {
     TakeFailed,
     /// CPUs enough, but not in the required way.
     #[error("insufficient CPUs to satisfy required cpu bind policy {}", .0.as_str())]
-    BindPolicyUnsatisfied(Binding),
+    BindPolicyUnsatisfied(CpuBinding),
     /// The node reports no NUMA resources, although a NUMA policy applies.
     #[error("node(s) missing NUMA resources")]
     MissingNumaResources,
     /// The same inside the resource manager.
-    #[error("insufficient resources on NUMA Node")]
+    #[error("insufficient resources on NUMA KoordinatorNode")]
     NoNumaResources,
     /// Hints could not be made.
-    #[error("node(s) Insufficient NUMA Node resources")]
+    #[error("node(s) Insufficient NUMA KoordinatorNode resources")]
     NoHints,
     /// The NUMA nodes of the hint do not hold enough of a resource.
     #[error("Insufficient NUMA {0}")]
@@ -120,13 +120,13 @@ pub enum Reason {
     #[error("Unaligned NUMA Hint cause {}", wishes_text(.wishes, .separator))]
     Unaligned {
         /// What each resource would like.
-        wishes: Wishes,
+        wishes: ResourcePreferences,
         /// What the policy puts between them.
         separator: &'static str,
     },
     /// A word in a label or annotation that means nothing (sound mode only).
     #[error("{0}")]
-    UnknownWord(UnknownWord),
+    UnknownValue(UnknownValue),
     /// No NUMA node's shared pool can hold the pod's CPU limit (sound mode only).
     #[error(
         "no NUMA node has a shared pool of {milli}m CPU for the pod's limit; the largest has {largest}m"
@@ -141,7 +141,7 @@ pub enum Reason {
 
 /// What one resource would have liked. Kept as sets: there may be hundreds, and most rejections are never read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct ResourcePreference {
     /// The resource.
     pub name: ResourceName,
     /// The sets of NUMA nodes that could serve it, in the order they were found.
@@ -150,7 +150,7 @@ pub struct Wish {
     pub preferred: Vec<Option<NodeSet>>,
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for ResourcePreference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let masks = |masks: &[Option<NodeSet>]| {
             let texts: Vec<String> = masks.iter().copied().map(mask_text).collect();
@@ -163,19 +163,19 @@ impl fmt::Display for Wish {
 
 /// What all resources would have liked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wishes {
+pub enum ResourcePreferences {
     /// One by one.
-    Listed(Vec<Wish>),
+    Listed(Vec<ResourcePreference>),
     /// To be listed when somebody reads it.
-    Unlisted(Box<Unlisted>),
+    Lazy(Box<LazyHints>),
 }
 
-fn wishes_text(wishes: &Wishes, separator: &str) -> String {
+fn wishes_text(wishes: &ResourcePreferences, separator: &str) -> String {
     let wishes = match wishes {
-        Wishes::Listed(wishes) => wishes,
-        Wishes::Unlisted(unlisted) => &unlisted.wishes(),
+        ResourcePreferences::Listed(wishes) => wishes,
+        ResourcePreferences::Lazy(unlisted) => &unlisted.wishes(),
     };
-    let mut texts: Vec<String> = wishes.iter().map(Wish::to_string).collect();
+    let mut texts: Vec<String> = wishes.iter().map(ResourcePreference::to_string).collect();
     texts.sort();
     texts.join(separator)
 }

@@ -1,20 +1,20 @@
-//! [`Attempt`]: one look at one node with one pod's eyes.
+//! [`PodOnNode`]: one look at one node with one pod's eyes.
 
 use std::borrow::Cow;
 
-use super::{Node, PodState, Terms};
+use super::{EffectivePolicy, KoordinatorNode, PreFilterState};
 use crate::cpu_set::CpuSet;
-use crate::koordinator::allocate::{Allocator, Ask, View};
+use crate::koordinator::allocate::{AllocationNode, AllocationRequest, Allocator};
 use crate::koordinator::amounts::{Amounts, CPU, NodeAmounts};
 use crate::koordinator::amplify::{Ratios, amplify};
 use crate::koordinator::ledger::Allocation;
-use crate::koordinator::reasons::Reason;
+use crate::koordinator::rejection::KoordinatorReason;
 
 /// One look at one node for one pod. Mirrors `getResourceOptions`.
-pub(super) struct Attempt<'a> {
-    pod: &'a PodState,
-    node: &'a Node,
-    terms: &'a Terms,
+pub(super) struct PodOnNode<'a> {
+    pod: &'a PreFilterState,
+    node: &'a KoordinatorNode,
+    terms: &'a EffectivePolicy,
     zones: Cow<'a, [NodeAmounts]>,
     ratios: Cow<'a, Ratios>,
     /// Amplified if the pod binds CPUs.
@@ -22,8 +22,12 @@ pub(super) struct Attempt<'a> {
     none: CpuSet,
 }
 
-impl<'a> Attempt<'a> {
-    pub(super) fn new(pod: &'a PodState, node: &'a Node, terms: &'a Terms) -> Result<Self, Reason> {
+impl<'a> PodOnNode<'a> {
+    pub(super) fn new(
+        pod: &'a PreFilterState,
+        node: &'a KoordinatorNode,
+        terms: &'a EffectivePolicy,
+    ) -> Result<Self, KoordinatorReason> {
         let (zones, ratios) = node.amplified_zones()?;
         let mut requests = Cow::Borrowed(&pod.requests);
         if terms.bind && ratios.cpu() > 1.0 && pod.cpu_milli() != 0 {
@@ -44,7 +48,7 @@ impl<'a> Attempt<'a> {
 
     pub(super) fn run<T>(&self, act: impl FnOnce(&Allocator<'_>) -> T) -> T {
         let report = self.node.report.as_ref();
-        let view = View {
+        let view = AllocationNode {
             topology: report.map(|report| &*report.topology),
             reserved: report.map_or(&self.none, |report| report.reserved()),
             max_refs: report.map_or(1, |report| report.max_refs),
@@ -58,7 +62,7 @@ impl<'a> Attempt<'a> {
             strategy: self.terms.strategy,
             ledger: &self.node.ledger,
         };
-        let ask = Ask {
+        let ask = AllocationRequest {
             cpus: self.pod.cpus,
             bind: self.terms.bind,
             requests: &self.requests,

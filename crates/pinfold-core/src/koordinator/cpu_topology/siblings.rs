@@ -10,7 +10,7 @@
 //!
 //! There, which cores are free is a matter of a few machine words, however many cores there are.
 
-use super::Core;
+use super::TopologyCore;
 use crate::cpu_set::{CpuId, CpuSet};
 
 /// How the CPUs of every core lie.
@@ -26,7 +26,7 @@ pub(super) struct Siblings {
 
 impl Siblings {
     /// `None` if cores differ in size or in how their CPUs lie.
-    pub(super) fn of(cores: &[Core]) -> Option<Self> {
+    pub(super) fn of(cores: &[TopologyCore]) -> Option<Self> {
         let model = &cores.first()?.cpus;
         let apart = |pair: &[CpuId]| match pair {
             [low, high] => high.index().checked_sub(low.index()),
@@ -37,7 +37,7 @@ impl Siblings {
             1 => 0,
             _ => apart(&model[..2])?,
         };
-        let alike = |core: &Core| {
+        let alike = |core: &TopologyCore| {
             core.cpus.len() == model.len()
                 && core
                     .cpus

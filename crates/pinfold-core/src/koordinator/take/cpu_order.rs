@@ -4,17 +4,17 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::accumulator::Accumulator;
+use super::accumulator::KoordinatorAccumulator;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::koordinator::cpus::{Place, WholeCore};
-use crate::koordinator::values::{Exclusive, NumaStrategy};
+use crate::koordinator::cpu_topology::{CpuPosition, WholeCore};
+use crate::koordinator::policy_values::{ExclusiveLevel, NumaStrategy};
 
 /// CPUs in the order they would be taken.
-pub(super) type Line = SmallVec<[CpuId; 64]>;
+pub(super) type CpuOrder = SmallVec<[CpuId; 64]>;
 
-impl Accumulator<'_> {
+impl KoordinatorAccumulator<'_> {
     /// The whole free cores of the NUMA node that the strategy takes first among those with enough, as many as needed.
-    pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<Line> {
+    pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<CpuOrder> {
         let cores = self.whole_cores(pool);
         let sockets = self.count_sockets(pool);
         let mut in_node: SmallVec<[usize; 8]> = SmallVec::from_elem(0, self.topology.nodes.len());
@@ -42,21 +42,21 @@ impl Accumulator<'_> {
     }
 
     /// The whole free cores of every socket that has some.
-    pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, Line)> {
+    pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, CpuOrder)> {
         let cores = self.whole_cores(&self.allocatable);
         (0..self.topology.sockets.len())
             .map(|socket| {
-                let inside = move |place: Place| usize::from(place.socket) == socket;
+                let inside = move |place: CpuPosition| usize::from(place.socket) == socket;
                 let line = self.line_of_cores(&self.allocatable, &cores, inside);
                 (socket, line.collect())
             })
-            .filter(|(_, line): &(usize, Line)| !line.is_empty())
+            .filter(|(_, line): &(usize, CpuOrder)| !line.is_empty())
             .collect()
     }
 
     /// All free CPUs, core after core: near to what is taken, then as the strategy says, then broken
     /// cores first.
-    pub(super) fn line_anywhere(&self, attempt: Exclusive) -> Line {
+    pub(super) fn line_anywhere(&self, attempt: ExclusiveLevel) -> CpuOrder {
         let pool = &self.allocatable - &self.avoided(attempt);
         let cores = self.topology.count_cores(&pool);
         let sockets = self.count_sockets(&pool);
@@ -90,7 +90,7 @@ impl Accumulator<'_> {
             }
         }
         order.sort_unstable();
-        let mut line = Line::new();
+        let mut line = CpuOrder::new();
         for (.., core) in order {
             let start = line.len();
             line.extend(self.cpus_of_core(core, &pool));
@@ -104,7 +104,7 @@ impl Accumulator<'_> {
         &'s self,
         pool: &'s CpuSet,
         cores: &'s [WholeCore],
-        inside: impl Fn(Place) -> bool + 's,
+        inside: impl Fn(CpuPosition) -> bool + 's,
     ) -> impl Iterator<Item = CpuId> + 's {
         let cores = cores.iter().filter(move |core| inside(core.place));
         cores.flat_map(|core| self.cpus_of_core(usize::from(core.place.core), pool))
@@ -132,8 +132,8 @@ impl Accumulator<'_> {
     }
 
     /// The CPUs of `pool` in the order of their holders, then of their ids.
-    pub(super) fn line_of(&self, pool: &CpuSet, one_per_core: bool) -> Line {
-        let mut line: Line = pool.iter().collect();
+    pub(super) fn line_of(&self, pool: &CpuSet, one_per_core: bool) -> CpuOrder {
+        let mut line: CpuOrder = pool.iter().collect();
         self.sort_by_refs(&mut line);
         if one_per_core {
             self.keep_one_per_core(&mut line);
@@ -141,13 +141,13 @@ impl Accumulator<'_> {
         line
     }
 
-    pub(super) fn keep_one_per_core(&self, line: &mut Line) {
+    pub(super) fn keep_one_per_core(&self, line: &mut CpuOrder) {
         let mut seen = vec![false; self.topology.cores.len()];
         line.retain(|cpu| !std::mem::replace(&mut seen[self.core_of(*cpu)], true));
     }
 
     /// First one CPU of each core, then a second of each, and so on.
-    pub(super) fn spread(&self, line: Line) -> Line {
+    pub(super) fn spread(&self, line: CpuOrder) -> CpuOrder {
         if line.len() <= self.topology.cpus_per_core()
             && self.take.fidelity.packs_siblings_when_spreading()
         {
@@ -166,17 +166,17 @@ impl Accumulator<'_> {
 
     /// The CPUs to stay away from: those that share a core or NUMA node with an exclusive pod's, or
     /// with the ones just taken.
-    pub(super) fn avoided(&self, attempt: Exclusive) -> CpuSet {
+    pub(super) fn avoided(&self, attempt: ExclusiveLevel) -> CpuSet {
         let mut avoided = CpuSet::new();
-        if attempt == Exclusive::Nothing {
+        if attempt == ExclusiveLevel::Nothing {
             return avoided;
         }
         let topology = self.topology;
         let mut avoid = |core: Option<usize>, node: Option<usize>| match (attempt, core, node) {
-            (Exclusive::Core, Some(core), _) => {
+            (ExclusiveLevel::Core, Some(core), _) => {
                 avoided.extend(topology.cores[core].cpus.iter().copied());
             }
-            (Exclusive::NumaNode, _, Some(node)) => avoided |= &topology.nodes[node].cpus,
+            (ExclusiveLevel::NumaNode, _, Some(node)) => avoided |= &topology.nodes[node].cpus,
             _ => {}
         };
         for (_, held) in self.take.held.iter() {
@@ -184,7 +184,7 @@ impl Accumulator<'_> {
             let counts = held.exclusive == attempt || held.exclusive == self.take.exclusive;
             if let Some(place) = held
                 .place
-                .filter(|_| counts && held.exclusive != Exclusive::Nothing)
+                .filter(|_| counts && held.exclusive != ExclusiveLevel::Nothing)
             {
                 avoid(topology.core_at(place.core), topology.node_at(place.node));
             }
@@ -238,7 +238,7 @@ impl Accumulator<'_> {
     }
 }
 
-/// A count that can be turned around with [`Accumulator::sign`].
+/// A count that can be turned around with [`KoordinatorAccumulator::sign`].
 pub(super) fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

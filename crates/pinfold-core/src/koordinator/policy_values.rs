@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A word that is none of the known ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {found:?}; known are {}", known.join(", "))]
-pub struct UnknownWord {
+pub struct UnknownValue {
     /// What the word should have named.
     pub what: &'static str,
     /// The word.
@@ -55,9 +55,9 @@ macro_rules! words {
             ///
             /// # Errors
             /// With the list of known words.
-            pub fn known(&self) -> Result<&Self, UnknownWord> {
+            pub fn known(&self) -> Result<&Self, UnknownValue> {
                 match self {
-                    Self::Other(found) => Err(UnknownWord {
+                    Self::Other(found) => Err(UnknownValue {
                         what: $what,
                         found: found.clone(),
                         known: Self::WORDS,
@@ -150,10 +150,10 @@ words! {
 impl BindPolicy {
     /// The policy as a way to choose CPUs, if it is one.
     #[must_use]
-    pub fn binding(&self) -> Option<Binding> {
+    pub fn binding(&self) -> Option<CpuBinding> {
         match self {
-            BindPolicy::FullPcpus => Some(Binding::FullPcpus),
-            BindPolicy::SpreadByPcpus => Some(Binding::SpreadByPcpus),
+            BindPolicy::FullPcpus => Some(CpuBinding::FullPcpus),
+            BindPolicy::SpreadByPcpus => Some(CpuBinding::SpreadByPcpus),
             _ => None,
         }
     }
@@ -162,18 +162,18 @@ impl BindPolicy {
 impl ExclusivePolicy {
     /// What the policy keeps for the pod.
     #[must_use]
-    pub fn level(policy: Option<&Self>) -> Exclusive {
+    pub fn level(policy: Option<&Self>) -> ExclusiveLevel {
         match policy {
-            Some(ExclusivePolicy::PcpuLevel) => Exclusive::Core,
-            Some(ExclusivePolicy::NumaNodeLevel) => Exclusive::NumaNode,
-            _ => Exclusive::Nothing,
+            Some(ExclusivePolicy::PcpuLevel) => ExclusiveLevel::Core,
+            Some(ExclusivePolicy::NumaNodeLevel) => ExclusiveLevel::NumaNode,
+            _ => ExclusiveLevel::Nothing,
         }
     }
 }
 
 /// The two ways to choose CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Binding {
+pub enum CpuBinding {
     /// Whole physical cores, as few as possible.
     #[serde(rename = "FullPCPUs")]
     FullPcpus,
@@ -182,29 +182,29 @@ pub enum Binding {
     SpreadByPcpus,
 }
 
-impl Binding {
+impl CpuBinding {
     /// The way as a word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Binding::FullPcpus => "FullPCPUs",
-            Binding::SpreadByPcpus => "SpreadByPCPUs",
+            CpuBinding::FullPcpus => "FullPCPUs",
+            CpuBinding::SpreadByPcpus => "SpreadByPCPUs",
         }
     }
 }
 
-impl From<Binding> for BindPolicy {
-    fn from(binding: Binding) -> Self {
+impl From<CpuBinding> for BindPolicy {
+    fn from(binding: CpuBinding) -> Self {
         match binding {
-            Binding::FullPcpus => BindPolicy::FullPcpus,
-            Binding::SpreadByPcpus => BindPolicy::SpreadByPcpus,
+            CpuBinding::FullPcpus => BindPolicy::FullPcpus,
+            CpuBinding::SpreadByPcpus => BindPolicy::SpreadByPcpus,
         }
     }
 }
 
 /// What a pod would like to keep for itself, the widest last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Exclusive {
+pub enum ExclusiveLevel {
     /// Nothing.
     #[default]
     Nothing,
@@ -288,18 +288,18 @@ pub struct NumaSpec {
 }
 
 /// A type made of words.
-trait Word: Sized {
+trait ParsePolicy: Sized {
     fn read(word: &str) -> Option<Self>;
 }
 
 macro_rules! word {
-    ($($type:ident),+) => { $(impl Word for $type {
+    ($($type:ident),+) => { $(impl ParsePolicy for $type {
         fn read(word: &str) -> Option<Self> { $type::parse(word) }
     })+ };
 }
 word!(BindPolicy, ExclusivePolicy, NumaPolicy, NumaExclusive);
 
-fn word<'de, D: Deserializer<'de>, W: Word>(deserializer: D) -> Result<Option<W>, D::Error> {
+fn word<'de, D: Deserializer<'de>, W: ParsePolicy>(deserializer: D) -> Result<Option<W>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| W::read(&text)))
 }

@@ -3,9 +3,9 @@
 use super::*;
 use crate::fidelity::Fidelity;
 use crate::node_topology::filter::tests::{pod, zone};
-use crate::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Unreadable};
+use crate::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, ReplicaError};
 use crate::node_topology::{Attribute, NodeTopology, Zone, attributes};
-use crate::volcano::detail::CpuRow;
+use crate::volcano::cpu_detail::CpuRow;
 
 /// What a node says with these attributes and zones.
 fn object(rows: &[(&str, &str)], zones: Vec<Zone>) -> NodeTopology {
@@ -20,7 +20,7 @@ fn object(rows: &[(&str, &str)], zones: Vec<Zone>) -> NodeTopology {
     }
 }
 
-fn ask(object: &NodeTopology, pod: &Pod) -> Verdict {
+fn ask(object: &NodeTopology, pod: &Pod) -> Prediction {
     let replica = Replica::of(object, &DeviceTotals::new(), None, Fidelity::Sound);
     let mut pod = pod.clone();
     for (at, container) in pod.containers.iter_mut().enumerate() {
@@ -28,7 +28,7 @@ fn ask(object: &NodeTopology, pod: &Pod) -> Verdict {
     }
     replica
         .expect("a readable object")
-        .verdict(&Arc::new(pod))
+        .predict(&Arc::new(pod))
         .expect("a pod")
 }
 
@@ -64,7 +64,7 @@ fn each_policy_rejects_what_the_kubelet_would_reject_under_it() {
             let verdict = ask(&object(&policy(name), two_zones(available)), &pod);
             let expected = admitting.split(' ').any(|admits| admits == name);
             assert_eq!(
-                verdict == Verdict::Admitted,
+                verdict == Prediction::Admitted,
                 expected,
                 "{asked} {available:?} {name}"
             );
@@ -75,7 +75,7 @@ fn each_policy_rejects_what_the_kubelet_would_reject_under_it() {
 #[test]
 fn a_rejection_says_what_each_node_has() {
     let node = object(&policy("single-numa-node"), two_zones(["5", "3"]));
-    let Verdict::Rejected(decision) = ask(&node, &pod(&[&[("cpu", "6"), ("memory", "1Gi")]]))
+    let Prediction::Rejected(decision) = ask(&node, &pod(&[&[("cpu", "6"), ("memory", "1Gi")]]))
     else {
         panic!("six CPUs on no node");
     };
@@ -90,9 +90,9 @@ fn a_pod_that_is_not_guaranteed_or_asks_for_half_a_cpu_is_not_aligned() {
     let node = object(&policy("single-numa-node"), two_zones(["1", "1"]));
     let mut burstable = pod(&[&[("cpu", "6"), ("memory", "1Gi")]]);
     burstable.containers[0].limits.clear();
-    assert_eq!(ask(&node, &burstable), Verdict::Admitted);
+    assert_eq!(ask(&node, &burstable), Prediction::Admitted);
     let half = pod(&[&[("cpu", "6500m"), ("memory", "1Gi")]]);
-    assert_eq!(ask(&node, &half), Verdict::Admitted);
+    assert_eq!(ask(&node, &half), Prediction::Admitted);
 }
 
 #[test]
@@ -100,14 +100,17 @@ fn the_division_of_a_wide_container_is_open_only_to_containers_after_it() {
     let node = object(&policy("restricted"), two_zones(["8", "8"]));
     let wide = [("cpu", "12"), ("memory", "1Gi")];
     let small = [("cpu", "3"), ("memory", "1Gi")];
-    assert_eq!(ask(&node, &pod(&[&wide])), Verdict::Admitted);
-    assert_eq!(ask(&node, &pod(&[&small, &wide])), Verdict::Admitted);
+    assert_eq!(ask(&node, &pod(&[&wide])), Prediction::Admitted);
+    assert_eq!(ask(&node, &pod(&[&small, &wide])), Prediction::Admitted);
     // Four CPUs are left: four on one node, or two on each.
     let open = Gap::Division {
         container: "c0".into(),
         resource: "cpu".into(),
     };
-    assert_eq!(ask(&node, &pod(&[&wide, &small])), Verdict::Uncertain(open));
+    assert_eq!(
+        ask(&node, &pod(&[&wide, &small])),
+        Prediction::Uncertain(open)
+    );
     // The scope pod aligns once.
     let whole = object(
         &[
@@ -116,7 +119,7 @@ fn the_division_of_a_wide_container_is_open_only_to_containers_after_it() {
         ],
         two_zones(["8", "8"]),
     );
-    assert_eq!(ask(&whole, &pod(&[&wide, &small])), Verdict::Admitted);
+    assert_eq!(ask(&whole, &pod(&[&wide, &small])), Prediction::Admitted);
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn whole_cores_cannot_be_told_from_counts_but_from_the_cpus() {
     ];
     let node = object(&rows, two_zones(["4", "0"]));
     let two = pod(&[&[("cpu", "2"), ("memory", "1Gi")]]);
-    assert_eq!(ask(&node, &two), Verdict::Uncertain(Gap::Cores));
+    assert_eq!(ask(&node, &two), Prediction::Uncertain(Gap::Cores));
 
     // Sixteen CPUs, siblings side by side. Of node 0 every second CPU is held: no core is whole.
     let row = |cpu: u32| CpuRow {
@@ -145,9 +148,13 @@ fn whole_cores_cannot_be_told_from_counts_but_from_the_cpus() {
         };
         let totals = DeviceTotals::new();
         let replica = Replica::of(&node, &totals, Some(&known), Fidelity::Sound);
-        let verdict = replica.expect("readable").verdict(&Arc::new(two.clone()));
+        let verdict = replica.expect("readable").predict(&Arc::new(two.clone()));
         let verdict = verdict.expect("a pod");
-        assert_eq!(verdict == Verdict::Admitted, admits, "{held}: {verdict:?}");
+        assert_eq!(
+            verdict == Prediction::Admitted,
+            admits,
+            "{held}: {verdict:?}"
+        );
     }
 }
 
@@ -169,12 +176,12 @@ fn memory_in_use_is_in_doubt_unless_the_groups_are_told_or_cannot_exist() {
     let told = |policy_name, group| ask(&object(&policy(policy_name), zones(group)), &asks);
     assert_eq!(
         told("restricted", None),
-        Verdict::Uncertain(Gap::MemoryGroups)
+        Prediction::Uncertain(Gap::MemoryGroups)
     );
-    assert_eq!(told("single-numa-node", None), Verdict::Admitted);
+    assert_eq!(told("single-numa-node", None), Prediction::Admitted);
     // Both nodes can only be used together, and one of them would do on an empty machine.
     let together = told("restricted", Some("node-0,node-1"));
-    assert!(matches!(together, Verdict::Rejected(_)), "{together:?}");
+    assert!(matches!(together, Prediction::Rejected(_)), "{together:?}");
 }
 
 #[test]
@@ -186,16 +193,16 @@ fn devices_that_no_zone_counts_are_near_no_numa_node() {
         let node = object(&policy(policy_name), zones.clone());
         let totals = DeviceTotals::from([("v/nic".into(), DeviceTotal { allocatable, free })]);
         let replica = Replica::of(&node, &totals, None, Fidelity::Sound).expect("readable");
-        replica.verdict(&asks).expect("a pod")
+        replica.predict(&asks).expect("a pod")
     };
-    assert_eq!(told("best-effort", 3, 2), Verdict::Admitted);
-    assert!(matches!(told("best-effort", 3, 1), Verdict::Rejected(_)));
-    assert!(matches!(told("restricted", 3, 2), Verdict::Rejected(_)));
+    assert_eq!(told("best-effort", 3, 2), Prediction::Admitted);
+    assert!(matches!(told("best-effort", 3, 1), Prediction::Rejected(_)));
+    assert!(matches!(told("restricted", 3, 2), Prediction::Rejected(_)));
     // Fewer than the zones count: some are near both nodes and counted twice.
     let zones_count_more = told("best-effort", 0, 0);
     assert_eq!(
         zones_count_more,
-        Verdict::Uncertain(Gap::WideDevices("v/nic".into()))
+        Prediction::Uncertain(Gap::WideDevices("v/nic".into()))
     );
 }
 
@@ -204,19 +211,19 @@ fn an_object_that_describes_no_kubelet_is_an_error_and_not_a_panic() {
     let read = |node: &NodeTopology| {
         Replica::of(node, &DeviceTotals::new(), None, Fidelity::Sound).map(|_| ())
     };
-    assert_eq!(read(&object(&[], vec![])), Err(Unreadable::NoZones));
+    assert_eq!(read(&object(&[], vec![])), Err(ReplicaError::NoZones));
     let twice = vec![zone(1, &[]), zone(1, &[])];
     assert!(matches!(
         read(&object(&[], twice)),
-        Err(Unreadable::DuplicateZone(_))
+        Err(ReplicaError::DuplicateZone(_))
     ));
     let huge = vec![zone(0, &[("cpu", "9E")])];
-    assert_eq!(read(&object(&[], huge)), Err(Unreadable::TooManyCpus));
+    assert_eq!(read(&object(&[], huge)), Err(ReplicaError::TooManyCpus));
     let unknown = [(attributes::CPU_OPTIONS, "no-such-option=true")];
     let zones = vec![zone(0, &[("cpu", "2")])];
     assert!(matches!(
         read(&object(&unknown, zones)),
-        Err(Unreadable::Settings(_))
+        Err(ReplicaError::Settings(_))
     ));
     // A word of tomorrow's kubelet is not taken for `none`.
     for name in [
@@ -232,7 +239,7 @@ fn an_object_that_describes_no_kubelet_is_an_error_and_not_a_panic() {
         let zones = vec![zone(0, &[("cpu", "2"), ("memory", "1Gi")])];
         let read = read(&object(&unknown, zones));
         assert!(
-            matches!(read, Err(Unreadable::Settings(_))),
+            matches!(read, Err(ReplicaError::Settings(_))),
             "{name}: {read:?}"
         );
     }

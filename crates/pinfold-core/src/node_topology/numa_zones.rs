@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Zone;
-use super::resources::is_numa_affine;
+use super::resource_kinds::is_numa_affine;
 use crate::fidelity::Fidelity;
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::values::Exclusive;
+use super::policy_values::ExclusiveLevel;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::node_set::NodeId;
 
@@ -16,7 +16,7 @@ pub struct HeldCpu {
     /// How many pods hold it.
     pub refs: u32,
     /// What the pod that took it last keeps for itself.
-    pub exclusive: Exclusive,
+    pub exclusive: ExclusiveLevel,
 }
 
 /// Where a held CPU sits, by id.
@@ -79,7 +79,7 @@ impl HeldCpus {
     }
 
     /// One more holder, who came last.
-    pub(super) fn take(&mut self, cpu: CpuId, place: Option<HeldPlace>, exclusive: Exclusive) {
+    pub(super) fn take(&mut self, cpu: CpuId, place: Option<HeldPlace>, exclusive: ExclusiveLevel) {
         match self.rows.get_mut(&cpu) {
             Some(held) => {
                 held.refs = held.refs.saturating_add(1);
@@ -107,7 +107,7 @@ impl HeldCpus {
         }
     }
 
-    pub(super) fn set_exclusive(&mut self, cpu: CpuId, exclusive: Exclusive) {
+    pub(super) fn set_exclusive(&mut self, cpu: CpuId, exclusive: ExclusiveLevel) {
         if let Some(held) = self.rows.get_mut(&cpu) {
             held.exclusive = exclusive;
         }

@@ -1,4 +1,4 @@
-//! [`Walk`]: the sets of NUMA nodes in the order in which they are tried.
+//! [`NodeSetWalk`]: the sets of NUMA nodes in the order in which they are tried.
 
 use smallvec::SmallVec;
 
@@ -7,13 +7,13 @@ use crate::node_set::NodeSet;
 
 /// How far a walk over the sets has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Walk {
+pub(super) struct NodeSetWalk {
     pub(super) nodes: NodeSet,
     pub(super) width: usize,
     tried: usize,
 }
 
-impl Walk {
+impl NodeSetWalk {
     pub(super) fn over(nodes: NodeSet) -> Self {
         Self {
             nodes,

@@ -1,44 +1,48 @@
-//! [`Left`]: what one NUMA node has left for a pod. Mirrors `getAvailableNUMANodeResources`.
+//! [`NumaFree`]: what one NUMA node has left for a pod. Mirrors `getAvailableNUMANodeResources`.
 
-use super::{Ask, View};
-use crate::koordinator::amounts::{Amounts, Key, NodeAmounts, left_of};
-use crate::koordinator::ledger::Allocated;
+use super::{AllocationNode, AllocationRequest};
+use crate::koordinator::amounts::{Amounts, NodeAmounts, ResourceKey, left_of};
+use crate::koordinator::ledger::NumaAllocated;
 use crate::node_set::NodeId;
 
 /// What one NUMA node has left, looked up by resource: a question is about few of them.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::koordinator) struct Left<'a> {
+pub(in crate::koordinator) struct NumaFree<'a> {
     /// The NUMA node.
     pub(in crate::koordinator) node: NodeId,
     /// Its CPU, which may be less than the sums say.
     pub(super) cpu: Option<i64>,
     /// Its memory: every question is about it, so it is looked up once.
     memory: Option<i64>,
-    sums: Sums<'a>,
+    sums: FreeSource<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Sums<'a> {
+enum FreeSource<'a> {
     /// The caller knows.
     Offered(&'a Amounts),
     /// All there is without what is allocated, except for what the pod gets back.
     Free {
         all: &'a Amounts,
-        allocated: Option<Allocated<'a>>,
+        allocated: Option<NumaAllocated<'a>>,
         reusable: Option<&'a Amounts>,
     },
 }
 
-impl<'a> Left<'a> {
+impl<'a> NumaFree<'a> {
     /// What the pod was offered on a NUMA node.
     pub(super) fn offered(part: &'a NodeAmounts) -> Self {
-        Self::of(part.node, Sums::Offered(&part.amounts))
+        Self::of(part.node, FreeSource::Offered(&part.amounts))
     }
 
     /// What is free on a NUMA node.
-    pub(super) fn on(zone: &'a NodeAmounts, view: &View<'a>, ask: &Ask<'a>) -> Self {
+    pub(super) fn on(
+        zone: &'a NodeAmounts,
+        view: &AllocationNode<'a>,
+        ask: &AllocationRequest<'a>,
+    ) -> Self {
         let reusable = ask.reusable.iter().find(|part| part.node == zone.node);
-        let sums = Sums::Free {
+        let sums = FreeSource::Free {
             all: &zone.amounts,
             allocated: view.ledger.allocated(zone.node, view.cpu_ratio),
             reusable: reusable.map(|part| &part.amounts),
@@ -46,37 +50,40 @@ impl<'a> Left<'a> {
         Self::of(zone.node, sums)
     }
 
-    fn of(node: NodeId, sums: Sums<'a>) -> Self {
+    fn of(node: NodeId, sums: FreeSource<'a>) -> Self {
         Self {
             node,
-            cpu: sums.entry(Key::Cpu),
-            memory: sums.entry(Key::Memory),
+            cpu: sums.entry(ResourceKey::Cpu),
+            memory: sums.entry(ResourceKey::Memory),
             sums,
         }
     }
 
     /// What is left of `resource`, if the NUMA node knows it.
     #[inline]
-    pub(in crate::koordinator) fn entry<'k>(&self, resource: impl Into<Key<'k>>) -> Option<i64> {
+    pub(in crate::koordinator) fn entry<'k>(
+        &self,
+        resource: impl Into<ResourceKey<'k>>,
+    ) -> Option<i64> {
         match resource.into() {
-            Key::Cpu => self.cpu,
-            Key::Memory => self.memory,
+            ResourceKey::Cpu => self.cpu,
+            ResourceKey::Memory => self.memory,
             other => self.sums.entry(other),
         }
     }
 
     /// What is left of `resource`.
-    pub(in crate::koordinator) fn get<'k>(&self, resource: impl Into<Key<'k>>) -> i64 {
+    pub(in crate::koordinator) fn get<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 }
 
-impl Sums<'_> {
+impl FreeSource<'_> {
     #[inline]
-    fn entry(&self, resource: Key<'_>) -> Option<i64> {
+    fn entry(&self, resource: ResourceKey<'_>) -> Option<i64> {
         match self {
-            Sums::Offered(amounts) => amounts.entry(resource),
-            Sums::Free {
+            FreeSource::Offered(amounts) => amounts.entry(resource),
+            FreeSource::Free {
                 all,
                 allocated,
                 reusable,

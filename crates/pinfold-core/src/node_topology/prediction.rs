@@ -1,7 +1,7 @@
-//! [`Verdict`]: whether the kubelet would admit a pod, told from its topology object under all four policies.
+//! [`Prediction`]: whether the kubelet would admit a pod, told from its topology object under all four policies.
 //!
 //! The [`Replica`] is asked as the kubelet would be. Its answer is the kubelet's unless it rests on something that
-//! the object does not say; then the verdict is [`Verdict::Uncertain`] and names the gap. Counts leave open:
+//! the object does not say; then the verdict is [`Prediction::Uncertain`] and names the gap. Counts leave open:
 //!
 //! * which CPUs share a core, where `full-pcpus-only` or `align-by-socket` look at that;
 //! * which CPUs share a cache, which only `prefer-align-cpus-by-uncorecache` looks at and nobody lists; so listed
@@ -29,7 +29,7 @@ use crate::settings::TopologyScope;
 
 /// What the kubelet would say to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Prediction {
     /// It would admit it.
     Admitted,
     /// It would reject it, and this is why: every resource with what each NUMA node has of it.
@@ -75,14 +75,14 @@ impl Replica {
     ///
     /// # Errors
     /// If it is no pod a kubelet would see.
-    pub fn verdict(&self, pod: &Arc<Pod>) -> Result<Verdict, LedgerError> {
+    pub fn predict(&self, pod: &Arc<Pod>) -> Result<Prediction, LedgerError> {
         let mut ledger = self.ledger.clone();
         let decision = ledger.admit(pod, &mut NoPreference)?.decision;
         let gap = self.gaps.behind(&self.ledger, pod, &decision);
         Ok(match (gap, decision.is_admitted()) {
-            (Some(gap), _) => Verdict::Uncertain(gap),
-            (None, true) => Verdict::Admitted,
-            (None, false) => Verdict::Rejected(Box::new(decision)),
+            (Some(gap), _) => Prediction::Uncertain(gap),
+            (None, true) => Prediction::Admitted,
+            (None, false) => Prediction::Rejected(Box::new(decision)),
         })
     }
 }
@@ -91,7 +91,7 @@ impl Gaps {
     /// What a decision rests on that was not said, if anything. `ledger` is as it was before the decision.
     #[must_use]
     pub fn behind(&self, ledger: &Ledger, pod: &Pod, decision: &Decision) -> Option<Gap> {
-        let question = Question {
+        let question = GapCheck {
             gaps: self,
             ledger,
             pod,
@@ -102,14 +102,14 @@ impl Gaps {
 }
 
 /// A decision whose ground is examined.
-struct Question<'a> {
+struct GapCheck<'a> {
     gaps: &'a Gaps,
     ledger: &'a Ledger,
     pod: &'a Pod,
     decision: &'a Decision,
 }
 
-impl Question<'_> {
+impl GapCheck<'_> {
     fn gap(&self) -> Option<Gap> {
         let gaps = self.gaps;
         let policy = self.ledger.rules().policy();
@@ -244,12 +244,12 @@ fn takes_all(alignment: &Alignment, facts: &ResourceFacts) -> bool {
 
 /// What is free in some places, and how many of these have any.
 #[derive(Default)]
-struct Free {
+struct FreeCount {
     amount: u64,
     places: usize,
 }
 
-impl Free {
+impl FreeCount {
     fn add(&mut self, amount: u64) {
         self.amount = self.amount.saturating_add(amount);
         self.places += usize::from(amount > 0);
@@ -257,8 +257,8 @@ impl Free {
 }
 
 /// What is free on the nodes a container was aligned to, and what is free elsewhere.
-fn free(alignment: &Alignment, facts: &ResourceFacts) -> (Free, Free) {
-    let (mut near, mut far) = (Free::default(), Free::default());
+fn free(alignment: &Alignment, facts: &ResourceFacts) -> (FreeCount, FreeCount) {
+    let (mut near, mut far) = (FreeCount::default(), FreeCount::default());
     let mask = alignment.hint.mask;
     for node in &facts.nodes {
         match mask.is_none_or(|mask| mask.contains(node.node)) {

@@ -1,4 +1,4 @@
-//! [`Topology`]: the CPUs of a machine as Koordinator's scheduler sees them.
+//! [`KoordinatorTopology`]: the CPUs of a machine as Koordinator's scheduler sees them.
 //!
 //! Mirrors `CPUTopologyBuilder`: a core is named by `socket << 16 | kernel core id`, the number of
 //! NUMA nodes counts pairs of socket and node, the number of cores counts triples of socket, node and
@@ -21,10 +21,10 @@ use siblings::Siblings;
 
 /// One CPU as a node reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuRow {
+pub struct ReportedCpu {
     /// The CPU.
     pub cpu: CpuId,
-    /// Its core: the kernel's id in a report, any number that orders cores in a [`Topology`].
+    /// Its core: the kernel's id in a report, any number that orders cores in a [`KoordinatorTopology`].
     pub core: i64,
     /// Its NUMA node.
     pub node: i64,
@@ -34,7 +34,7 @@ pub struct CpuRow {
 
 /// The totals behind the quotients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct CpuTotals {
     /// Logical CPUs.
     pub cpus: usize,
     /// Physical cores.
@@ -45,9 +45,9 @@ pub struct Totals {
     pub sockets: usize,
 }
 
-/// Where one CPU sits: places in [`Topology::cores`], [`Topology::nodes`] and [`Topology::sockets`].
+/// Where one CPU sits: places in [`KoordinatorTopology::cores`], [`KoordinatorTopology::nodes`] and [`KoordinatorTopology::sockets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CpuPosition {
     pub(super) core: u16,
     pub(super) node: u16,
     pub(super) socket: u16,
@@ -55,7 +55,7 @@ pub(super) struct Place {
 
 /// One physical core.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Core {
+pub(super) struct TopologyCore {
     pub(super) id: i64,
     /// Its CPUs, ascending.
     pub(super) cpus: SmallVec<[CpuId; 2]>,
@@ -63,31 +63,31 @@ pub(super) struct Core {
 
 /// All CPUs of one NUMA node or socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct TopologyGroup {
     pub(super) id: i64,
     pub(super) cpus: CpuSet,
 }
 
 /// The CPUs of one machine, with every group looked up once. Groups ascend by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Topology {
+pub struct KoordinatorTopology {
     all: CpuSet,
-    places: Vec<Option<Place>>,
-    pub(super) cores: Vec<Core>,
-    pub(super) nodes: Vec<Group>,
-    pub(super) sockets: Vec<Group>,
-    totals: Totals,
+    places: Vec<Option<CpuPosition>>,
+    pub(super) cores: Vec<TopologyCore>,
+    pub(super) nodes: Vec<TopologyGroup>,
+    pub(super) sockets: Vec<TopologyGroup>,
+    totals: CpuTotals,
     nested: bool,
     even: bool,
     /// If the machine is even and the CPUs of all cores lie alike.
     siblings: Option<Siblings>,
 }
 
-impl Topology {
+impl KoordinatorTopology {
     /// The view of a node's report (`cpu-topology`), whose core ids repeat across sockets. A CPU
     /// that is listed twice sits where it is listed last.
     #[must_use]
-    pub fn from_report(rows: impl IntoIterator<Item = CpuRow>, fidelity: Fidelity) -> Self {
+    pub fn from_report(rows: impl IntoIterator<Item = ReportedCpu>, fidelity: Fidelity) -> Self {
         let mut sockets = BTreeSet::new();
         let mut nodes = BTreeSet::new();
         let mut cores = BTreeSet::new();
@@ -97,7 +97,7 @@ impl Topology {
             sockets.insert(row.socket);
             nodes.insert((row.socket, row.node));
             cores.insert((row.socket, row.node, core));
-            named.push(CpuRow { core, ..row });
+            named.push(ReportedCpu { core, ..row });
         }
         if !fidelity.joins_cores_of_numa_nodes() {
             let ranks: BTreeMap<_, i64> = cores.iter().copied().zip(0..).collect();
@@ -108,7 +108,7 @@ impl Topology {
             }
         }
         let cpus: BTreeSet<CpuId> = named.iter().map(|row| row.cpu).collect();
-        let totals = Totals {
+        let totals = CpuTotals {
             cpus: cpus.len(),
             cores: cores.len(),
             nodes: nodes.len(),
@@ -119,9 +119,10 @@ impl Topology {
 
     /// A view with given totals and core names that are unique in the machine.
     #[must_use]
-    pub fn new(rows: impl IntoIterator<Item = CpuRow>, totals: Totals) -> Self {
-        let rows: BTreeMap<CpuId, CpuRow> = rows.into_iter().map(|row| (row.cpu, row)).collect();
-        let ids = |id: fn(&CpuRow) -> i64| -> Vec<i64> {
+    pub fn new(rows: impl IntoIterator<Item = ReportedCpu>, totals: CpuTotals) -> Self {
+        let rows: BTreeMap<CpuId, ReportedCpu> =
+            rows.into_iter().map(|row| (row.cpu, row)).collect();
+        let ids = |id: fn(&ReportedCpu) -> i64| -> Vec<i64> {
             let ids: BTreeSet<i64> = rows.values().map(id).collect();
             ids.into_iter().collect()
         };
@@ -130,15 +131,15 @@ impl Topology {
             ids(|row| row.node),
             ids(|row| row.socket),
         );
-        let group = |id: &i64| Group {
+        let group = |id: &i64| TopologyGroup {
             id: *id,
             cpus: CpuSet::new(),
         };
-        let core = |id: &i64| Core {
+        let core = |id: &i64| TopologyCore {
             id: *id,
             cpus: SmallVec::new(),
         };
-        let mut topology = Topology {
+        let mut topology = KoordinatorTopology {
             all: rows.keys().copied().collect(),
             places: vec![None; rows.keys().last().map_or(0, |cpu| cpu.index() + 1)],
             cores: core_ids.iter().map(core).collect(),
@@ -150,7 +151,7 @@ impl Topology {
             siblings: None,
         };
         for row in rows.values() {
-            let place = Place {
+            let place = CpuPosition {
                 core: rank(&core_ids, row.core),
                 node: rank(&node_ids, row.node),
                 socket: rank(&socket_ids, row.socket),
@@ -171,7 +172,7 @@ impl Topology {
 
     /// Whether every core lies in one NUMA node and every NUMA node in one socket.
     fn is_nested(&self) -> bool {
-        let one = |cpus: &mut dyn Iterator<Item = CpuId>, key: fn(Place) -> u16| {
+        let one = |cpus: &mut dyn Iterator<Item = CpuId>, key: fn(CpuPosition) -> u16| {
             let mut keys = cpus.filter_map(|cpu| self.place(cpu)).map(key);
             let first = keys.next();
             keys.all(|key| Some(key) == first)
@@ -251,7 +252,7 @@ impl Topology {
         self.even
     }
 
-    pub(super) fn place(&self, cpu: CpuId) -> Option<Place> {
+    pub(super) fn place(&self, cpu: CpuId) -> Option<CpuPosition> {
         self.places.get(cpu.index()).copied().flatten()
     }
 
@@ -263,7 +264,7 @@ impl Topology {
         self.nodes.binary_search_by_key(&id, |node| node.id).ok()
     }
 
-    /// Core id, NUMA id and socket id of a CPU.
+    /// TopologyCore id, NUMA id and socket id of a CPU.
     pub(crate) fn where_is(&self, cpu: CpuId) -> Option<(i64, i64, i64)> {
         let place = self.place(cpu)?;
         let core = self.cores[usize::from(place.core)].id;
@@ -272,7 +273,7 @@ impl Topology {
         Some((core, node, socket))
     }
 
-    /// Core id and NUMA id of a CPU.
+    /// TopologyCore id and NUMA id of a CPU.
     pub(super) fn ids(&self, cpu: CpuId) -> Option<(i64, i64)> {
         self.where_is(cpu).map(|(core, node, _)| (core, node))
     }
@@ -294,14 +295,14 @@ pub(super) mod tests {
         nodes: i64,
         cores: i64,
         threads: i64,
-    ) -> Topology {
+    ) -> KoordinatorTopology {
         let mut rows = Vec::new();
         let mut next = 0;
         for socket in 0..sockets {
             for node in 0..nodes {
                 for core in 0..cores {
                     for _ in 0..threads {
-                        rows.push(CpuRow {
+                        rows.push(ReportedCpu {
                             cpu: CpuId::new(next).expect("a small machine"),
                             core: node * cores + core,
                             node: socket * nodes + node,
@@ -312,7 +313,7 @@ pub(super) mod tests {
                 }
             }
         }
-        Topology::from_report(rows, Fidelity::Sound)
+        KoordinatorTopology::from_report(rows, Fidelity::Sound)
     }
 
     #[test]
@@ -325,19 +326,29 @@ pub(super) mod tests {
 
     #[test]
     fn core_ids_that_repeat_across_numa_nodes_are_one_core_only_in_exact_mode() {
-        let rows = [(0, 0), (1, 0), (2, 1), (3, 1)].map(|(cpu, node)| CpuRow {
+        let rows = [(0, 0), (1, 0), (2, 1), (3, 1)].map(|(cpu, node)| ReportedCpu {
             cpu: CpuId::new(cpu).expect("small"),
             core: 0,
             node,
             socket: 0,
         });
-        assert_eq!(Topology::from_report(rows, Fidelity::Exact).cores.len(), 1);
-        assert_eq!(Topology::from_report(rows, Fidelity::Sound).cores.len(), 2);
+        assert_eq!(
+            KoordinatorTopology::from_report(rows, Fidelity::Exact)
+                .cores
+                .len(),
+            1
+        );
+        assert_eq!(
+            KoordinatorTopology::from_report(rows, Fidelity::Sound)
+                .cores
+                .len(),
+            2
+        );
     }
 
     #[test]
     fn a_report_without_cpus_is_not_valid() {
-        assert!(!Topology::from_report([], Fidelity::Exact).is_valid());
-        assert_eq!(Topology::default().cpus_per_core(), 0);
+        assert!(!KoordinatorTopology::from_report([], Fidelity::Exact).is_valid());
+        assert_eq!(KoordinatorTopology::default().cpus_per_core(), 0);
     }
 }

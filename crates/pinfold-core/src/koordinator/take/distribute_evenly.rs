@@ -2,20 +2,20 @@
 
 use smallvec::SmallVec;
 
-use super::accumulator::Accumulator;
-use super::{Take, TakeError};
+use super::accumulator::KoordinatorAccumulator;
+use super::{KoordinatorTakeError, TakeRequest};
 use crate::cpu_set::CpuSet;
-use crate::koordinator::values::{Binding, NumaStrategy};
+use crate::koordinator::policy_values::{CpuBinding, NumaStrategy};
 
 /// Splits `needed` over the NUMA nodes and takes each part by itself.
 ///
-/// Shares grow one unit at a time on the node with the smallest share (the lowest id among equals)
+/// NumaShares grow one unit at a time on the node with the smallest share (the lowest id among equals)
 /// that still has room. A unit is a whole free core for `FullPCPUs` as long as one fits, else one CPU.
 pub(super) fn take(
-    take: &Take<'_>,
+    take: &TakeRequest<'_>,
     allocatable: &CpuSet,
     needed: usize,
-) -> Result<CpuSet, TakeError> {
+) -> Result<CpuSet, KoordinatorTakeError> {
     let nodes: SmallVec<[CpuSet; 8]> = take
         .topology
         .nodes
@@ -24,7 +24,7 @@ pub(super) fn take(
         .collect();
     let mut shares: SmallVec<[usize; 8]> = SmallVec::from_elem(0, nodes.len());
     let mut missing = needed;
-    if take.binding == Binding::FullPcpus {
+    if take.binding == CpuBinding::FullPcpus {
         let mut cores: SmallVec<[Vec<usize>; 8]> =
             nodes.iter().map(|node| whole_cores(take, node)).collect();
         while let Some(node) = (0..nodes.len())
@@ -40,11 +40,11 @@ pub(super) fn take(
         let node = (0..nodes.len())
             .filter(|&node| shares[node] < nodes[node].len())
             .min_by_key(|&node| (shares[node], node))
-            .ok_or(TakeError::NotEnough)?;
+            .ok_or(KoordinatorTakeError::NotEnough)?;
         shares[node] += 1;
         missing -= 1;
     }
-    let part = Take {
+    let part = TakeRequest {
         strategy: NumaStrategy::LeastAllocated,
         ..*take
     };
@@ -54,13 +54,13 @@ pub(super) fn take(
         .zip(shares)
         .filter(|(_, share)| *share > 0)
     {
-        taken |= &Accumulator::new(&part, node, share).run()?;
+        taken |= &KoordinatorAccumulator::new(&part, node, share).run()?;
     }
     Ok(taken)
 }
 
 /// The sizes of the cores that are free as a whole, the smallest last.
-fn whole_cores(take: &Take<'_>, free: &CpuSet) -> Vec<usize> {
+fn whole_cores(take: &TakeRequest<'_>, free: &CpuSet) -> Vec<usize> {
     let cores = take.topology.cores.iter();
     let mut sizes: Vec<usize> = cores
         .filter(|core| core.cpus.iter().all(|&cpu| free.contains(cpu)))

@@ -11,7 +11,7 @@ use crate::settings::TopologyScope;
 
 /// The configuration of a node's topology manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manager {
+pub struct TopologyManagerConfig {
     /// Its policy.
     pub policy: TopologyPolicy,
     /// Its scope.
@@ -20,7 +20,7 @@ pub struct Manager {
     pub max_numa_nodes: i64,
 }
 
-impl Default for Manager {
+impl Default for TopologyManagerConfig {
     fn default() -> Self {
         Self {
             policy: TopologyPolicy::None,
@@ -33,7 +33,7 @@ impl Default for Manager {
 /// Larger numbers of NUMA nodes are not believed.
 const MOST_NUMA_NODES: i64 = 1024;
 
-impl Manager {
+impl TopologyManagerConfig {
     /// Reads the configuration.
     #[must_use]
     pub fn of(topology: &NodeTopology) -> Self {
@@ -82,8 +82,8 @@ fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
 /// The policy and the scope in the kubelet's own words, for who has to know what it will do. A word that no kubelet knows
 /// stays as it is, for the rules to complain about: a node that may align pods must not be taken for one that does not.
 /// The deprecated words without a scope, which the plugin passes over, still name a policy.
-pub(super) fn words(topology: &NodeTopology) -> (String, String) {
-    let manager = Manager::of(topology);
+pub(super) fn policy_and_scope_names(topology: &NodeTopology) -> (String, String) {
+    let manager = TopologyManagerConfig::of(topology);
     let is_stated = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
     let word = topology.topology_policies.first().map(String::as_str);
     let policy = match word.filter(|_| !is_stated) {
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
     use crate::node_topology::Attribute;
 
-    fn read(words: &[&str], attributes: &[(&str, &str)]) -> Manager {
-        Manager::of(&NodeTopology {
+    fn read(words: &[&str], attributes: &[(&str, &str)]) -> TopologyManagerConfig {
+        TopologyManagerConfig::of(&NodeTopology {
             topology_policies: words.iter().map(|&word| word.to_owned()).collect(),
             attributes: attributes
                 .iter()
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn only_the_first_word_counts_and_only_if_it_states_a_scope() {
         let manager = read(&["BestEffort", "SingleNUMANodePodLevel"], &[]);
-        assert_eq!(manager, Manager::default());
+        assert_eq!(manager, TopologyManagerConfig::default());
     }
 
     #[test]

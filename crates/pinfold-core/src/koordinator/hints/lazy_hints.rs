@@ -1,4 +1,4 @@
-//! [`Unlisted`]: all hints of a pod as the rule behind them, for rejections that may never be read.
+//! [`LazyHints`]: all hints of a pod as the rule behind them, for rejections that may never be read.
 //!
 //! Where sums decide ([`Allocator::needs`](crate::koordinator::allocate::Allocator::needs)), a set of NUMA nodes fits if it
 //! has enough of everything, and a wider set has no less. So whether a resource has a hint at all shows in the widest
@@ -6,15 +6,15 @@
 
 use smallvec::SmallVec;
 
-use super::walk::Walk;
+use super::node_set_walk::NodeSetWalk;
 use crate::koordinator::amounts::ByNode;
-use crate::koordinator::reasons::Wish;
+use crate::koordinator::rejection::ResourcePreference;
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
 /// What has to be found on a set of NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct NumaNeed {
     /// How much.
     pub asked: i64,
     /// What each NUMA node has left.
@@ -23,7 +23,7 @@ pub struct Need {
 
 /// One resource that has hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnlistedResource {
+pub struct LazyResource {
     /// Its name.
     pub name: ResourceName,
     /// NUMA nodes that have none of it left.
@@ -34,20 +34,20 @@ pub struct UnlistedResource {
 
 /// All hints of one pod on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted {
+pub struct LazyHints {
     /// The NUMA nodes.
     pub nodes: NodeSet,
     /// The resources, ascending by name.
-    pub resources: SmallVec<[UnlistedResource; 2]>,
+    pub resources: SmallVec<[LazyResource; 2]>,
     /// What has to be found.
-    pub needs: SmallVec<[Need; 2]>,
+    pub needs: SmallVec<[NumaNeed; 2]>,
 }
 
-impl Unlisted {
+impl LazyHints {
     /// The resources that no set of NUMA nodes can serve.
     pub fn impossible(&self) -> impl Iterator<Item = &ResourceName> {
-        let widest = |resource: &UnlistedResource| self.nodes - resource.lacking;
-        let cannot = move |resource: &&UnlistedResource| {
+        let widest = |resource: &LazyResource| self.nodes - resource.lacking;
+        let cannot = move |resource: &&LazyResource| {
             let widest = widest(resource);
             widest.is_empty() || !self.suffice(widest)
         };
@@ -65,14 +65,14 @@ impl Unlisted {
 
     /// The hints, listed.
     #[must_use]
-    pub fn wishes(&self) -> Vec<Wish> {
-        let wish = |resource: &UnlistedResource| Wish {
+    pub fn wishes(&self) -> Vec<ResourcePreference> {
+        let wish = |resource: &LazyResource| ResourcePreference {
             name: resource.name.clone(),
             possible: Vec::new(),
             preferred: Vec::new(),
         };
-        let mut wishes: Vec<Wish> = self.resources.iter().map(wish).collect();
-        let mut walk = Walk::over(self.nodes);
+        let mut wishes: Vec<ResourcePreference> = self.resources.iter().map(wish).collect();
+        let mut walk = NodeSetWalk::over(self.nodes);
         let mut visit = |mask: NodeSet| {
             if !self.suffice(mask) {
                 return;

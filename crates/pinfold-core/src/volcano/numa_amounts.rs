@@ -12,13 +12,13 @@ use crate::hint::{Component, Family, Preference, ProviderHints, ResourceHints, T
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 use crate::node_topology::NodeTopology;
-use crate::node_topology::numa::numa_id;
+use crate::node_topology::numa_zones::numa_id;
 use crate::pod::ResourceList;
 use crate::quantity::Quantity;
 
 /// One resource on one NUMA node, in bytes or devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct NumaAmount {
     /// What pods may have.
     pub total: u64,
     /// What no pod holds.
@@ -28,15 +28,15 @@ pub struct Amount {
 /// What every NUMA node of a node has, resource by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaAmounts {
-    resources: BTreeMap<ResourceName, BTreeMap<NodeId, Amount>>,
+    resources: BTreeMap<ResourceName, BTreeMap<NodeId, NumaAmount>>,
 }
 
 /// What a task takes from every NUMA node, resource by resource.
-pub type Taken = BTreeMap<ResourceName, BTreeMap<NodeId, u64>>;
+pub type TakenAmounts = BTreeMap<ResourceName, BTreeMap<NodeId, u64>>;
 
 /// Not enough of a resource on all NUMA nodes together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Short {
+pub(super) struct ResourceShortage {
     pub(super) resource: ResourceName,
     pub(super) needed: u64,
     pub(super) available: u64,
@@ -45,7 +45,7 @@ pub(super) struct Short {
 impl NumaAmounts {
     /// Amounts by resource and NUMA node. CPUs are not among them.
     #[must_use]
-    pub fn new(rows: impl IntoIterator<Item = (ResourceName, NodeId, Amount)>) -> Self {
+    pub fn new(rows: impl IntoIterator<Item = (ResourceName, NodeId, NumaAmount)>) -> Self {
         let mut resources: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for (resource, node, amount) in rows {
             if resource.as_str() != "cpu" {
@@ -59,11 +59,14 @@ impl NumaAmounts {
     /// What a node's topology object counts.
     #[must_use]
     pub fn of(topology: &NodeTopology) -> Self {
-        let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
+        let zones = topology
+            .zones
+            .iter()
+            .filter(|zone| zone.kind == "SessionNode");
         let numbered = zones.filter_map(|zone| Some((numa_id(&zone.name)?, zone)));
         Self::new(numbered.flat_map(|(node, zone)| {
             zone.resources.iter().map(move |row| {
-                let amount = Amount {
+                let amount = NumaAmount {
                     total: units(&row.allocatable),
                     free: units(&row.available),
                 };
@@ -81,7 +84,7 @@ impl NumaAmounts {
 
     /// What one NUMA node has of a resource.
     #[must_use]
-    pub fn on(&self, resource: &ResourceName, node: NodeId) -> Amount {
+    pub fn on(&self, resource: &ResourceName, node: NodeId) -> NumaAmount {
         let nodes = self.resources.get(resource);
         nodes
             .and_then(|nodes| nodes.get(&node))
@@ -107,8 +110,8 @@ impl NumaAmounts {
         &mut self,
         mask: Option<NodeSet>,
         requests: &ResourceList,
-    ) -> Result<Taken, Short> {
-        let mut taken = Taken::new();
+    ) -> Result<TakenAmounts, ResourceShortage> {
+        let mut taken = TakenAmounts::new();
         for (resource, amount) in requests {
             let Some(nodes) = self.resources.get_mut(resource) else {
                 continue;
@@ -131,7 +134,7 @@ impl NumaAmounts {
             let resource = resource.clone();
             if missing > 0 {
                 let available = needed - missing;
-                return Err(Short {
+                return Err(ResourceShortage {
                     resource,
                     needed,
                     available,
@@ -143,7 +146,7 @@ impl NumaAmounts {
     }
 
     /// Whether all of it is free.
-    pub(super) fn has(&self, taken: &Taken) -> bool {
+    pub(super) fn has(&self, taken: &TakenAmounts) -> bool {
         taken.iter().all(|(resource, nodes)| {
             let mut nodes = nodes.iter();
             nodes.all(|(&node, &amount)| self.on(resource, node).free >= amount)
@@ -151,16 +154,16 @@ impl NumaAmounts {
     }
 
     /// Takes exactly this.
-    pub(crate) fn subtract(&mut self, taken: &Taken) {
+    pub(crate) fn subtract(&mut self, taken: &TakenAmounts) {
         self.change(taken, u64::saturating_sub);
     }
 
     /// Puts back what was taken.
-    pub(crate) fn add(&mut self, taken: &Taken) {
+    pub(crate) fn add(&mut self, taken: &TakenAmounts) {
         self.change(taken, u64::saturating_add);
     }
 
-    fn change(&mut self, taken: &Taken, to: impl Fn(u64, u64) -> u64) {
+    fn change(&mut self, taken: &TakenAmounts, to: impl Fn(u64, u64) -> u64) {
         for (resource, nodes) in taken {
             for (node, &amount) in nodes {
                 let own = self.resources.get_mut(resource);
@@ -173,7 +176,7 @@ impl NumaAmounts {
 }
 
 /// Adds what a container takes to what the pod takes.
-pub(super) fn add_taken(sum: &mut Taken, more: &Taken) {
+pub(super) fn add_taken(sum: &mut TakenAmounts, more: &TakenAmounts) {
     for (resource, nodes) in more {
         let own = sum.entry(resource.clone()).or_default();
         for (&node, &amount) in nodes {
@@ -183,8 +186,8 @@ pub(super) fn add_taken(sum: &mut Taken, more: &Taken) {
     }
 }
 
-/// Node by node the larger of the two.
-pub(super) fn raise_taken(most: &mut Taken, other: &Taken) {
+/// SessionNode by node the larger of the two.
+pub(super) fn raise_taken(most: &mut TakenAmounts, other: &TakenAmounts) {
     for (resource, nodes) in other {
         let own = most.entry(resource.clone()).or_default();
         for (&node, &amount) in nodes {
@@ -198,7 +201,7 @@ fn units(amount: &Quantity) -> u64 {
     u64::try_from(amount.value()).unwrap_or(0)
 }
 
-fn hints(nodes: &BTreeMap<NodeId, Amount>, need: u64) -> ResourceHints {
+fn hints(nodes: &BTreeMap<NodeId, NumaAmount>, need: u64) -> ResourceHints {
     let component = Component {
         universe: nodes.keys().copied().collect(),
         forced: NodeSet::EMPTY,

@@ -5,12 +5,12 @@
 //! hold the pod's CPU limit. That NUMA node is written down, and the agent binds the pod to its pool.
 
 use super::{
-    Allocation, Amounts, CPU, MILLI, Node, NodeAmounts, NumaStrategy, PodDemand, PodState, Reason,
-    Rejection,
+    Allocation, Amounts, CPU, KoordinatorNode, KoordinatorReason, KoordinatorRejection, MILLI,
+    NodeAmounts, NumaStrategy, PodDemand, PreFilterState,
 };
 use crate::cpu_set::CpuSet;
+use crate::koordinator::policy_values::ExclusiveLevel;
 use crate::koordinator::qos::KoordinatorQos;
-use crate::koordinator::values::Exclusive;
 use crate::node_set::NodeId;
 
 /// What the pool must hold: the limit, or the request of a pod without one.
@@ -24,7 +24,10 @@ pub(super) fn burst(pod: &PodDemand) -> Option<i64> {
 }
 
 /// The NUMA node for a pod that is to be kept to one, if it is.
-pub(super) fn filter(pod: &PodState, node: &Node) -> Result<Option<Allocation>, Rejection> {
+pub(super) fn filter(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+) -> Result<Option<Allocation>, KoordinatorRejection> {
     let Some(milli) = pod.burst_milli else {
         return Ok(None);
     };
@@ -36,20 +39,22 @@ pub(super) fn filter(pod: &PodState, node: &Node) -> Result<Option<Allocation>, 
     );
     let fits = pools.into_iter().filter(|(_, size)| *size >= milli);
     let chosen = fits.min_by_key(|(id, size)| (if most_allocated { *size } else { -size }, *id));
-    let (id, _) = chosen.ok_or_else(|| Rejection::now(Reason::PoolTooSmall { milli, largest }))?;
+    let (id, _) = chosen.ok_or_else(|| {
+        KoordinatorRejection::now(KoordinatorReason::PoolTooSmall { milli, largest })
+    })?;
     let part = NodeAmounts {
         node: id,
         amounts: Amounts::from([(CPU, pod.cpu_milli().max(1))]),
     };
     Ok(Some(Allocation {
         cpus: CpuSet::new(),
-        exclusive: Exclusive::Nothing,
+        exclusive: ExclusiveLevel::Nothing,
         numa: vec![part],
     }))
 }
 
 /// The size of each NUMA node's shared pool, in thousandths.
-fn shared_pools(node: &Node) -> Vec<(NodeId, i64)> {
+fn shared_pools(node: &KoordinatorNode) -> Vec<(NodeId, i64)> {
     let Some(report) = &node.report else {
         return Vec::new();
     };

@@ -8,16 +8,18 @@
 //!
 //! In both, a pod that requires what the node forbids is rejected.
 
-use super::node::{Node, Report};
-use super::plugin::{Args, PodState};
+use super::node::{KoordinatorNode, KoordinatorReport};
+use super::plugin::{KoordinatorArgs, PreFilterState};
+use super::policy_values::{
+    CpuBinding, ExclusiveLevel, NodeBindPolicy, NumaExclusive, NumaPolicy, NumaStrategy,
+};
 use super::qos::KubeletPinning;
-use super::reasons::{Reason, Rejection};
-use super::values::{Binding, Exclusive, NodeBindPolicy, NumaExclusive, NumaPolicy, NumaStrategy};
+use super::rejection::{KoordinatorReason, KoordinatorRejection};
 use crate::fidelity::Fidelity;
 
 /// What pod and node together demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct EffectivePolicy {
     /// How the pod is aligned; nothing: not at all.
     pub numa_policy: Option<NumaPolicy>,
     /// Whether pods on one NUMA node and pods on several are kept apart.
@@ -25,21 +27,25 @@ pub struct Terms {
     /// Whether the pod binds CPUs.
     pub bind: bool,
     /// How its CPUs are chosen.
-    pub binding: Option<Binding>,
+    pub binding: Option<CpuBinding>,
     /// Whether that is a must.
     pub required: bool,
     /// What it would like to keep for itself.
-    pub exclusive: Exclusive,
+    pub exclusive: ExclusiveLevel,
     /// Which NUMA node is taken first.
     pub strategy: NumaStrategy,
 }
 
-impl Terms {
+impl EffectivePolicy {
     /// Puts the demands together.
     ///
     /// # Errors
     /// If they exclude each other.
-    pub fn of(pod: &PodState, node: &Node, args: &Args) -> Result<Self, Rejection> {
+    pub fn of(
+        pod: &PreFilterState,
+        node: &KoordinatorNode,
+        args: &KoordinatorArgs,
+    ) -> Result<Self, KoordinatorRejection> {
         let fidelity = node.ledger.fidelity();
         if !fidelity.ignores_unknown_words() {
             check_words(node)?;
@@ -47,7 +53,9 @@ impl Terms {
         let on_node = node_numa_policy(node, args, fidelity);
         let numa_policy = match (&pod.numa_policy, on_node) {
             (Some(asked), Some(given)) if *asked != given => {
-                return Err(Rejection::here(Reason::NumaPolicyMismatch));
+                return Err(KoordinatorRejection::here(
+                    KoordinatorReason::NumaPolicyMismatch,
+                ));
             }
             (Some(asked), _) => Some(asked.clone()),
             (None, given) => given,
@@ -56,14 +64,16 @@ impl Terms {
         let forced = demanded.is_some() && (pod.eligible || fidelity.binds_every_pod());
         let bind = pod.bind || forced && pod.cpu_milli() != 0;
         if bind && !pod.bind && pod.cpu_milli() % super::amounts::MILLI != 0 {
-            return Err(Rejection::here(Reason::FractionalCpus));
+            return Err(KoordinatorRejection::here(
+                KoordinatorReason::FractionalCpus,
+            ));
         }
         let demanded = demanded.filter(|_| bind || fidelity.binds_every_pod());
         let (binding, required) = match (pod.required, demanded) {
             (Some(binding), _) | (None, Some(binding)) => (Some(binding), true),
             (None, None) => (pod.preferred, false),
         };
-        let mut terms = Terms {
+        let mut terms = EffectivePolicy {
             keeps_apart: keeps_apart(pod),
             numa_policy,
             bind,
@@ -80,24 +90,24 @@ impl Terms {
 
     /// Where every core has one CPU, cores mean nothing: `FullPCPUs` is the only way to bind and
     /// `NUMANodeLevel` the only exclusivity. Tells whether anything else was asked for.
-    fn suit_single_threads(&mut self, node: &Node) -> bool {
+    fn suit_single_threads(&mut self, node: &KoordinatorNode) -> bool {
         if !node
             .valid_topology()
-            .is_some_and(super::cpus::Topology::has_single_threads)
+            .is_some_and(super::cpu_topology::KoordinatorTopology::has_single_threads)
         {
             return false;
         }
         let before = (self.binding, self.exclusive);
-        self.binding = self.binding.map(|_| Binding::FullPcpus);
-        if self.exclusive == Exclusive::Core {
-            self.exclusive = Exclusive::NumaNode;
+        self.binding = self.binding.map(|_| CpuBinding::FullPcpus);
+        if self.exclusive == ExclusiveLevel::Core {
+            self.exclusive = ExclusiveLevel::NumaNode;
         }
         before != (self.binding, self.exclusive)
     }
 }
 
-fn check_words(node: &Node) -> Result<(), Rejection> {
-    let unknown = |word| Rejection::here(Reason::UnknownWord(word));
+fn check_words(node: &KoordinatorNode) -> Result<(), KoordinatorRejection> {
+    let unknown = |word| KoordinatorRejection::here(KoordinatorReason::UnknownValue(word));
     if let Some(policy) = &node.bind_policy {
         policy.known().map_err(unknown)?;
     }
@@ -112,7 +122,7 @@ fn check_words(node: &Node) -> Result<(), Rejection> {
 }
 
 /// Without a word of its own, a pod that brings its own NUMA policy is kept apart; one that follows the node's is not.
-fn keeps_apart(pod: &PodState) -> bool {
+fn keeps_apart(pod: &PreFilterState) -> bool {
     match &pod.numa_exclusive {
         Some(mode) => *mode == NumaExclusive::Required,
         None => pod.numa_policy.is_some(),
@@ -121,21 +131,21 @@ fn keeps_apart(pod: &PodState) -> bool {
 
 /// What the node demands of every cpuset. A kubelet that pins whole cores cannot be overruled by a label.
 #[must_use]
-pub fn node_binding(node: &Node) -> Option<Binding> {
+pub fn node_binding(node: &KoordinatorNode) -> Option<CpuBinding> {
     let kubelet = node.report.as_ref().map(|report| report.kubelet);
     let whole_cores = kubelet.is_some_and(|kubelet| {
         kubelet.full_pcpus_only && kubelet.pinning == KubeletPinning::Static
     });
     match &node.bind_policy {
-        Some(NodeBindPolicy::FullPcpusOnly) => Some(Binding::FullPcpus),
-        _ if whole_cores => Some(Binding::FullPcpus),
-        Some(NodeBindPolicy::SpreadByPcpus) => Some(Binding::SpreadByPcpus),
+        Some(NodeBindPolicy::FullPcpusOnly) => Some(CpuBinding::FullPcpus),
+        _ if whole_cores => Some(CpuBinding::FullPcpus),
+        Some(NodeBindPolicy::SpreadByPcpus) => Some(CpuBinding::SpreadByPcpus),
         _ => None,
     }
 }
 
-fn strategy(node: &Node, args: &Args, fidelity: Fidelity) -> NumaStrategy {
-    let distributes = |report: &Report| report.kubelet.distribute_across_numa;
+fn strategy(node: &KoordinatorNode, args: &KoordinatorArgs, fidelity: Fidelity) -> NumaStrategy {
+    let distributes = |report: &KoordinatorReport| report.kubelet.distribute_across_numa;
     match &node.strategy {
         Some(word) => NumaStrategy::of(word),
         None if !fidelity.ignores_distribute_evenly()
@@ -147,8 +157,12 @@ fn strategy(node: &Node, args: &Args, fidelity: Fidelity) -> NumaStrategy {
     }
 }
 
-fn node_numa_policy(node: &Node, args: &Args, fidelity: Fidelity) -> Option<NumaPolicy> {
-    let reported = |report: &Report| {
+fn node_numa_policy(
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+    fidelity: Fidelity,
+) -> Option<NumaPolicy> {
+    let reported = |report: &KoordinatorReport| {
         let policies = report.topology_policies.iter();
         policies
             .map(String::as_str)

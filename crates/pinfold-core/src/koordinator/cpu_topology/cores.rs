@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Place, Topology};
+use super::{CpuPosition, KoordinatorTopology};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
 
@@ -13,7 +13,7 @@ use crate::fidelity::Fidelity;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::koordinator) struct WholeCore {
     /// Where its first free CPU sits.
-    pub(in crate::koordinator) place: Place,
+    pub(in crate::koordinator) place: CpuPosition,
     /// How many CPUs it has.
     pub(in crate::koordinator) cpus: u16,
 }
@@ -25,7 +25,7 @@ pub(in crate::koordinator) struct CoreCount {
     pub(in crate::koordinator) first: Option<CpuId>,
 }
 
-impl Topology {
+impl KoordinatorTopology {
     /// The cores that `cpus` hold as a whole, in the order of their ids.
     pub(in crate::koordinator) fn whole_cores(
         &self,
@@ -121,11 +121,11 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::koordinator::cpus::CpuRow;
+    use crate::koordinator::cpu_topology::ReportedCpu;
     use proptest::prelude::*;
 
     /// A machine whose siblings lie next to each other, far apart, or anyhow.
-    fn any_machine() -> impl Strategy<Value = Topology> {
+    fn any_machine() -> impl Strategy<Value = KoordinatorTopology> {
         let numbering = prop_oneof![Just(0_usize), Just(1), Just(2)];
         (1_usize..3, 1_usize..40, 1_usize..4, 0_u32..70, numbering).prop_map(
             |(nodes, cores, threads, first, numbering)| {
@@ -137,7 +137,7 @@ mod tests {
                         _ => at * 7 / 2 % all,
                     };
                     let id = |value: usize| i64::try_from(value).expect("small");
-                    CpuRow {
+                    ReportedCpu {
                         cpu: CpuId::new(first + u32::try_from(at).expect("small")).expect("small"),
                         // Cores need not ascend with their CPUs.
                         core: id(all - core),
@@ -145,7 +145,7 @@ mod tests {
                         socket: 0,
                     }
                 };
-                Topology::from_report((0..all * threads).map(row), Fidelity::Sound)
+                KoordinatorTopology::from_report((0..all * threads).map(row), Fidelity::Sound)
             },
         )
     }
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn siblings_next_to_each_other_and_half_a_machine_apart_are_both_found_by_shifting() {
         for distance in [1, 4] {
-            let row = |cpu: u32| CpuRow {
+            let row = |cpu: u32| ReportedCpu {
                 cpu: CpuId::new(cpu).expect("small"),
                 core: i64::from(if distance == 1 { cpu / 2 } else { cpu % 4 }),
                 node: 0,
                 socket: 0,
             };
-            let topology = Topology::from_report((0..8).map(row), Fidelity::Sound);
+            let topology = KoordinatorTopology::from_report((0..8).map(row), Fidelity::Sound);
             assert!(topology.siblings.is_some(), "{distance}");
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         ) {
             let is_free = |cpu: &CpuId| free[cpu.index()];
             let cpus: CpuSet = topology.all().iter().filter(is_free).collect();
-            let counting = Topology { siblings: None, ..topology.clone() };
+            let counting = KoordinatorTopology { siblings: None, ..topology.clone() };
             for fidelity in [Fidelity::Exact, Fidelity::Sound] {
                 prop_assert_eq!(
                     topology.whole_cores(&cpus, fidelity),
