@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::ledger::{Allocation, Ledger as PluginLedger};
+use pinfold_core::koordinator::ledger::{Allocation, KoordinatorLedger};
 use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
 use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, Priority};
@@ -165,7 +165,7 @@ impl Classes {
         let mut node = KoordinatorNode {
             report: Some(report),
             allocatable,
-            ledger: PluginLedger::new(SOUND),
+            ledger: KoordinatorLedger::new(SOUND),
             ..KoordinatorNode::default()
         };
         for here in &self.here {

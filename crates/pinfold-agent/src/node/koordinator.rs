@@ -10,12 +10,12 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
 use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{KoordinatorReport, Node as PluginNode};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
 use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
 use pinfold_core::koordinator::policy_values::NumaPolicy;
 use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
-use pinfold_core::koordinator::rejection;
+use pinfold_core::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
 use pinfold_core::name::PodUid;
@@ -192,7 +192,7 @@ impl Koordinator {
     }
 
     /// The node as Koordinator's scheduler plugin would see it.
-    fn plugin_node(&self, ledger: &Ledger) -> PluginNode {
+    fn plugin_node(&self, ledger: &Ledger) -> KoordinatorNode {
         let reserved = ledger.rules().reserved_cpus();
         let mut set_aside = self.node_reserved.clone();
         if self.system_exclusive {
@@ -214,12 +214,12 @@ impl Koordinator {
             allocatable.add(&zone.amounts);
         }
         let fidelity = ledger.rules().fidelity();
-        let mut node = PluginNode {
+        let mut node = KoordinatorNode {
             numa_policy: self.numa_policy.clone(),
             report: Some(report),
             allocatable,
             ledger: pinfold_core::koordinator::ledger::KoordinatorLedger::new(fidelity),
-            ..PluginNode::default()
+            ..KoordinatorNode::default()
         };
         for (pod, terms) in &self.terms {
             let allocation = terms.allocation.clone();
@@ -234,7 +234,7 @@ impl Koordinator {
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, reasons::KoordinatorRejection> {
+    ) -> Result<Option<Allocation>, KoordinatorRejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
             return Ok(None);
