@@ -16,7 +16,6 @@ use pinfold_journal::Entry;
 use pinfold_render::explain;
 use serde::{Deserialize, Serialize};
 
-
 /// The path of the agent's socket unless its configuration names another (`api.socket`).
 pub const SOCKET: &str = "/run/pinfold/agent.sock";
 

@@ -26,7 +26,5 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use keeper::{
-    Difference, Keeper, KeeperError, Plan, Repair, Running,
-};
+pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
 pub use metrics::Metrics;

@@ -24,5 +24,10 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    program::run(Args::command(), &args.daemon, AgentConfig::read, daemon::run)
+    program::run(
+        Args::command(),
+        &args.daemon,
+        AgentConfig::read,
+        daemon::run,
+    )
 }

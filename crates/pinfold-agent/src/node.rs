@@ -24,8 +24,8 @@ use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
-use pinfold_journal::Timestamp;
 use crate::keeper::{Keeper, KeeperError, Plan};
+use pinfold_journal::Timestamp;
 use pinfold_journal::{HeldProcess, Origin};
 
 mod admit;

@@ -1,7 +1,7 @@
 //! [`LogArgs`]: the flags `--log-format` and `--log-level`.
 
-use clap::ValueEnum;
 use crate::logs::{Level, Log, LogFormat};
+use clap::ValueEnum;
 
 /// The flags `--log-format` and `--log-level`.
 #[derive(Clone, Copy, Debug, clap::Args)]

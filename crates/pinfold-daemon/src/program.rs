@@ -63,8 +63,7 @@ fn start<C: Default + Serialize, E: Display>(
         output::print_yaml(&config)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let signals =
-        Control::of_signals().map_err(|error| Failure::Environment(error.to_string()))?;
+    let signals = Control::of_signals().map_err(|error| Failure::Environment(error.to_string()))?;
     let reread = || match &args.config {
         Some(path) => reread(path, read),
         None => Ok(C::default()),

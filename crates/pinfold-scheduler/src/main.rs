@@ -26,5 +26,10 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    program::run(Args::command(), &args.daemon, SchedulerConfig::read, daemon::run)
+    program::run(
+        Args::command(),
+        &args.daemon,
+        SchedulerConfig::read,
+        daemon::run,
+    )
 }

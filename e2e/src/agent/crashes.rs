@@ -5,9 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use pinfold_journal::History;
-use pinfold_journal::FILE;
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_journal::FILE;
+use pinfold_journal::History;
 use serde_json::Value;
 
 use super::chance::Chance;

@@ -215,10 +215,7 @@ fn launch(
     name: &str,
     config: &Path,
 ) -> Result<Process, String> {
-    let arguments = [
-        "--config".to_owned(),
-        config.display().to_string(),
-    ];
+    let arguments = ["--config".to_owned(), config.display().to_string()];
     let Some(clock) = clock else {
         return Process::start(program, folder, name, &arguments);
     };

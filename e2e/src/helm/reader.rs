@@ -83,9 +83,7 @@ pub(super) fn sees_the_cluster(plane: &ControlPlane, admin: &Admin) -> Result<()
 fn pinfold(kubeconfig: &Path, words: &[&str]) -> Result<Output, String> {
     let program = programs::debug_program(programs::PLUGIN)?;
     let mut command = Command::new(program);
-    command
-        .args(words)
-        .env("KUBECONFIG", kubeconfig);
+    command.args(words).env("KUBECONFIG", kubeconfig);
     command.output().map_err(|error| error.to_string())
 }
 

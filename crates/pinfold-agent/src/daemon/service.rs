@@ -28,12 +28,12 @@ use crate::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
     PodReport, Probed, Status, Takeover, Target,
 };
-use pinfold_journal::{FILE, History, JournalError, Timestamp};
 use crate::keeper::{KeeperError, Plan};
-use pinfold_journal::HeldProcess;
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{Node, Rejected, Update};
 use crate::runtime::{Witness, lock};
+use pinfold_journal::HeldProcess;
+use pinfold_journal::{FILE, History, JournalError, Timestamp};
 
 /// A node that we run.
 pub(super) struct Service {

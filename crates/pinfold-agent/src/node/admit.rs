@@ -14,8 +14,8 @@ use pinfold_render::explain;
 
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Rejected, Rulebook, stand_in};
-use pinfold_journal::Timestamp;
 use crate::keeper::KeeperError;
+use pinfold_journal::Timestamp;
 use pinfold_journal::{Note, Origin};
 use pinfold_kube::generation::GENERATION;
 

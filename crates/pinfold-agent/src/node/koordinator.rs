@@ -28,8 +28,8 @@ use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
 use super::{Node, Rejected, Rulebook};
-use pinfold_journal::Timestamp;
 use crate::keeper::Keeper;
+use pinfold_journal::Timestamp;
 use pinfold_journal::{Note, Origin};
 
 /// Best-effort CPU, in thousandths.

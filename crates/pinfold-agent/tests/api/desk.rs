@@ -7,15 +7,15 @@ use pinfold_agent::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, PlanReport, PodReport,
     Probed, Status, Target,
 };
-use pinfold_journal::FILE;
 use pinfold_agent::{Keeper, Metrics};
-use pinfold_journal::{History, Limits, Note, Timestamp};
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::PodUid;
 use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::Settings;
+use pinfold_journal::FILE;
+use pinfold_journal::{History, Limits, Note, Timestamp};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_render::explain;
 
