@@ -28,8 +28,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
 use super::{Node, Rejected, Rulebook};
-use crate::journal::Timestamp;
-use crate::keeper::{Keeper, Note, Origin};
+use crate::keeper::Keeper;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{Note, Origin};
 
 /// Best-effort CPU, in thousandths.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
