@@ -17,7 +17,9 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_render::{explain, outcome};
 
-use pinfold_journal::{Base, Entry, Journal, JournalError, Limits, Timestamp, What};
+use pinfold_journal::{
+    Base, Entry, HeldProcess, Journal, JournalError, Limits, Note, Timestamp, What,
+};
 
 mod compare;
 mod plan;

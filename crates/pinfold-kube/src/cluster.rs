@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! Node ────────────────────┐
-//! NodeResourceTopology ────┼─► Member, by dialect
+//! NodeResourceTopology ────┼─► ClusterNode, by dialect
 //! Numatopology ────────────┤
 //! Pods with nodeName ──────┘
-//! Pod ─────────────────────► PodAsk, by dialect
+//! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
 //! The [`Decider`] says which dialect: a kubelet or a scheduler decides about every node by its own rules. Pinfold
@@ -21,17 +21,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Member, PODS, PodAsk, TopologyMatchNode};
+use pinfold_core::cluster::{ClusterNode, PODS, PodRequest, TopologyMatchNode};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::amounts::NumaAmounts;
-use pinfold_core::volcano::detail::CpuRow;
+use pinfold_core::volcano::cpu_detail::CpuRow;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use crate::decider::Decider;
 use crate::finding::{Findings, Problem, Read, Report};
@@ -92,7 +92,7 @@ pub struct Reading {
     /// The program that decides.
     pub decider: Decider,
     /// The configuration of Koordinator's plugin.
-    pub koordinator: Arc<Args>,
+    pub koordinator: Arc<KoordinatorArgs>,
     /// The configuration of NodeResourceTopologyMatch.
     pub topology_match: Arc<TopologyMatchArgs>,
 }
@@ -207,7 +207,7 @@ impl NodeSources<'_> {
     ///
     /// # Errors
     /// With everything that cannot be understood.
-    pub fn member(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    pub fn member(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         match self.dialect(how.decider) {
             Some(DialectName::Kubelet) => self.kubelet(how),
             Some(DialectName::Koordinator) => self.koordinator(how),
@@ -250,22 +250,22 @@ impl NodeSources<'_> {
     }
 
     /// The node without any NUMA rules.
-    fn sums_only(&self) -> Result<Read<Member>, Findings> {
+    fn sums_only(&self) -> Result<Read<ClusterNode>, Findings> {
         let allocatable = Amounts::of(&self.node.allocatable);
         Ok(Read {
-            value: Member::unknown(allocatable).with_used(self.used()),
+            value: ClusterNode::unknown(allocatable).with_used(self.used()),
             warnings: Vec::new(),
         })
     }
 
-    fn kubelet(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn kubelet(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
             let words = format!("no {KIND} of that name: only the sums are known");
             report.warning(self.node.at, "", Problem::Contradiction(words), None);
-            return report.finish(Member::unknown(allocatable).with_used(self.used()));
+            return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
         let facts = report.take(NodeFacts::read(topology, how.annotation_fidelity()));
         let cpus = facts.as_ref().and_then(known_cpus);
@@ -278,7 +278,7 @@ impl NodeSources<'_> {
         match replica {
             Ok(replica) => {
                 let ledger = replica.ledger().clone();
-                report.finish(Member::kubelet(ledger, allocatable).with_used(self.used()))
+                report.finish(ClusterNode::kubelet(ledger, allocatable).with_used(self.used()))
             }
             Err(why) => {
                 report.turn_to(KIND, &topology.meta.name);
@@ -289,7 +289,7 @@ impl NodeSources<'_> {
         }
     }
 
-    fn koordinator(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn koordinator(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let fidelity = how.fidelity();
@@ -305,11 +305,11 @@ impl NodeSources<'_> {
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = Member::koordinator(node, how.koordinator.clone());
+        let member = ClusterNode::koordinator(node, how.koordinator.clone());
         report.finish(member.with_used(self.used()))
     }
 
-    fn volcano(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn volcano(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
@@ -322,11 +322,11 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = Member::volcano(numa, amounts, allocatable, how.fidelity());
+        let member = ClusterNode::volcano(numa, amounts, allocatable, how.fidelity());
         report.finish(member.with_used(self.used()))
     }
 
-    fn scheduler_plugins(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn scheduler_plugins(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let node = TopologyMatchNode::new(
             self.topology.map(NodeResourceTopology::to_core),
             self.node.allocatable.clone(),
@@ -334,7 +334,7 @@ impl NodeSources<'_> {
             how.fidelity(),
         );
         Ok(Read {
-            value: Member::scheduler_plugins(node).with_used(self.used()),
+            value: ClusterNode::scheduler_plugins(node).with_used(self.used()),
             warnings: Vec::new(),
         })
     }
@@ -378,7 +378,7 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
     if facts.cpus.is_empty() {
         return None;
     }
-    let row = |row: &pinfold_core::koordinator::cpus::CpuRow| {
+    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
         Some(CpuRow {
             cpu: row.cpu,
             core: u32::try_from(row.core).ok()?,
@@ -405,8 +405,8 @@ pub fn ask(
     pod: &PodObject,
     fidelity: Fidelity,
     dialects: &BTreeSet<DialectName>,
-) -> Result<Read<PodAsk>, Findings> {
-    let mut ask = PodAsk::new(Arc::new(pod.pod.clone()));
+) -> Result<Read<PodRequest>, Findings> {
+    let mut ask = PodRequest::new(Arc::new(pod.pod.clone()));
     let mut warnings = Vec::new();
     for dialect in dialects {
         match dialect {

@@ -1,7 +1,7 @@
 //! `NodeResourceTopologyMatchArgs`: the configuration of scheduler-plugins' NodeResourceTopologyMatch.
 
 use pinfold_core::node_topology::args::TopologyMatchArgs;
-use pinfold_core::node_topology::score::{Strategy, Weights};
+use pinfold_core::node_topology::score::{ResourceWeights, ScoringStrategy};
 
 use crate::finding::{Findings, Problem, Read, Report};
 use crate::manifest::Document;
@@ -60,7 +60,7 @@ fn read(place: &Place<'_>, report: &mut Report) -> TopologyMatchArgs {
 }
 
 /// The strategy. Unlike the other fields it has no default once `scoringStrategy` is there.
-fn strategy(scoring: &Place<'_>, report: &mut Report) -> Option<Strategy> {
+fn strategy(scoring: &Place<'_>, report: &mut Report) -> Option<ScoringStrategy> {
     let Some(place) = scoring.get("type") else {
         let problem = "Invalid value: \"\": invalid ScoringStrategyType".to_owned();
         let hint = format!("add type: {}", STRATEGIES.join(" or type: "));
@@ -73,7 +73,7 @@ fn strategy(scoring: &Place<'_>, report: &mut Report) -> Option<Strategy> {
         return None;
     };
     let text = place.text("a scoring strategy", report)?;
-    let strategy = Strategy::from_text(text);
+    let strategy = ScoringStrategy::from_text(text);
     if strategy.is_none() {
         let hint = Some(suggest::hint(text, STRATEGIES));
         place.unexpected_with("a known scoring strategy", hint, report);
@@ -81,9 +81,9 @@ fn strategy(scoring: &Place<'_>, report: &mut Report) -> Option<Strategy> {
     strategy
 }
 
-/// Weights by resource; the plugin counts a weight below 1, or none, as 1.
-fn weights(scoring: &Place<'_>, report: &mut Report) -> Weights {
-    let mut weights = Weights::new();
+/// ResourceWeights by resource; the plugin counts a weight below 1, or none, as 1.
+fn weights(scoring: &Place<'_>, report: &mut Report) -> ResourceWeights {
+    let mut weights = ResourceWeights::new();
     for row in scoring.get_list("resources", "a list of resources", report) {
         let name = row.required_text("name", "a resource such as cpu", report);
         let weight = match row.get("weight") {
@@ -120,7 +120,7 @@ mod tests {
              scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 3}, {name: memory}]}\n",
         );
         let expected = TopologyMatchArgs {
-            strategy: Strategy::MostAllocated,
+            strategy: ScoringStrategy::MostAllocated,
             weights: [("cpu".into(), 3), ("memory".into(), 1)].into(),
             over_reserve: true,
         };

@@ -48,25 +48,25 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show an example: a machine, some pods, one rejection explained, and a picture
     Demo,
-    /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
+    /// Run a command on exclusive CPUs and memory, without Kubernetes
     Run(Box<RunArgs>),
-    /// Show what runs now, what each holds, and the picture of the machine
+    /// List running pods or commands with their CPUs and memory, and draw the machine
     Ps(PsArgs),
-    /// Ask this node's agent for a place for a pod, and put a process or control group there
+    /// Ask the node agent to admit a pod, and pin a process or control group to its CPUs
     Admit(AdmitArgs),
-    /// Tell this node's agent that a pod has left
+    /// Ask the node agent to release a pod
     Release(ReleaseArgs),
-    /// Show how this node's agent is
+    /// Show agent health
     Status(StatusArgs),
-    /// Give this node other rules without draining it, or see what that would mean
+    /// Change the node's policy without a drain
     Settings(SettingsArgs),
-    /// Show every decision of a node's agent with its reason, oldest first
+    /// List the decisions in a node agent's journal, oldest first
     Journal(JournalArgs),
-    /// Write the CPUs that a scheduler chose into the state of a kubelet that is stopped
+    /// Write the CPUs that a scheduler assigned into the state file of a stopped kubelet
     Checkpoint(CheckpointArgs),
     /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
     Cluster(ClusterCommandArgs),
-    /// The child's side of `run`
+    /// The child process of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),
     /// Replay test vectors made by the real programs and compare every decision

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, Member, PODS, PodAsk, Portrait};
+use pinfold_core::cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::pod::ResourceList;
@@ -182,7 +182,7 @@ impl ClusterFiles {
 
 impl Nodes {
     /// A pod with the labels and annotations that the nodes' rules read. Errors show the line of the file.
-    pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
+    pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
         let read = cluster::ask(pod, self.reading.fidelity(), &self.dialects);
         let read = read.map_err(|findings| bad(&findings))?;
         for warning in &read.warnings {
@@ -192,12 +192,12 @@ impl Nodes {
     }
 
     /// The machine of a node with the pods on it; `None` if its topology is not known.
-    pub(crate) fn portrait(&self, node: &NodeName) -> Option<Portrait> {
+    pub(crate) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
         let name_of = |uid: &PodUid| match self.names.get(uid) {
             Some(name) => name.clone(),
             None => uid.to_string(),
         };
-        self.cluster.portrait(node, name_of)
+        self.cluster.node_view(node, name_of)
     }
 
     /// Who decides: `as kubelet-1.36`.
@@ -342,7 +342,7 @@ impl Builder<'_> {
         dialect.unwrap_or(DialectName::Kubelet)
     }
 
-    fn read(&self, found: &NodeSources<'_>) -> Result<Member, Failure> {
+    fn read(&self, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
         let file = &found.node.meta.origin.file;
         let source = self.sources.iter().find(|source| source.name == *file);
         let read = found
@@ -367,7 +367,7 @@ impl Builder<'_> {
         like: &Node,
         found: &NodeSources<'_>,
         dialect: DialectName,
-    ) -> Result<Member, Failure> {
+    ) -> Result<ClusterNode, Failure> {
         let mut node = found.node.clone();
         if node.allocatable.is_empty() {
             node.allocatable = allocatable(like);
@@ -426,7 +426,7 @@ fn kubelet_like(
     like: &Node,
     sources: &NodeSources<'_>,
     remark: fn(&str),
-) -> Result<Member, Failure> {
+) -> Result<ClusterNode, Failure> {
     let mut ledger = like.ledger();
     for pod in &sources.pods {
         let admitted = ledger.admit(&Arc::new(pod.pod.clone()), &mut NoPreference);
@@ -440,7 +440,7 @@ fn kubelet_like(
             ));
         }
     }
-    Ok(Member::kubelet(
+    Ok(ClusterNode::kubelet(
         ledger,
         Amounts::of(&sources.node.allocatable),
     ))

@@ -241,7 +241,7 @@ mod tests {
         let added = simulation.events.iter().filter(|event| event.step == "add");
         let name = |event: &crate::simulation::Event| event.pod.clone().unwrap_or_default();
         added
-            .map(|event| format!("{}: {}", name(event), event.told))
+            .map(|event| format!("{}: {}", name(event), event.message))
             .collect()
     }
 

@@ -46,7 +46,7 @@ fn simulate() {
             "simulate --machine '2 sockets, 4 cores, smt2' --policy best-effort --scope pod two.yaml",
             "simulate --machine '2 sockets, 2 numa, 16 cores, smt2' --repeat 40 two.yaml",
             "simulate --machine '2 sockets, 4 cores, smt2' --script steps.yaml two.yaml",
-            "simulate --machine '2 sockets, 4 cores, smt2' --exact --script steps.yaml two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --as kubelet-1.36 --script steps.yaml two.yaml",
             "simulate --machine '2 sockets, 4 cores, smt2' --compare two.yaml",
             "simulate --machine '2 cores' --output yaml one.yaml",
         ],
@@ -60,19 +60,19 @@ fn clusters() {
         "clusters",
         &[
             "simulate --copies 2 --machine '2 sockets, 4 cores, smt2' two.yaml",
-            "simulate --dialect koordinator --machine '2 sockets, 4 cores, smt2' two.yaml",
-            "simulate --dialect volcano --copies 12 --machine '2 sockets, 2 cores' two.yaml",
-            "simulate --dialect koordinator --nodes koordinator.yaml --output yaml lsr.yaml",
-            "simulate --dialect koordinator --exact --nodes koordinator.yaml lsr.yaml",
-            "simulate --dialect koordinator --machine '2 cores' --script steps.yaml two.yaml",
-            "simulate --dialect koordinator --machine '2 sockets, 4 cores, smt2' --policy none --output yaml burst.yaml",
+            "simulate --as koordinator --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --as volcano --copies 12 --machine '2 sockets, 2 cores' two.yaml",
+            "simulate --as koordinator --nodes koordinator.yaml --output yaml lsr.yaml",
+            "simulate --as koordinator --nodes koordinator.yaml lsr.yaml",
+            "simulate --as koordinator --machine '2 cores' --script steps.yaml two.yaml",
+            "simulate --as koordinator --machine '2 sockets, 4 cores, smt2' --policy none --output yaml burst.yaml",
             &format!("simulate --nodes {design} two.yaml"),
             "simulate --nodes counted.yaml two.yaml",
-            &format!("explain --dialect koordinator --nodes {design} lsr.yaml"),
-            "explain --dialect koordinator --nodes koordinator.yaml --output json lsr.yaml",
-            "explain --dialect volcano --machine '2 sockets, 4 cores' --copies 2 --pods two.yaml one.yaml",
-            "explain --dialect koordinator --nodes bad-annotation.yaml lsr.yaml",
-            "explain --dialect koordinator --nodes koordinator.yaml --state /x lsr.yaml",
+            &format!("explain --as koordinator --nodes {design} lsr.yaml"),
+            "explain --as koordinator --nodes koordinator.yaml --output json lsr.yaml",
+            "explain --as volcano --machine '2 sockets, 4 cores' --copies 2 --pods two.yaml one.yaml",
+            "explain --as koordinator --nodes bad-annotation.yaml lsr.yaml",
+            "explain --as koordinator --nodes koordinator.yaml --state /x lsr.yaml",
             "explain --scheduler-config good.yaml --copies 2 --machine '2 cores' one.yaml",
             "simulate --nodes one.yaml two.yaml",
         ],
@@ -94,7 +94,7 @@ fn explain() {
 #[test]
 fn running_clusters() {
     let running = "--nodes ../../../../examples/running-cluster/cluster.yaml";
-    let koordinator = "--dialect koordinator --nodes koordinator.yaml";
+    let koordinator = "--as koordinator --nodes koordinator.yaml";
     check(
         "running-clusters",
         &[
@@ -110,7 +110,7 @@ fn running_clusters() {
             &format!("cluster top {koordinator}"),
             &format!("cluster explain pod old {koordinator}"),
             &format!("cluster view node left {koordinator}"),
-            "cluster top --nodes ../../../../examples/volcano-job/nodes.yaml --dialect volcano",
+            "cluster top --nodes ../../../../examples/volcano-job/nodes.yaml --as volcano",
             "cluster top --nodes one.yaml",
             "cluster top --nodes wrong.yaml",
             "cluster top --nodes one.yaml --kubeconfig x",

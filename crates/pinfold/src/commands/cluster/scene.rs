@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cluster::{Cluster, PodAsk};
+use pinfold_core::cluster::{Cluster, PodRequest};
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::cluster::{NodeSources, Reading};
 use pinfold_kube::decider::Decider;
@@ -193,7 +193,7 @@ impl Scene {
     }
 
     /// A pod as nodes are asked about it.
-    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
+    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
         self.nodes.ask(pod)
     }
 
