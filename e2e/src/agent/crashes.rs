@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use pinfold_agent::History;
+use pinfold_agent::JournalHistory;
 use pinfold_agent::journal::FILE;
 use pinfold_core::cpu_set::CpuSet;
 use serde_json::Value;
@@ -131,7 +131,7 @@ pub(crate) fn in_place(
     let shared = set(&status["occupancy"]["shared"])?;
     let pods = agent.ask("GET", "/v1/pods", "")?.1;
     let path = setup.state.join(FILE);
-    let history = History::read(&path).map_err(|error| error.to_string())?;
+    let history = JournalHistory::read(&path).map_err(|error| error.to_string())?;
     let ledger = history.ledger(&path).map_err(|error| error.to_string())?;
     if let Some(finding) = ledger.audit().first() {
         return Err(format!("the books do not balance: {finding}"));
@@ -146,7 +146,7 @@ pub(crate) fn in_place(
     for pod in pods.as_array().into_iter().flatten() {
         let uid = pod["uid"].as_str().unwrap_or_default().to_owned();
         for container in pod["containers"].as_array().into_iter().flatten() {
-            if container["ownCpus"] != true {
+            if container["exclusiveCpus"] != true {
                 continue;
             }
             let cpus = set(&container["cpus"])?;

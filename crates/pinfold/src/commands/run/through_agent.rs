@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{Admitted, Enforced, Target};
+use pinfold_agent::http::{AdmittedPod, PinResult, PinTarget};
 use pinfold_standalone::{Passing, Request};
 use serde_json::{Value, json};
 
@@ -28,12 +28,12 @@ pub(super) fn run(
     let passing = Passing::new().map_err(environment)?;
     let pid = std::process::id();
     let manifest = manifest(request, u64::from(pid), name).to_string();
-    let admitted: Admitted = match agent.ask("POST", "/v1/pods", manifest.as_bytes()) {
+    let admitted: AdmittedPod = match agent.ask("POST", "/v1/pods", manifest.as_bytes()) {
         Ok(admitted) => admitted,
         Err(unanswered) => return unanswered.end(),
     };
     let uid = &admitted.pod.uid;
-    let code = match enforce(agent, &admit::path(uid, "/enforce"), pid) {
+    let code = match enforce(agent, &admit::path(uid, "/pin"), pid) {
         Ok(_) => passing.run(command).map_err(environment),
         Err(unanswered) => Err(unanswered.into()),
     };
@@ -48,8 +48,8 @@ pub(super) fn run(
     })
 }
 
-fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<Enforced, Unanswered> {
-    let target = Target {
+fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<PinResult, Unanswered> {
+    let target = PinTarget {
         container: None,
         pid: Some(pid),
         cgroup: None,
