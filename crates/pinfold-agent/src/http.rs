@@ -8,16 +8,15 @@
 //! Request sizes, timeouts and the number of connections are limited ([`Limits`]). `docs/agent-api.md` describes the API.
 
 mod api;
-mod report;
 pub mod socket;
 
 pub use api::ApiRoutes;
-pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
-pub use report::{
+pub use pinfold_agent_api::{
     AdmittedPod, AgentApiError, AgentStatus, ApiErrorKind, ContainerReport, DeviceReport,
     HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,
     RulesChangeReport, TakeoverStatus,
 };
+pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
 
 use pinfold_core::name::PodUid;
 

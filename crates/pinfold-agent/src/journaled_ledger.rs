@@ -17,16 +17,15 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_render::{explain, outcome};
 
-use crate::journal::{
-    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalSnapshot, Timestamp,
+use pinfold_journal::{
+    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalSnapshot,
+    PinnedProcess, PodRecord, Timestamp,
 };
 
 mod compare;
-mod pod_record;
 mod rules_change;
 
 pub use compare::{JournalDifference, JournalRepair, RunningPods};
-pub use pod_record::{PinnedProcess, PodOrigin, PodRecord};
 pub use rules_change::{PodOutcome, RulesChange, RulesChangeError};
 
 /// A node's ledger together with its journal.
@@ -41,6 +40,9 @@ pub struct JournaledLedger {
     compaction_error: Option<JournalError>,
     /// Error of the last journal write.
     write_error: Option<String>,
+    /// Makes journal writes fail as on a full disk.
+    #[cfg(test)]
+    disk_is_full: bool,
 }
 
 /// Errors of [`JournaledLedger`]. Neither the ledger nor the journal has changed.
@@ -91,6 +93,8 @@ impl JournaledLedger {
             truncated_bytes,
             compaction_error: None,
             write_error: None,
+            #[cfg(test)]
+            disk_is_full: false,
         })
     }
 
@@ -146,7 +150,7 @@ impl JournaledLedger {
     /// Makes journal writes fail as on a full disk, or succeed again.
     #[cfg(test)]
     pub(crate) fn fail_to_write(&mut self, fails: bool) {
-        self.journal.is_full = fails;
+        self.disk_is_full = fails;
     }
 
     /// Clears the last write error if the disk has space again.
@@ -463,7 +467,7 @@ impl JournaledLedger {
     /// Journals the change that the ledger has just made, or undoes it if the write fails.
     fn write(&mut self, entry: JournalEntry) -> Result<(), JournaledLedgerError> {
         let change = entry.change.clone();
-        let written = self.journal.write(entry);
+        let written = self.write_to_journal(entry);
         self.record_write_result(&written);
         if let Err(error) = written {
             if let Some(change) = &change {
@@ -475,6 +479,18 @@ impl JournaledLedger {
         }
         self.compact_if_needed();
         Ok(())
+    }
+
+    fn write_to_journal(&mut self, entry: JournalEntry) -> Result<(), JournalError> {
+        #[cfg(test)]
+        if self.disk_is_full {
+            return Err(JournalError::File {
+                operation: "write to",
+                path: self.journal.path(),
+                error: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        self.journal.write(entry)
     }
 
     fn record_write_result(&mut self, written: &Result<(), JournalError>) {

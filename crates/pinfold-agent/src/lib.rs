@@ -12,12 +12,10 @@
 //! what time it is and what runs.
 
 pub mod allowance;
-pub mod checkpoint;
 pub mod config;
 pub mod daemon;
 pub mod drift;
 pub mod http;
-pub mod journal;
 pub mod journaled_ledger;
 pub mod kubernetes;
 pub mod metrics;
@@ -28,9 +26,8 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use journal::{Journal, JournalEntry, JournalError, JournalHistory, JournalLimits, Timestamp};
 pub use journaled_ledger::{
-    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, PinnedProcess,
-    PodOrigin, PodRecord, RulesChange, RunningPods,
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RulesChange,
+    RunningPods,
 };
 pub use metrics::Metrics;

@@ -24,10 +24,9 @@ use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
-use crate::journal::Timestamp;
-use crate::journaled_ledger::{
-    JournaledLedger, JournaledLedgerError, PinnedProcess, PodOrigin, RulesChange,
-};
+use crate::journaled_ledger::{JournaledLedger, JournaledLedgerError, RulesChange};
+use pinfold_journal::Timestamp;
+use pinfold_journal::{PinnedProcess, PodOrigin};
 
 mod admit;
 mod allow;

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_agent::journal::{FILE, JournalEvent};
 use pinfold_agent::journaled_ledger::PodOutcome;
 use pinfold_agent::{
-    JournalDifference, JournalHistory, JournalLimits, JournalRepair, JournaledLedger,
-    JournaledLedgerError, PodRecord, RunningPods, Timestamp,
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RunningPods,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
+use pinfold_journal::{FILE, JournalEvent, JournalHistory, JournalLimits, PodRecord, Timestamp};
 
 #[path = "faults/fixture.rs"]
 #[allow(dead_code, reason = "shared with the tests of faults")]

@@ -25,13 +25,13 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect};
-use crate::journal::JournalLimits;
 use crate::journaled_ledger::{JournalDifference, JournaledLedger};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
+use pinfold_journal::JournalLimits;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;

@@ -28,11 +28,12 @@ use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, HostMount, JournalPage,
     PinResult, PinTarget, PodReport, Probed, RulesChangeReport, TakeoverStatus,
 };
-use crate::journal::{FILE, JournalError, JournalHistory, Timestamp};
-use crate::journaled_ledger::{JournaledLedgerError, PinnedProcess, RulesChange};
+use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{Node, Rejected, Update};
 use crate::runtime::{Witness, lock};
+use pinfold_journal::PinnedProcess;
+use pinfold_journal::{FILE, JournalError, JournalHistory, Timestamp};
 
 /// A node that we run.
 pub(super) struct Service {
@@ -141,7 +142,7 @@ impl Service {
         let journaled = node.journaled();
         let plan = journaled.plan_rules_change(&rules);
         let plan = plan.map_err(|error| failure(&error.into()))?;
-        let report = RulesChangeReport::of(&plan, journaled.ledger(), journaled.generation());
+        let report = plan.report(journaled.ledger());
         Ok((plan, report))
     }
 

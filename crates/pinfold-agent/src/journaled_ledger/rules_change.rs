@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use pinfold_agent_api::{PodOutcomeReport, RulesChangeReport};
 use pinfold_core::decision::{Assignment, Verdict};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, LedgerState, Rules, SettingsError};
@@ -123,6 +124,37 @@ impl RulesChange {
             "rules changed: {}, {moved} moved, {unaligned} no longer aligned",
             count(unchanged, "pod unchanged", "pods unchanged")
         )
+    }
+
+    /// The plan as the API reports it. `ledger` has the names of the pods.
+    #[must_use]
+    pub fn report(&self, ledger: &Ledger) -> RulesChangeReport {
+        let pods = self.outcomes.iter().map(|(uid, outcome)| {
+            let resident = ledger.state().residents().get(uid);
+            let (name, needs_restart, reason, to) = match outcome {
+                PodOutcome::Unchanged => ("unchanged", false, "", None),
+                PodOutcome::Moved { to, needs_restart } => ("moved", *needs_restart, "", Some(to)),
+                PodOutcome::Unaligned {
+                    reason,
+                    to,
+                    needs_restart,
+                } => ("unaligned", *needs_restart, reason.as_str(), Some(to)),
+                PodOutcome::Unplaceable { reason } => ("unplaceable", false, reason.as_str(), None),
+            };
+            PodOutcomeReport {
+                uid: uid.clone(),
+                name: resident.map_or_else(String::new, |resident| resident.pod.name.clone()),
+                outcome: name.to_owned(),
+                needs_restart,
+                reason: reason.to_owned(),
+                assignment: to.cloned(),
+            }
+        });
+        RulesChangeReport {
+            applied: false,
+            generation: self.generation,
+            pods: pods.collect(),
+        }
     }
 
     /// The ledger after the change.

@@ -14,8 +14,9 @@ use pinfold_render::explain;
 
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Rejected, Rulebook, stand_in};
-use crate::journal::Timestamp;
-use crate::journaled_ledger::{JournaledLedgerError, PodOrigin, PodRecord};
+use crate::journaled_ledger::JournaledLedgerError;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{PodOrigin, PodRecord};
 use pinfold_kube::generation::GENERATION;
 
 /// The container that stands for all containers of a pod whose specification nobody knows.

@@ -8,7 +8,7 @@ use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 
 use crate::allowance::Allowance;
-use crate::journaled_ledger::PinnedProcess;
+use pinfold_journal::PinnedProcess;
 
 /// A pod as its runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,8 +28,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
 use super::{Node, Rejected, Rulebook};
-use crate::journal::Timestamp;
-use crate::journaled_ledger::{JournaledLedger, PodOrigin, PodRecord};
+use crate::journaled_ledger::JournaledLedger;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{PodOrigin, PodRecord};
 
 /// Best-effort CPU, in thousandths.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";

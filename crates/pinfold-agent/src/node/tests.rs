@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::allowance::Quota;
-use crate::journal::JournalLimits;
+use pinfold_journal::JournalLimits;
 
 mod outside;
 mod takeover;
@@ -455,7 +455,7 @@ fn what_a_scheduler_chose_is_followed_while_it_fits() {
     assert_eq!(second.cpus.len(), 2);
     assert!(second.cpus.is_disjoint(&first.cpus));
     let folder = scene.folder.path().join("agent").join("journal");
-    let history = crate::journal::JournalHistory::read(&folder).expect("a journal");
+    let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
     let told = &history.entries.last().expect("an entry").message;
     assert!(
         told.starts_with(
@@ -515,7 +515,7 @@ fn by_the_kubelets_rules_a_schedulers_choice_is_followed_container_by_container(
         let own = scene.run(uid, &chosen(list)).expect("told").cpus;
         assert_eq!(own.len(), 2, "{uid}");
         let folder = scene.folder.path().join("agent").join("journal");
-        let history = crate::journal::JournalHistory::read(&folder).expect("a journal");
+        let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
         let told = &history.entries.last().expect("an entry").message;
         assert!(
             told.starts_with(&format!("its scheduler chose CPUs {}", set(list)))

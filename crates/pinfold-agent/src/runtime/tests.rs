@@ -8,9 +8,9 @@ use pinfold_kube::pod;
 use tempfile::TempDir;
 
 use super::*;
-use crate::journal::JournalLimits;
 use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, Strangers};
+use pinfold_journal::JournalLimits;
 
 /// Remembers what it was told.
 #[derive(Default)]

@@ -7,16 +7,14 @@ use pinfold_agent::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, JournalPage, PinResult,
     PinTarget, PodReport, Probed, RulesChangeReport,
 };
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{
-    JournalHistory, JournalLimits, JournaledLedger, Metrics, PodRecord, Timestamp,
-};
+use pinfold_agent::{JournaledLedger, Metrics};
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::PodUid;
 use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::Settings;
+use pinfold_journal::{FILE, JournalHistory, JournalLimits, PodRecord, Timestamp};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_render::explain;
 
@@ -152,11 +150,7 @@ impl Agent for FakeAgent {
         let plan = journaled
             .plan_settings_change(settings(bytes)?)
             .map_err(bad)?;
-        Ok(RulesChangeReport::of(
-            &plan,
-            journaled.ledger(),
-            journaled.generation(),
-        ))
+        Ok(plan.report(journaled.ledger()))
     }
 
     fn apply(&self, bytes: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
@@ -164,7 +158,7 @@ impl Agent for FakeAgent {
         let plan = journaled
             .plan_settings_change(settings(bytes)?)
             .map_err(bad)?;
-        let mut report = RulesChangeReport::of(&plan, journaled.ledger(), journaled.generation());
+        let mut report = plan.report(journaled.ledger());
         let applied = journaled.apply_rules_change(plan, Timestamp(0));
         applied
             .map_err(|error| AgentApiError::new(ApiErrorKind::Conflict, error.to_string(), ""))?;

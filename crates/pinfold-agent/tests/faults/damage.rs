@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{JournalError, JournaledLedger, JournaledLedgerError};
+use pinfold_agent::{JournaledLedger, JournaledLedgerError};
+use pinfold_journal::{FILE, JournalError};
 
 use crate::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
 

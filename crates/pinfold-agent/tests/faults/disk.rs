@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{JournalError, JournaledLedgerError};
+use pinfold_agent::JournaledLedgerError;
+use pinfold_journal::{FILE, JournalError};
 
 use crate::fixture::{Random, exclusive_lock, held, open, seed, step};
 

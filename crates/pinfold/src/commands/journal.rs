@@ -1,10 +1,10 @@
-//! `pinfold journal`: every decision of a node's agent, oldest first.
+//! `pinfold journal`: the entries of a node agent's journal, oldest first.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::JournalEntry;
-use pinfold_agent::journal::JournalEvent;
+use pinfold_journal::JournalEntry;
+use pinfold_journal::JournalEvent;
 use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
@@ -14,14 +14,14 @@ use crate::{output, recorded};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: pinfold journal --file /var/lib/pinfold/journal --since 120\n\n\
-    The journal can be read while the agent runs. `pinfold simulate --journal FILE` decides it all again.\n\n\
+    The journal can be read while the agent runs. `pinfold simulate --journal FILE` replays its decisions.\n\n\
     Exit code 2: the journal is damaged or of a later version. Exit code 3: it cannot be read."
 )]
 pub(crate) struct JournalArgs {
-    /// The journal
+    /// The agent's journal
     #[arg(long, value_name = "FILE", default_value = "/var/lib/pinfold/journal")]
     file: PathBuf,
-    /// Only entries from this number on
+    /// Show entries from this number on
     #[arg(long, value_name = "N", default_value_t = 0)]
     since: u64,
     /// How to write the result
@@ -46,7 +46,7 @@ fn text(entries: &[&JournalEntry]) -> String {
         ("when (UTC)", Align::Left),
         ("what", Align::Left),
         ("pod", Align::Left),
-        ("what came of it", Align::Left),
+        ("result", Align::Left),
     ]);
     for entry in entries {
         table.row([
@@ -68,18 +68,18 @@ fn word(event: &JournalEvent) -> &'static str {
         JournalEvent::Pinned(..) => "pinned",
         JournalEvent::Released(_) => "released",
         JournalEvent::DevicesChanged(_) => "devices",
-        JournalEvent::RulesChanged => "rules",
+        JournalEvent::RulesChanged => "settings",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pinfold_agent::Timestamp;
+    use pinfold_journal::Timestamp;
 
     use super::*;
 
     #[test]
-    fn every_decision_is_a_line_with_its_reason() {
+    fn every_entry_is_a_row_with_its_result() {
         let entry = |number, event, name: &str, message: &str| JournalEntry {
             number,
             time: Timestamp(1_767_225_600_000 + number * 1000),

@@ -12,7 +12,7 @@ use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES, Manager, RestoreError
 
 /// Errors of reading and replacing the file.
 #[derive(Debug, thiserror::Error)]
-pub enum StateFileError {
+pub(crate) enum StateFileError {
     /// A file operation failed.
     #[error("cannot {operation} {}: {error}", path.display())]
     System {
@@ -37,12 +37,12 @@ pub enum StateFileError {
 
 /// The file `cpu_manager_state` as it was read.
 #[derive(Clone, Debug)]
-pub struct CpuManagerStateFile {
+pub(crate) struct CpuManagerStateFile {
     path: PathBuf,
     bytes: Vec<u8>,
     format: CpuStateFormat,
     /// The state in the file.
-    pub state: CpuManagerState,
+    pub(crate) state: CpuManagerState,
 }
 
 impl CpuManagerStateFile {
@@ -50,7 +50,7 @@ impl CpuManagerStateFile {
     ///
     /// # Errors
     /// If it cannot be read, or a kubelet would reject its content.
-    pub fn read(root: &Path, pod_level: PodLevel) -> Result<Self, StateFileError> {
+    pub(crate) fn read(root: &Path, pod_level: PodLevel) -> Result<Self, StateFileError> {
         let path = root.join(Manager::Cpu.file_name());
         let bytes = bytes(&path)?;
         let file = path.to_string_lossy();
@@ -73,7 +73,7 @@ impl CpuManagerStateFile {
     ///
     /// # Errors
     /// If the file was changed after it was read, or cannot be written. It is then unchanged.
-    pub fn replace(&self, state: &CpuManagerState) -> Result<PathBuf, StateFileError> {
+    pub(crate) fn replace(&self, state: &CpuManagerState) -> Result<PathBuf, StateFileError> {
         if bytes(&self.path)? != self.bytes {
             return Err(StateFileError::Changed(self.path.clone()));
         }
@@ -169,7 +169,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// Looks for a running kubelet: a process of that name, or a listener on its podresources socket. Returns what was found;
 /// `None` if no kubelet runs. `proc` is `/proc`, `root` the kubelet's root directory.
 #[must_use]
-pub fn find_running_kubelet(proc: &Path, root: &Path) -> Option<String> {
+pub(crate) fn find_running_kubelet(proc: &Path, root: &Path) -> Option<String> {
     let socket = root.join("pod-resources/kubelet.sock");
     if UnixStream::connect(&socket).is_ok() {
         return Some(format!("a process listens on {}", socket.display()));

@@ -35,8 +35,6 @@ pub(super) fn open(
         compacted_length: 0,
         last_number: 0,
         broken: false,
-        #[cfg(test)]
-        is_full: false,
         _lock: lock,
     };
     // Only the header: the agent that created the file stopped before it wrote a snapshot.
@@ -105,11 +103,6 @@ impl Journal {
         let path = self.path();
         if self.broken {
             return Err(JournalError::Broken { path });
-        }
-        #[cfg(test)]
-        if self.is_full {
-            let full = std::io::ErrorKind::StorageFull.into();
-            return Err(JournalError::file("write to", &path, full));
         }
         let line = line::write(transaction);
         let line = line.map_err(|error| JournalError::damaged(&path, error))?;

@@ -1,4 +1,6 @@
-//! The request and response bodies of the agent's API.
+//! The request and response bodies of the agent's API on its unix socket, as `docs/agent-api.md` describes them.
+//!
+//! The agent writes them as JSON, `pinfold` reads them. This crate has no network code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,11 +12,12 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::remedy::Remedies;
+use pinfold_journal::JournalEntry;
 use pinfold_render::explain;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::JournalEntry;
-use crate::journaled_ledger::{PodOutcome, RulesChange};
+/// Default path of the agent's socket. The configuration field `api.socket` changes it.
+pub const SOCKET: &str = "/run/pinfold/agent.sock";
 
 /// The agent's settings and health, and the occupancy of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -323,38 +326,5 @@ impl PodReport {
         residents
             .filter_map(|resident| Self::of(ledger, &resident.pod.uid))
             .collect()
-    }
-}
-
-impl RulesChangeReport {
-    /// Reports a planned change. `ledger` has the names of the pods.
-    #[must_use]
-    pub fn of(change: &RulesChange, ledger: &Ledger, generation: u64) -> Self {
-        let pods = change.outcomes.iter().map(|(uid, outcome)| {
-            let resident = ledger.state().residents().get(uid);
-            let (name, needs_restart, reason, to) = match outcome {
-                PodOutcome::Unchanged => ("unchanged", false, "", None),
-                PodOutcome::Moved { to, needs_restart } => ("moved", *needs_restart, "", Some(to)),
-                PodOutcome::Unaligned {
-                    reason,
-                    to,
-                    needs_restart,
-                } => ("unaligned", *needs_restart, reason.as_str(), Some(to)),
-                PodOutcome::Unplaceable { reason } => ("unplaceable", false, reason.as_str(), None),
-            };
-            PodOutcomeReport {
-                uid: uid.clone(),
-                name: resident.map_or_else(String::new, |resident| resident.pod.name.clone()),
-                outcome: name.to_owned(),
-                needs_restart,
-                reason: reason.to_owned(),
-                assignment: to.cloned(),
-            }
-        });
-        Self {
-            applied: false,
-            generation,
-            pods: pods.collect(),
-        }
     }
 }

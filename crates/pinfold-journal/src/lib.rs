@@ -21,13 +21,15 @@ mod entry;
 mod error;
 mod file;
 mod line;
+mod pod_record;
 mod preallocation;
 mod read;
 mod write;
 
 pub use entry::{JournalEntry, JournalEvent, JournalSnapshot};
 pub use error::JournalError;
-pub use pinfold_daemon::Timestamp;
+pub use pinfold_kube::Timestamp;
+pub use pod_record::{PinnedProcess, PodOrigin, PodRecord};
 pub use read::JournalHistory;
 
 /// Name of the journal file in its folder.
@@ -69,9 +71,6 @@ pub struct Journal {
     last_number: u64,
     /// Set when a failed write left the content of the disk unknown.
     broken: bool,
-    /// Makes writes fail as on a full disk.
-    #[cfg(test)]
-    pub(crate) is_full: bool,
     _lock: File,
 }
 

@@ -9,8 +9,7 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 
 use super::entry::{JournalEntry, JournalEvent, JournalSnapshot, Transaction};
-use super::{JournalError, LineSpan, line, preallocation};
-use crate::journaled_ledger::PodRecord;
+use super::{JournalError, LineSpan, PodRecord, line, preallocation};
 
 /// The format version that is written.
 pub(super) const VERSION: u64 = 1;

@@ -13,35 +13,35 @@ use serde::Serialize;
 
 mod state_file;
 
-pub use state_file::{CpuManagerStateFile, StateFileError, find_running_kubelet};
+pub(crate) use state_file::{CpuManagerStateFile, StateFileError, find_running_kubelet};
 
 /// A container whose CPUs are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CpuReplacement {
+pub(crate) struct CpuReplacement {
     /// The pod.
-    pub pod: PodUid,
+    pub(crate) pod: PodUid,
     /// The container.
-    pub container: ContainerName,
+    pub(crate) container: ContainerName,
     /// The CPUs that the kubelet assigned.
-    pub before: CpuSet,
+    pub(crate) before: CpuSet,
     /// The CPUs that the scheduler chose.
-    pub after: CpuSet,
+    pub(crate) after: CpuSet,
 }
 
 /// The result of replacing CPUs in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplacedState {
+pub(crate) struct ReplacedState {
     /// The new state.
-    pub state: CpuManagerState,
+    pub(crate) state: CpuManagerState,
     /// The containers whose CPUs changed, by pod and container.
-    pub changes: Vec<CpuReplacement>,
+    pub(crate) changes: Vec<CpuReplacement>,
     /// Pods with chosen CPUs that are not in the checkpoint.
-    pub absent: Vec<PodUid>,
+    pub(crate) absent: Vec<PodUid>,
 }
 
 /// Reasons for which the CPUs cannot be replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplaceError {
+pub(crate) enum ReplaceError {
     /// The CPU manager policy of the checkpoint is not `static`, so no pod has exclusive CPUs.
     #[error(
         "the state was written under the CPU manager policy {0:?}: only `static` gives pods CPUs"
@@ -93,7 +93,7 @@ pub enum ReplaceError {
 ///
 /// # Errors
 /// If the kubelet would not start with the result, or two pods would hold the same CPUs.
-pub fn replace(
+pub(crate) fn replace(
     state: &CpuManagerState,
     chosen: &BTreeMap<PodUid, CpuSet>,
     reserved: &CpuSet,

@@ -10,8 +10,7 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use crate::journaled_ledger::PodRecord;
-use pinfold_daemon::Timestamp;
+use super::{PodRecord, Timestamp};
 
 /// One event with the change that it made to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
