@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResources, Reader};
 use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
@@ -226,15 +226,15 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
 }
 
 /// What Koordinator's scheduler is configured with, for what this node decides alone.
-fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, DaemonError> {
+fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, DaemonError> {
     let Some(path) = &config.koordinator.scheduler else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let bytes = place::read_file(path)?;
     let file = path.to_string_lossy();
     let documents = manifest::read(&file, &bytes).map_err(DaemonError::Rules)?;
     let Some(document) = documents.first() else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
     for warning in &read.warnings {
@@ -333,7 +333,7 @@ impl Reporter {
 mod tests {
     use std::time::SystemTime;
 
-    use pinfold_core::koordinator::values::BindPolicy;
+    use pinfold_core::koordinator::policy_values::BindPolicy;
 
     use super::*;
     use pinfold_daemon::logs::{Level, LogFormat};
