@@ -19,7 +19,7 @@ use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
 use pinfold_core::koordinator::pools::Pools;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
-use pinfold_devices::align::{self, Aligned};
+use pinfold_devices::align::{self, AlignedPod};
 use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -259,7 +259,7 @@ impl Node {
         &mut self,
         sandbox: Sandbox,
         specification: &PodObject,
-        beside: Aligned,
+        beside: AlignedPod,
         now: Timestamp,
     ) -> Result<Vec<Update>, Rejected> {
         for (resource, devices) in beside.offers {
@@ -280,7 +280,7 @@ impl Node {
     /// What the kubelet gave to a pod that is gone is nothing to the ledger any more.
     fn withdraw_devices(&mut self, pod: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
         let pool = self.keeper.ledger().state().pool();
-        let of_pod = |resource: &&ResourceName| align::is_of(resource, pod);
+        let of_pod = |resource: &&ResourceName| align::is_own_resource(resource, pod);
         let gone: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
         for resource in gone {
             self.keeper.offer(&resource, None, now)?;

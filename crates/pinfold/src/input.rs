@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
 use pinfold_hardware::{Hardware, HardwareError};
-use pinfold_kube::finding::{Finding, Findings, Position};
+use pinfold_kube::diagnostic::{Diagnostic, Diagnostics, Position};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::pod::PodObject;
 
@@ -49,7 +49,7 @@ impl Source {
     }
 
     /// The failure that these findings are.
-    pub(crate) fn failure(&self, findings: &Findings) -> Failure {
+    pub(crate) fn failure(&self, findings: &Diagnostics) -> Failure {
         let told: Vec<String> = findings
             .0
             .iter()
@@ -59,14 +59,14 @@ impl Source {
     }
 
     /// Tells what is odd, on standard error.
-    pub(crate) fn warn(&self, warnings: &[Finding]) {
+    pub(crate) fn warn(&self, warnings: &[Diagnostic]) {
         for warning in warnings {
             remark(&format!("warning: {}", self.tell(warning)));
         }
     }
 
     /// A finding with the line it is about.
-    pub(crate) fn tell(&self, finding: &Finding) -> String {
+    pub(crate) fn tell(&self, finding: &Diagnostic) -> String {
         let mut text = finding.file.clone();
         if let Some(at) = finding.at {
             text.push_str(&format!(":{at}"));

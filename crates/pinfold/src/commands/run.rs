@@ -15,8 +15,10 @@ use pinfold_hardware::Hardware;
 use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
 use pinfold_render::{explain, grid};
-use pinfold_standalone::place::{self, Policy};
-use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
+use pinfold_standalone::placement::{self, RunPolicy};
+use pinfold_standalone::{
+    Confinement, RunOutcome, RunPlacement, RunRegistry, RunRequest, StandaloneError, run_registry,
+};
 use serde::Serialize;
 
 use crate::agent_client::{AgentArg, AgentClient};
@@ -80,7 +82,7 @@ pub(crate) struct RunArgs {
 #[derive(Serialize)]
 struct Answer<'a> {
     decision: &'a Decision,
-    placement: Option<&'a Placement>,
+    placement: Option<&'a RunPlacement>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,7 +93,7 @@ pub(crate) struct ExecArgs {
 }
 
 impl RunArgs {
-    fn request(&self) -> Result<Request, Failure> {
+    fn request(&self) -> Result<RunRequest, Failure> {
         let positive = |name: &str, amount: Option<Quantity>| match amount {
             Some(amount) if !amount.is_positive() => Err(Failure::BadInput(format!(
                 "--{name} must be more than 0, found {amount}"
@@ -115,7 +117,7 @@ impl RunArgs {
                 hugepages.insert(name.into(), amount);
             }
         }
-        Ok(Request {
+        Ok(RunRequest {
             cpus,
             memory: positive("memory", self.memory)?,
             hugepages,
@@ -123,11 +125,11 @@ impl RunArgs {
         })
     }
 
-    fn policy(&self, request: &Request) -> Policy {
-        Policy {
+    fn policy(&self, request: &RunRequest) -> RunPolicy {
+        RunPolicy {
             topology: self.policy,
             scope: self.scope,
-            memory: request.books_memory(),
+            memory: request.requests_memory(),
         }
     }
 }
@@ -148,11 +150,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     {
         return through_agent::run(&agent, &request, &command_name(args), &args.command);
     }
-    let folder = book::folder().map_err(environment)?;
+    let folder = run_registry::folder().map_err(environment)?;
     if args.dry_run {
-        let mut book = Book::open(&folder).map_err(environment)?;
-        book.settle(&hardware).map_err(environment)?;
-        let proposal = book
+        let mut registry = RunRegistry::open(&folder).map_err(environment)?;
+        registry.adopt_machine(&hardware).map_err(environment)?;
+        let proposal = registry
             .propose(&request, policy, &command_name(args))
             .map_err(environment)?;
         let placement = proposal.placement();
@@ -170,15 +172,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         policy,
         &args.command,
         &CHILD,
-        |hold| warn_of_loose_hold(hold, request.books_memory()),
+        |confinement| warn_of_loose_hold(confinement, request.requests_memory()),
     );
     match outcome.map_err(environment)? {
-        Outcome::Rejected(decision) => {
+        RunOutcome::Rejected(decision) => {
             // Standard output belongs to the command.
             output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
             Ok(ExitCode::from(REFUSED))
         }
-        Outcome::Ended { code, left } => {
+        RunOutcome::Ended { code, left } => {
             if let Some(problem) = left {
                 Failure::Environment(problem.to_string()).report();
             }
@@ -188,8 +190,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Says what is not enforced where no control group can be made.
-fn warn_of_loose_hold(hold: &Hold, memory: bool) {
-    if *hold == Hold::Affinity {
+fn warn_of_loose_hold(confinement: &Confinement, memory: bool) {
+    if *confinement == Confinement::Affinity {
         let by = match memory {
             true => "CPU affinity and memory policy",
             false => "CPU affinity",
@@ -203,7 +205,7 @@ fn warn_of_loose_hold(hold: &Hold, memory: bool) {
 
 /// The child's side: becomes the command, or says why not with a shell's exit codes.
 pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
-    let folder = book::folder().map_err(environment)?;
+    let folder = run_registry::folder().map_err(environment)?;
     let error =
         pinfold_standalone::become_command(&folder, args.id, &args.command).map_err(environment)?;
     Ok(not_run(&args.command, &error))
@@ -222,15 +224,15 @@ fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
 /// Decides for an empty machine that need not be this one.
 fn try_elsewhere(
     hardware: &Hardware,
-    request: &Request,
-    policy: Policy,
+    request: &RunRequest,
+    policy: RunPolicy,
     args: &RunArgs,
 ) -> Result<ExitCode, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::BadInput(error.to_string());
     let (machine, _) = hardware
         .machine_within_reach()
         .map_err(|error| bad(&error))?;
-    let rules = place::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
+    let rules = placement::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
     let mut ledger = Ledger::new(rules);
     let pod = Arc::new(request.pod(1, &command_name(args)));
     let admission = ledger
@@ -240,7 +242,7 @@ fn try_elsewhere(
         .decision
         .assignment()
         .and_then(|assignment| assignment.containers.first())
-        .map(|container| Placement::of(container, ledger.state().cpus().shared()));
+        .map(|container| RunPlacement::of(container, ledger.state().cpus().shared()));
     answer(
         args.output,
         &admission.decision,
@@ -260,7 +262,7 @@ fn answer(
     format: Format,
     decision: &Decision,
     ledger: &Ledger,
-    placement: Option<&Placement>,
+    placement: Option<&RunPlacement>,
 ) -> Result<ExitCode, Failure> {
     let answer = Answer {
         decision,
@@ -280,8 +282,8 @@ fn answer(
 }
 
 /// `CPUs 2-3 (its own), memory of NUMA node 1`.
-pub(super) fn describe(placement: &Placement) -> String {
-    let whose = match placement.own_cpus {
+pub(super) fn describe(placement: &RunPlacement) -> String {
+    let whose = match placement.exclusive_cpus {
         true => "its own",
         false => "shared",
     };

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use pinfold_agent::http::{Admitted, Enforced, Target};
-use pinfold_standalone::{Passing, Request};
+use pinfold_standalone::{RunRequest, SignalForwarder};
 use serde_json::{Value, json};
 
 use super::{environment, not_run};
@@ -15,7 +15,7 @@ use crate::exit::Failure;
 /// Asks for a place, runs the command there, and gives the place back.
 pub(super) fn run(
     agent: &AgentClient,
-    request: &Request,
+    request: &RunRequest,
     name: &str,
     command: &[OsString],
 ) -> Result<ExitCode, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn run(
         ));
     }
     // Before anything is taken: a signal that comes from now on is passed on, not obeyed.
-    let passing = Passing::new().map_err(environment)?;
+    let passing = SignalForwarder::new().map_err(environment)?;
     let pid = std::process::id();
     let manifest = manifest(request, u64::from(pid), name).to_string();
     let admitted: Admitted = match agent.ask("POST", "/v1/pods", manifest.as_bytes()) {
@@ -59,7 +59,7 @@ fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<Enforced, Unansw
 }
 
 /// The run as a pod's manifest.
-fn manifest(request: &Request, id: u64, name: &str) -> Value {
+fn manifest(request: &RunRequest, id: u64, name: &str) -> Value {
     let pod = request.pod(id, name);
     let containers = pod.containers.iter().map(|container| {
         let amounts: serde_json::Map<String, Value> = container
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn the_manifest_of_a_run_asks_for_what_the_run_asks_for() {
         let quantity = |text: &str| Some(text.parse().expect("a quantity"));
-        let request = Request {
+        let request = RunRequest {
             cpus: quantity("2"),
             memory: quantity("1Gi"),
-            ..Request::default()
+            ..RunRequest::default()
         };
         let text = manifest(&request, 7, "x").to_string();
         let read = pinfold_kube::pod::read("a run", text.as_bytes()).expect("a pod");
