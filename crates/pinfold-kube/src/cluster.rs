@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! Node ────────────────────┐
-//! NodeResourceTopology ────┼─► Member, by dialect
+//! NodeResourceTopology ────┼─► ClusterNode, by dialect
 //! Numatopology ────────────┤
 //! Pods with nodeName ──────┘
-//! Pod ─────────────────────► PodAsk, by dialect
+//! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
 //! | dialect | decides from | without it |
@@ -17,16 +17,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Member, PODS, PodAsk};
+use pinfold_core::cluster::{ClusterNode, PODS, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::amounts::NumaAmounts;
-use pinfold_core::volcano::detail::CpuRow;
+use pinfold_core::volcano::cpu_detail::CpuRow;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::koordinator::{self, ReportAnnotations, ResourceStatus};
@@ -75,7 +75,7 @@ pub struct DialectOptions {
     /// As they are, or made safe.
     pub fidelity: Fidelity,
     /// The configuration of Koordinator's plugin.
-    pub args: Arc<Args>,
+    pub args: Arc<KoordinatorArgs>,
 }
 
 /// Everything that is known about one node.
@@ -171,7 +171,7 @@ impl NodeSources<'_> {
     ///
     /// # Errors
     /// With everything that cannot be understood.
-    pub fn member(&self, options: &DialectOptions) -> Result<WithWarnings<Member>, Diagnostics> {
+    pub fn member(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         match options.dialect {
             DialectName::Kubelet => self.kubelet(options),
             DialectName::Koordinator => self.koordinator(options),
@@ -179,14 +179,14 @@ impl NodeSources<'_> {
         }
     }
 
-    fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<Member>, Diagnostics> {
+    fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
             let words = format!("no {KIND} of that name: only the sums are known");
             report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
-            return report.finish(Member::unknown(allocatable).with_used(self.used()));
+            return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
         let facts = report.take(ReportAnnotations::read(topology, options.fidelity));
         let cpus = facts.as_ref().and_then(known_cpus);
@@ -199,7 +199,7 @@ impl NodeSources<'_> {
         match replica {
             Ok(replica) => {
                 let ledger = replica.ledger().clone();
-                report.finish(Member::kubelet(ledger, allocatable).with_used(self.used()))
+                report.finish(ClusterNode::kubelet(ledger, allocatable).with_used(self.used()))
             }
             Err(why) => {
                 report.turn_to(KIND, &topology.meta.name);
@@ -215,7 +215,7 @@ impl NodeSources<'_> {
         }
     }
 
-    fn koordinator(&self, options: &DialectOptions) -> Result<WithWarnings<Member>, Diagnostics> {
+    fn koordinator(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let node = report.take(koordinator::node(
@@ -234,11 +234,11 @@ impl NodeSources<'_> {
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = Member::koordinator(node, options.args.clone());
+        let member = ClusterNode::koordinator(node, options.args.clone());
         report.finish(member.with_used(self.used()))
     }
 
-    fn volcano(&self, options: &DialectOptions) -> Result<WithWarnings<Member>, Diagnostics> {
+    fn volcano(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
@@ -251,7 +251,7 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = Member::volcano(numa, amounts, allocatable, options.fidelity);
+        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity);
         report.finish(member.with_used(self.used()))
     }
 
@@ -294,7 +294,7 @@ fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
     if facts.cpus.is_empty() {
         return None;
     }
-    let row = |row: &pinfold_core::koordinator::cpus::CpuRow| {
+    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
         Some(CpuRow {
             cpu: row.cpu,
             core: u32::try_from(row.core).ok()?,
@@ -320,8 +320,8 @@ fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
 pub fn pod_request(
     pod: &PodObject,
     options: &DialectOptions,
-) -> Result<WithWarnings<PodAsk>, Diagnostics> {
-    let pod_request = PodAsk::new(Arc::new(pod.pod.clone()));
+) -> Result<WithWarnings<PodRequest>, Diagnostics> {
+    let pod_request = PodRequest::new(Arc::new(pod.pod.clone()));
     match options.dialect {
         DialectName::Kubelet => Ok(WithWarnings {
             value: pod_request,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::device::{DeviceOffer, DevicesByResource};
-use pinfold_core::koordinator::pools::{Holders, Pools};
+use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::Block;
 use pinfold_core::name::{PodUid, ResourceName};
@@ -16,8 +16,8 @@ use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, Dialect, Publication};
-use crate::keeper::{Note, Origin};
 use crate::kubernetes::{Object, Report};
+use pinfold_journal::{Note, Origin};
 
 /// The ledger with the notes on its pods, as they were at one moment.
 pub(super) struct Picture {
@@ -156,9 +156,9 @@ impl Picture {
             facts.pod_cpus = self.pod_cpus();
         }
         let pools = self.pools.clone().unwrap_or_else(|| {
-            let mut holders = Holders {
+            let mut holders = CpuHolders {
                 kubelet_reserved: reserved,
-                ..Holders::default()
+                ..CpuHolders::default()
             };
             for pod in self.ledger.state().residents().keys() {
                 holders.lse |= &self.ledger.exclusive_cpus(pod);

@@ -3,7 +3,7 @@
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpus::CpuRow;
+use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 
 use super::annotations::{
     CpuManagerInfo, NodeAnnotations, NodeReservation, PodCpuAllocation, ReportAnnotations,
@@ -147,7 +147,7 @@ pub(super) fn cpu_list(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticR
     })
 }
 
-fn cpu_topology(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<CpuRow> {
+fn cpu_topology(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<ReportedCpu> {
     let what = "an object with the CPUs under \"detail\"";
     let Some(field) = field.map(what, report) else {
         return Vec::new();
@@ -165,7 +165,7 @@ fn cpu_topology(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<CpuR
             id.unexpected("the id of a CPU, 0 to 4095", report);
             continue;
         };
-        cpus.push(CpuRow {
+        cpus.push(ReportedCpu {
             cpu,
             core: integer(&row, "core", report),
             node: integer(&row, "node", report),

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use pinfold_core::cluster::{PodAsk, Verdict};
+use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 
 use super::*;
 use crate::inventory::Inventory;
@@ -12,7 +12,7 @@ fn dialect_options(dialect: DialectName) -> DialectOptions {
     DialectOptions {
         dialect,
         fidelity: Fidelity::Sound,
-        args: Arc::new(Args::default()),
+        args: Arc::new(KoordinatorArgs::default()),
     }
 }
 
@@ -115,9 +115,9 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let options = dialect_options(DialectName::Kubelet);
     let sources = told.objects.nodes_with_sources();
     let new = told.objects.pods.last().expect("the new one");
-    let pod_request = PodAsk::new(Arc::new(new.pod.clone()));
+    let pod_request = PodRequest::new(Arc::new(new.pod.clone()));
     let mut full = sources[0].member(&options).expect("a member").value;
-    assert!(matches!(full.ask(&pod_request), Verdict::Rejected(_)));
+    assert!(matches!(full.evaluate(&pod_request), Evaluation::Rejected(_)));
     for (left, fits) in [(&["four"][..], true), (&["six"], true), (&[], false)] {
         let leaving: Vec<_> = sources[0]
             .pods
@@ -126,9 +126,9 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
             .map(|pod| (*pod, sources[0].location_of(pod, &options)))
             .collect();
         let without = sources[0].member_without_pods(&leaving, &options);
-        let verdict = without.expect("a member").value.ask(&pod_request);
+        let verdict = without.expect("a member").value.evaluate(&pod_request);
         assert_eq!(
-            matches!(verdict, Verdict::Fits(_)),
+            matches!(verdict, Evaluation::Fits(_)),
             fits,
             "{left:?}: {verdict:?}"
         );
@@ -139,7 +139,7 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
         .member_without_pods(&unknown, &options)
         .expect("a member")
         .value;
-    assert!(matches!(without.ask(&pod_request), Verdict::Rejected(_)));
+    assert!(matches!(without.evaluate(&pod_request), Evaluation::Rejected(_)));
 }
 
 #[test]
