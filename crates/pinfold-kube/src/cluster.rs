@@ -171,7 +171,10 @@ impl NodeSources<'_> {
     ///
     /// # Errors
     /// With everything that cannot be understood.
-    pub fn member(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+    pub fn member(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         match options.dialect {
             DialectName::Kubelet => self.kubelet(options),
             DialectName::Koordinator => self.koordinator(options),
@@ -215,7 +218,10 @@ impl NodeSources<'_> {
         }
     }
 
-    fn koordinator(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+    fn koordinator(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let node = report.take(koordinator::node(

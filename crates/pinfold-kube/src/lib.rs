@@ -12,7 +12,7 @@
 //! | files that mix all these | [`objects`] |
 //! | what our agent adds to a report: who holds what | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
-//! | a cluster at one moment, with selectors and taints | [`inventory`], [`terms`] |
+//! | a cluster at one moment, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 //! | times in RFC 3339 | [`timestamp`] |
@@ -39,3 +39,5 @@ mod suggest;
 pub mod timestamp;
 pub mod volcano;
 pub mod written_quantity;
+
+pub use timestamp::Timestamp;

@@ -117,7 +117,10 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let new = told.objects.pods.last().expect("the new one");
     let pod_request = PodRequest::new(Arc::new(new.pod.clone()));
     let mut full = sources[0].member(&options).expect("a member").value;
-    assert!(matches!(full.evaluate(&pod_request), Evaluation::Rejected(_)));
+    assert!(matches!(
+        full.evaluate(&pod_request),
+        Evaluation::Rejected(_)
+    ));
     for (left, fits) in [(&["four"][..], true), (&["six"], true), (&[], false)] {
         let leaving: Vec<_> = sources[0]
             .pods
@@ -139,7 +142,10 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
         .member_without_pods(&unknown, &options)
         .expect("a member")
         .value;
-    assert!(matches!(without.evaluate(&pod_request), Evaluation::Rejected(_)));
+    assert!(matches!(
+        without.evaluate(&pod_request),
+        Evaluation::Rejected(_)
+    ));
 }
 
 #[test]
