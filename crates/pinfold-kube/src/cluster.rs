@@ -1,4 +1,4 @@
-//! Objects to members of a cluster: what a node and its reports say, and the pods that are on it already.
+//! ClusterObjects to members of a cluster: what a node and its reports say, and the pods that are on it already.
 //!
 //! ```text
 //! Node ────────────────────┐
@@ -34,21 +34,21 @@ use pinfold_core::volcano::cpu_detail::CpuRow;
 use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use crate::decider::Decider;
-use crate::finding::{Findings, Problem, Read, Report};
-use crate::koordinator::{self, NodeFacts, ResourceStatus, keys};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
+use crate::koordinator::{self, ReportAnnotations, ResourceStatus, keys};
 use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
-use crate::node_state::NodeState;
-use crate::objects::Objects;
+use crate::node_state::PublishedNodeState;
+use crate::objects::ClusterObjects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
-mod reported;
-mod vacate;
+mod kubelet_report;
+mod pod_location;
 
-pub use reported::KubeletReport;
-pub use vacate::{Holding, Seat, Witness};
+pub use kubelet_report::KubeletReport;
+pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
 /// The label of a Node that names its dialect.
 pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
@@ -86,9 +86,9 @@ impl DialectName {
     }
 }
 
-/// Who decides, and how the schedulers' plugins are configured.
+/// Who decides, and options the schedulers' plugins are configured.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct DialectOptions {
     /// The program that decides.
     pub decider: Decider,
     /// The configuration of Koordinator's plugin.
@@ -97,7 +97,7 @@ pub struct Reading {
     pub topology_match: Arc<TopologyMatchArgs>,
 }
 
-impl Reading {
+impl DialectOptions {
     /// Whether the decider's defects are repeated.
     #[must_use]
     pub fn fidelity(&self) -> Fidelity {
@@ -127,7 +127,7 @@ pub struct NodeSources<'a> {
     pub pods: Vec<&'a PodObject>,
 }
 
-impl Objects {
+impl ClusterObjects {
     /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together. Returns their names.
     pub fn add_reported_nodes(&mut self) -> Vec<String> {
         let known: BTreeSet<&str> = self
@@ -207,12 +207,15 @@ impl NodeSources<'_> {
     ///
     /// # Errors
     /// With everything that cannot be understood.
-    pub fn member(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
-        match self.dialect(how.decider) {
-            Some(DialectName::Kubelet) => self.kubelet(how),
-            Some(DialectName::Koordinator) => self.koordinator(how),
-            Some(DialectName::Volcano) => self.volcano(how),
-            Some(DialectName::SchedulerPlugins) => self.scheduler_plugins(how),
+    pub fn member(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        match self.dialect(options.decider) {
+            Some(DialectName::Kubelet) => self.kubelet(options),
+            Some(DialectName::Koordinator) => self.koordinator(options),
+            Some(DialectName::Volcano) => self.volcano(options),
+            Some(DialectName::SchedulerPlugins) => self.scheduler_plugins(options),
             None => self.sums_only(),
         }
     }
@@ -240,7 +243,9 @@ impl NodeSources<'_> {
         let Some(topology) = self.topology else {
             return self.numatopology.map(|_| DialectName::Volcano);
         };
-        let state = NodeState::read(topology).ok().and_then(|read| read.value);
+        let state = PublishedNodeState::read(topology)
+            .ok()
+            .and_then(|read| read.value);
         let lists_cpus = topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY);
         Some(match state {
             Some(state) => state.dialect,
@@ -250,30 +255,33 @@ impl NodeSources<'_> {
     }
 
     /// The node without any NUMA rules.
-    fn sums_only(&self) -> Result<Read<ClusterNode>, Findings> {
+    fn sums_only(&self) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let allocatable = Amounts::of(&self.node.allocatable);
-        Ok(Read {
+        Ok(WithWarnings {
             value: ClusterNode::unknown(allocatable).with_used(self.used()),
             warnings: Vec::new(),
         })
     }
 
-    fn kubelet(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
+    fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
             let words = format!("no {KIND} of that name: only the sums are known");
-            report.warning(self.node.at, "", Problem::Contradiction(words), None);
+            report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
             return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
-        let facts = report.take(NodeFacts::read(topology, how.annotation_fidelity()));
+        let facts = report.take(ReportAnnotations::read(
+            topology,
+            options.annotation_fidelity(),
+        ));
         let cpus = facts.as_ref().and_then(known_cpus);
         let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
-            how.fidelity(),
+            options.fidelity(),
         );
         match replica {
             Ok(replica) => {
@@ -283,16 +291,24 @@ impl NodeSources<'_> {
             Err(why) => {
                 report.turn_to(KIND, &topology.meta.name);
                 let hint = "the kubelet's decisions cannot be predicted from it".to_owned();
-                report.error(None, "", Problem::Rejected(why.to_string()), Some(hint));
+                report.error(
+                    None,
+                    "",
+                    DiagnosticKind::Rejected(why.to_string()),
+                    Some(hint),
+                );
                 report.finish_some(None)
             }
         }
     }
 
-    fn koordinator(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
+    fn koordinator(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
-        let fidelity = how.fidelity();
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let fidelity = options.fidelity();
         let node = report.take(koordinator::node(self.node, self.topology, fidelity));
         let Some(mut node) = node else {
             return report.finish_some(None);
@@ -305,15 +321,15 @@ impl NodeSources<'_> {
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = ClusterNode::koordinator(node, how.koordinator.clone());
+        let member = ClusterNode::koordinator(node, options.koordinator.clone());
         report.finish(member.with_used(self.used()))
     }
 
-    fn volcano(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
+    fn volcano(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
-            Some(numatopology) => match report.take(numatopology.node(how.fidelity())) {
+            Some(numatopology) => match report.take(numatopology.node(options.fidelity())) {
                 Some(node) => node.numa,
                 None => return report.finish_some(None),
             },
@@ -322,24 +338,27 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = ClusterNode::volcano(numa, amounts, allocatable, how.fidelity());
+        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity());
         report.finish(member.with_used(self.used()))
     }
 
-    fn scheduler_plugins(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
+    fn scheduler_plugins(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let node = TopologyMatchNode::new(
             self.topology.map(NodeResourceTopology::to_core),
             self.node.allocatable.clone(),
-            how.topology_match.clone(),
-            how.fidelity(),
+            options.topology_match.clone(),
+            options.fidelity(),
         );
-        Ok(Read {
+        Ok(WithWarnings {
             value: ClusterNode::scheduler_plugins(node).with_used(self.used()),
             warnings: Vec::new(),
         })
     }
 
-    /// What the pods on the node request together, and how many they are.
+    /// What the pods on the node request together, and options many they are.
     fn used(&self) -> Amounts {
         let mut used = Amounts::new();
         for pod in &self.pods {
@@ -374,7 +393,7 @@ fn device_totals(allocatable: &Amounts, used: &Amounts) -> DeviceTotals {
 }
 
 /// The CPUs of a report one by one, if it lists them.
-fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
+fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
     if facts.cpus.is_empty() {
         return None;
     }
@@ -401,11 +420,11 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
 ///
 /// # Errors
 /// With every label and annotation that cannot be understood.
-pub fn ask(
+pub fn pod_request(
     pod: &PodObject,
     fidelity: Fidelity,
     dialects: &BTreeSet<DialectName>,
-) -> Result<Read<PodRequest>, Findings> {
+) -> Result<WithWarnings<PodRequest>, Diagnostics> {
     let mut ask = PodRequest::new(Arc::new(pod.pod.clone()));
     let mut warnings = Vec::new();
     for dialect in dialects {
@@ -426,7 +445,7 @@ pub fn ask(
             DialectName::SchedulerPlugins => ask = ask.with_overhead(pod.overhead.clone()),
         }
     }
-    Ok(Read {
+    Ok(WithWarnings {
         value: ask,
         warnings,
     })

@@ -1,8 +1,8 @@
 //! KubeSchedulerConfiguration: the arguments of one plugin.
 
-use crate::finding::Report;
+use crate::diagnostic::DiagnosticReport;
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 
 const VERSIONS: &[&str] = &[
     "kubescheduler.config.k8s.io/v1",
@@ -15,8 +15,8 @@ const VERSIONS: &[&str] = &[
 pub(crate) fn plugin_args<'d>(
     document: &'d Document,
     plugin: &str,
-    report: &mut Report,
-) -> Option<Option<Place<'d>>> {
+    report: &mut DiagnosticReport,
+) -> Option<Option<FieldRef<'d>>> {
     let object = document.expect_kind("KubeSchedulerConfiguration", VERSIONS, report)?;
     for profile in object.get_list("profiles", "a list of profiles", report) {
         for config in profile.get_list("pluginConfig", "a list of plugins", report) {

@@ -3,9 +3,9 @@
 use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::node_topology::score::{ResourceWeights, ScoringStrategy};
 
-use crate::finding::{Findings, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::scheduler_config::plugin_args;
 use crate::suggest;
 
@@ -33,8 +33,8 @@ const STRATEGIES: &[&str] = &[
 ///
 /// # Errors
 /// With everything that makes the configuration unusable.
-pub fn scheduler_args(document: &Document) -> Result<Read<TopologyMatchArgs>, Findings> {
-    let mut report = Report::new(document.file());
+pub fn scheduler_args(document: &Document) -> Result<WithWarnings<TopologyMatchArgs>, Diagnostics> {
+    let mut report = DiagnosticReport::new(document.file());
     let args = plugin_args(document, PLUGIN, &mut report);
     let args = args.map(|args| match args {
         Some(args) => read(&args, &mut report),
@@ -43,7 +43,7 @@ pub fn scheduler_args(document: &Document) -> Result<Read<TopologyMatchArgs>, Fi
     report.finish_some(args)
 }
 
-fn read(place: &Place<'_>, report: &mut Report) -> TopologyMatchArgs {
+fn read(place: &FieldRef<'_>, report: &mut DiagnosticReport) -> TopologyMatchArgs {
     place.warn_unknown(FIELDS, report);
     let mut args = TopologyMatchArgs::default();
     if let Some(period) = place.get("cacheResyncPeriodSeconds") {
@@ -60,14 +60,14 @@ fn read(place: &Place<'_>, report: &mut Report) -> TopologyMatchArgs {
 }
 
 /// The strategy. Unlike the other fields it has no default once `scoringStrategy` is there.
-fn strategy(scoring: &Place<'_>, report: &mut Report) -> Option<ScoringStrategy> {
+fn strategy(scoring: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<ScoringStrategy> {
     let Some(place) = scoring.get("type") else {
         let problem = "Invalid value: \"\": invalid ScoringStrategyType".to_owned();
         let hint = format!("add type: {}", STRATEGIES.join(" or type: "));
         report.error(
             scoring.at(),
             "scoringStrategy.type",
-            Problem::Rejected(problem),
+            DiagnosticKind::Rejected(problem),
             Some(hint),
         );
         return None;
@@ -82,7 +82,7 @@ fn strategy(scoring: &Place<'_>, report: &mut Report) -> Option<ScoringStrategy>
 }
 
 /// ResourceWeights by resource; the plugin counts a weight below 1, or none, as 1.
-fn weights(scoring: &Place<'_>, report: &mut Report) -> ResourceWeights {
+fn weights(scoring: &FieldRef<'_>, report: &mut DiagnosticReport) -> ResourceWeights {
     let mut weights = ResourceWeights::new();
     for row in scoring.get_list("resources", "a list of resources", report) {
         let name = row.required_text("name", "a resource such as cpu", report);

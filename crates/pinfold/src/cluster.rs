@@ -12,15 +12,15 @@ use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
-use pinfold_kube::cluster::{self, DialectName, NodeSources, Reading};
+use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
-use pinfold_kube::finding::Findings;
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::diagnostic::Diagnostics;
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::manifest::{self, Document};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use pinfold_kube::objects::{self, Objects};
+use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::topology_match;
 use pinfold_kube::volcano::{self, Numatopology};
@@ -41,7 +41,7 @@ pub(crate) struct Nodes {
     /// The nodes with their pods.
     pub(crate) cluster: Cluster,
     /// Who decides.
-    pub(crate) reading: Reading,
+    pub(crate) reading: DialectOptions,
     /// The rules by which the nodes decide.
     pub(crate) dialects: BTreeSet<DialectName>,
     /// The names of all pods by uid.
@@ -54,7 +54,7 @@ pub(crate) struct Nodes {
 
 /// The files that describe a cluster, read once: several programs can decide about the same cluster.
 pub(crate) struct ClusterFiles {
-    objects: Objects,
+    objects: ClusterObjects,
     sources: Vec<Source>,
     /// What a node without a topology object is like.
     like: Option<NodeFiles>,
@@ -68,7 +68,7 @@ impl ClusterFiles {
             Some(path) => scheduler(path, node.decider.decider)?,
             None => SchedulerConfig::default(),
         };
-        let mut objects = Objects::default();
+        let mut objects = ClusterObjects::default();
         let mut sources = Vec::new();
         for path in &args.nodes {
             let source = Source::open(path)?;
@@ -127,7 +127,7 @@ impl ClusterFiles {
         like: Option<&Node>,
         remark: fn(&str),
     ) -> Result<Nodes, Failure> {
-        let reading = Reading {
+        let reading = DialectOptions {
             decider,
             koordinator: self.scheduler.koordinator.clone(),
             topology_match: self.scheduler.topology_match.clone(),
@@ -183,7 +183,7 @@ impl ClusterFiles {
 impl Nodes {
     /// A pod with the labels and annotations that the nodes' rules read. Errors show the line of the file.
     pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = cluster::ask(pod, self.reading.fidelity(), &self.dialects);
+        let read = cluster::pod_request(pod, self.reading.fidelity(), &self.dialects);
         let read = read.map_err(|findings| bad(&findings))?;
         for warning in &read.warnings {
             (self.remark)(&format!("warning: {warning}"));
@@ -206,7 +206,7 @@ impl Nodes {
     }
 }
 
-fn bad(findings: &Findings) -> Failure {
+fn bad(findings: &Diagnostics) -> Failure {
     Failure::BadInput(findings.to_string())
 }
 
@@ -234,7 +234,7 @@ impl Default for SchedulerConfig {
 /// Reads the configuration of the scheduler that decides. Pinfold's agent takes the defaults of Koordinator's plugin.
 pub(crate) fn scheduler(path: &Path, decider: Decider) -> Result<SchedulerConfig, Failure> {
     let source = Source::open(path)?;
-    let failure = |findings: Findings| source.failure(&findings);
+    let failure = |findings: Diagnostics| source.failure(&findings);
     let mut config = SchedulerConfig::default();
     match decider {
         Decider::Kubelet(_) => {
@@ -301,7 +301,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
 struct Builder<'a> {
     /// What nodes without a topology object are like.
     like: Option<&'a Node>,
-    reading: &'a Reading,
+    reading: &'a DialectOptions,
     sources: &'a [Source],
     /// Prints a note or a warning.
     remark: fn(&str),
@@ -392,7 +392,7 @@ impl Builder<'_> {
             }
             DialectName::Koordinator => {
                 let reserved = like.rules.reserved_cpus();
-                let facts = NodeFacts::of(machine, settings, reserved);
+                let facts = ReportAnnotations::of(machine, settings, reserved);
                 topology = koordinator::publish(&plain, &facts);
             }
             DialectName::SchedulerPlugins => topology = plain,

@@ -113,7 +113,7 @@ impl NodeFiles {
     fn rules(
         &self,
         decider: Decider,
-        warn: impl Fn(&Source, &[pinfold_kube::finding::Finding]),
+        warn: impl Fn(&Source, &[pinfold_kube::diagnostic::Diagnostic]),
     ) -> Result<Rules, NoRules> {
         // A scheduler's defects are not its nodes' defects.
         let fidelity = match decider.is_kubelet() {

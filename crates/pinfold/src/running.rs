@@ -12,7 +12,8 @@ use pinfold_core::pod::Pod;
 use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{
-    CpuManagerState, DeviceState, Manager, MemoryManagerState, RestoreError, StateFiles,
+    CpuManagerState, DeviceManagerState, KubeletManager, MemoryManagerState, RestoreError,
+    StateFiles,
 };
 
 use crate::args::RunningArgs;
@@ -82,11 +83,11 @@ fn from_state(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
         pool.report(resource, offer);
     }
     let pods: Vec<Arc<Pod>> = files
-        .strangers(&BTreeSet::new())
+        .unlisted_pods(&BTreeSet::new())
         .into_iter()
         .map(Arc::new)
         .collect();
-    let saved = files.saved(empty.state());
+    let saved = files.to_saved_state(empty.state());
     let rules = node.rules.clone();
     if node.decider.is_kubelet() {
         // The kubelet runs: it does not admit its pods again, as it would at a restart.
@@ -111,7 +112,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
         false => PodLevel::Ignored,
     };
     let mut files = StateFiles::default();
-    if let Some(source) = state_file(dir, Manager::Cpu)? {
+    if let Some(source) = state_file(dir, KubeletManager::Cpu)? {
         let how = CpuRestore {
             file: &source.name,
             policy: strict.then_some(settings.cpu_policy.as_str()),
@@ -121,7 +122,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
         let state = CpuManagerState::restore(&source.bytes, &how);
         files.cpus = Some(state.map_err(|error| rejected(&error))?.0);
     }
-    if let Some(source) = state_file(dir, Manager::Memory)? {
+    if let Some(source) = state_file(dir, KubeletManager::Memory)? {
         let how = MemoryRestore {
             file: &source.name,
             policy: strict.then_some(settings.memory_policy.as_str()),
@@ -130,8 +131,8 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
         let state = MemoryManagerState::restore(&source.bytes, &how);
         files.memory = Some(state.map_err(|error| rejected(&error))?.0);
     }
-    if let Some(source) = state_file(dir, Manager::Device)? {
-        let state = DeviceState::restore(&source.bytes, &source.name);
+    if let Some(source) = state_file(dir, KubeletManager::Device)? {
+        let state = DeviceManagerState::restore(&source.bytes, &source.name);
         files.devices = Some(state.map_err(|error| rejected(&error))?);
     }
     if files.cpus.is_none() && files.memory.is_none() && files.devices.is_none() {
@@ -145,7 +146,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
 }
 
 /// A manager's state file, in the directory itself or in `device-plugins`; `None` if it is in neither.
-fn state_file(dir: &Path, manager: Manager) -> Result<Option<Source>, Failure> {
+fn state_file(dir: &Path, manager: KubeletManager) -> Result<Option<Source>, Failure> {
     let name = manager.file_name();
     let places = [dir.join(name), dir.join("device-plugins").join(name)];
     match places.iter().find(|path| path.exists()) {

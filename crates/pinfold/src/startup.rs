@@ -8,7 +8,7 @@ use pinfold_core::ledger::{Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::settings::Settings;
 use pinfold_kube::decider::Decider;
-use pinfold_kube::finding::{Finding, Findings, Problem};
+use pinfold_kube::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
 use pinfold_render::text::paragraph;
 use pinfold_terminal::Rejected;
 use serde::Serialize;
@@ -118,9 +118,9 @@ pub(crate) fn problems(machine: &Arc<Machine>, settings: &Settings) -> Vec<Start
 
 /// The problems of a configuration file that the program rejects when it reads it; `None` if the file is not a
 /// configuration at all.
-pub(crate) fn file_problems(findings: &Findings) -> Option<Vec<StartProblem>> {
-    let rejected = |finding: &Finding| matches!(finding.problem, Problem::Rejected(_));
-    let problem = |finding: &Finding| StartProblem {
+pub(crate) fn file_problems(findings: &Diagnostics) -> Option<Vec<StartProblem>> {
+    let rejected = |finding: &Diagnostic| matches!(finding.problem, DiagnosticKind::Rejected(_));
+    let problem = |finding: &Diagnostic| StartProblem {
         problem: finding.to_string(),
         fix: finding.hint.clone().unwrap_or_default(),
         message: finding.problem.to_string(),

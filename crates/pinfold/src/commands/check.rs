@@ -8,7 +8,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_kube::decider::Decider;
-use pinfold_kube::kubelet_config::{CpuPolicy, KubeletSettings, MemoryPolicy};
+use pinfold_kube::kubelet_config::{CpuManagerPolicy, KubeletSettings, MemoryManagerPolicy};
 use pinfold_render::amount;
 use pinfold_render::text::{count, paragraph};
 use pinfold_terminal::{Failure, REJECTED, Source};
@@ -69,10 +69,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             let settings = read.value.settings(hardware.memory, fidelity);
             report.problems = startup::problems(&machine, &settings);
             report.warnings = warnings(&read.value);
-            let doubts = hardware.doubts();
+            let warnings = hardware.warnings();
             report
                 .warnings
-                .extend(doubts.iter().map(ToString::to_string));
+                .extend(warnings.iter().map(ToString::to_string));
             let rules = Rules::new(machine, settings);
             report.for_pods = rules.map(for_pods).unwrap_or_default();
         }
@@ -92,8 +92,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 /// Settings that work, but perhaps not as intended.
 fn warnings(settings: &KubeletSettings) -> Vec<String> {
     let mut warnings = Vec::new();
-    let unmanaged =
-        settings.cpu_policy == CpuPolicy::None && settings.memory_policy == MemoryPolicy::None;
+    let unmanaged = settings.cpu_policy == CpuManagerPolicy::None
+        && settings.memory_policy == MemoryManagerPolicy::None;
     let aligned = settings.topology_policy != TopologyPolicy::None;
     if aligned && unmanaged {
         warnings.push(

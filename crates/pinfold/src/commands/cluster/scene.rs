@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cluster::{Cluster, PodRequest};
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_kube::cluster::{NodeSources, Reading};
+use pinfold_kube::cluster::{DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
-use pinfold_kube::finding::Finding;
+use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::{Bar, PodTerms};
+use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
 use super::{SourceArgs, live};
@@ -46,7 +46,7 @@ impl Scene {
             Some(path) => scheduler(path, decider)?,
             None => SchedulerConfig::default(),
         };
-        let reading = Reading {
+        let reading = DialectOptions {
             decider,
             koordinator: config.koordinator,
             topology_match: config.topology_match,
@@ -61,7 +61,7 @@ impl Scene {
     fn of(
         mut inventory: Inventory,
         mut notes: Vec<String>,
-        reading: Reading,
+        reading: DialectOptions,
         weight: i64,
     ) -> Result<Self, Failure> {
         for pod in &mut inventory.objects.pods {
@@ -117,12 +117,12 @@ impl Scene {
             match found.member(reading) {
                 Ok(read) => {
                     if reports(&found, dialect) {
-                        odd.extend(read.warnings.iter().map(Finding::to_string));
+                        odd.extend(read.warnings.iter().map(Diagnostic::to_string));
                     }
                     self.nodes.cluster.insert(name, read.value);
                 }
                 Err(findings) => {
-                    let first = findings.0.first().map(Finding::to_string);
+                    let first = findings.0.first().map(Diagnostic::to_string);
                     self.unreadable.insert(name, first.unwrap_or_default());
                 }
             }
@@ -180,15 +180,15 @@ impl Scene {
     }
 
     /// What a pod says about nodes.
-    pub(super) fn terms(&self, pod: &PodUid) -> PodTerms {
+    pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
         self.inventory.pods.get(pod).cloned().unwrap_or_default()
     }
 
     /// The nodes that a pod may not go to, whatever there is to be had.
-    pub(super) fn barred(&self, terms: &PodTerms) -> BTreeMap<NodeName, Bar> {
+    pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
         let nodes = self.inventory.nodes.iter();
         let barred =
-            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.bar(terms)?)));
+            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(terms)?)));
         barred.collect()
     }
 

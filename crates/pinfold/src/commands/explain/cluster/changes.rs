@@ -73,7 +73,7 @@ impl Trial<'_> {
     fn try_pod(&mut self, pod: &PodObject, change: impl FnOnce() -> String) -> Option<Change> {
         self.left = self.left.checked_sub(1)?;
         let fidelity = self.nodes.reading.fidelity();
-        let ask = cluster::ask(pod, fidelity, &self.nodes.dialects)
+        let ask = cluster::pod_request(pod, fidelity, &self.nodes.dialects)
             .ok()?
             .value;
         let node = self.cluster.rank(&ask).first()?.node.clone();
