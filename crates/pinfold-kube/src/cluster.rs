@@ -37,9 +37,11 @@ use crate::objects::Objects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
+mod changes;
 mod reported;
 mod vacate;
 
+pub use changes::{PodChange, find_changes};
 pub use reported::KubeletReport;
 pub use vacate::{Holding, Seat, Witness};
 

@@ -10,7 +10,7 @@ use pinfold_render::text::{count, paragraph};
 
 use super::super::moves::{Moved, Plan};
 use super::{Candidate, Explanation, IfMoved, Knowledge, Place};
-use crate::output;
+use pinfold_terminal::output;
 
 /// More nodes than this are counted, not listed.
 const LISTED: usize = 10;

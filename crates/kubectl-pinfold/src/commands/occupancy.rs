@@ -15,7 +15,7 @@ use pinfold_kube::node_resource_topology::{NodeResourceTopology, Resource, Zone}
 use pinfold_kube::pod::is_extended;
 use serde::Serialize;
 
-use super::scene::Scene;
+use super::cluster_state::ClusterState;
 
 /// How the holder of everything without a name is called.
 const OTHERS: &str = "others";
@@ -82,13 +82,13 @@ impl Share {
 }
 
 /// The NUMA nodes of a node; one without an id if nobody reports them.
-pub(super) fn uses(scene: &Scene, found: &NodeSources<'_>) -> Vec<NumaUse> {
+pub(super) fn uses(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUse> {
     let name = found.node.name();
     let zones = found.topology.map(zones).unwrap_or_default();
-    let counted = scene.nodes.reading.dialect == DialectName::Kubelet;
+    let counted = state.reading.dialect == DialectName::Kubelet;
     let portrait = match counted {
         true => None,
-        false => scene.nodes.portrait(&name),
+        false => state.portrait(&name),
     };
     if let Some(portrait) = portrait {
         let nodes = portrait.machine.nodes().iter();
@@ -116,7 +116,7 @@ pub(super) fn uses(scene: &Scene, found: &NodeSources<'_>) -> Vec<NumaUse> {
         };
         return zones.into_iter().map(own).collect();
     }
-    vec![sums(scene, &name)]
+    vec![sums(state, &name)]
 }
 
 fn cpu_share(cpus: &CpuSet, occupancy: &Occupancy) -> Share {
@@ -151,9 +151,9 @@ fn counts(zone: Option<&Zone>) -> NumaUse {
 }
 
 /// A node as a whole, from its allocatable and what its pods request.
-fn sums(scene: &Scene, name: &NodeName) -> NumaUse {
+fn sums(state: &ClusterState, name: &NodeName) -> NumaUse {
     let mut own = counts(None);
-    let Some(member) = scene.nodes.cluster.node(name) else {
+    let Some(member) = state.cluster.node(name) else {
         return own;
     };
     let whole = |amount: i64| u64::try_from(amount).unwrap_or(0);
@@ -183,16 +183,16 @@ fn zones(topology: &NodeResourceTopology) -> BTreeMap<NodeId, &Zone> {
 }
 
 /// The node with everybody in their seats; `None` if nobody reports its NUMA nodes.
-pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<Portrait> {
+pub(super) fn portrait(state: &ClusterState, found: &NodeSources<'_>) -> Option<Portrait> {
     let name = found.node.name();
-    let mut portrait = scene.nodes.portrait(&name)?;
+    let mut portrait = state.portrait(&name)?;
     let zones = found.topology.map(zones).unwrap_or_default();
     let mut seating = Seating {
-        taken: taken(&portrait, &zones, scene.counted.contains(&name)),
+        taken: taken(&portrait, &zones, state.counted.contains(&name)),
         occupancy: &mut portrait.occupancy,
         devices: devices(&zones),
     };
-    let reading = &scene.nodes.reading;
+    let reading = &state.reading;
     let mut sharing = 0;
     for pod in &found.pods {
         let (name, seat) = (&pod.pod.name, found.seat(pod, reading));
