@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
-use pinfold_kube::finding::Findings;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
+use pinfold_kube::diagnostic::Diagnostics;
 use pinfold_kube::{koordinator, manifest, volcano};
 use pinfold_terminal::{Failure, Source};
 
@@ -12,7 +12,7 @@ use crate::args::Dialect;
 /// What a scheduler is configured with: Koordinator's plugin, or the weight of Volcano's.
 pub(crate) fn scheduler(path: &Path, dialect: Dialect) -> Result<(PluginArgs, i64), Failure> {
     let source = Source::open(path)?;
-    let failure = |findings: Findings| source.failure(&findings);
+    let failure = |findings: Diagnostics| source.failure(&findings);
     match dialect {
         Dialect::Kubelet => Err(Failure::BadInput(
             "--scheduler-config belongs to --dialect koordinator or volcano: a kubelet has none"

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cluster::{Cluster, PodAsk, Portrait};
+use pinfold_core::cluster::{Cluster, NodeView, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_kube::cluster::{DialectName, NodeSources, Reading};
-use pinfold_kube::finding::Finding;
+use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
+use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
 use pinfold_kube::koordinator::keys;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::{Bar, PodTerms};
+use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
 use super::live;
@@ -34,7 +34,7 @@ pub(super) struct ClusterState {
     /// The nodes with their free resources, for filtering and scoring.
     pub(super) cluster: Cluster,
     /// The program that decides, and how objects are read for it.
-    pub(super) reading: Reading,
+    pub(super) reading: DialectOptions,
     /// Names of the pods.
     names: BTreeMap<PodUid, String>,
     /// Nodes whose reports are invalid, with the first error.
@@ -52,7 +52,7 @@ impl ClusterState {
             Some(path) => scheduler(path, args.dialect)?,
             None => (PluginArgs::default(), 1),
         };
-        let reading = Reading {
+        let reading = DialectOptions {
             dialect: match args.dialect {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
@@ -74,7 +74,7 @@ impl ClusterState {
     fn of(
         mut inventory: Inventory,
         mut notes: Vec<String>,
-        reading: Reading,
+        reading: DialectOptions,
         weight: i64,
     ) -> Result<Self, Failure> {
         for pod in &mut inventory.objects.pods {
@@ -121,12 +121,12 @@ impl ClusterState {
             match found.member(reading) {
                 Ok(read) => {
                     if reports(&found, reading.dialect) {
-                        odd.extend(read.warnings.iter().map(Finding::to_string));
+                        odd.extend(read.warnings.iter().map(Diagnostic::to_string));
                     }
                     self.cluster.insert(name, read.value);
                 }
                 Err(findings) => {
-                    let first = findings.0.first().map(Finding::to_string);
+                    let first = findings.0.first().map(Diagnostic::to_string);
                     self.unreadable.insert(name, first.unwrap_or_default());
                 }
             }
@@ -183,21 +183,21 @@ impl ClusterState {
     }
 
     /// The node selector, affinity and tolerations of a pod.
-    pub(super) fn terms(&self, pod: &PodUid) -> PodTerms {
+    pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
         self.inventory.pods.get(pod).cloned().unwrap_or_default()
     }
 
     /// The nodes that a pod's selector, affinity or tolerations exclude, with the reason.
-    pub(super) fn barred(&self, terms: &PodTerms) -> BTreeMap<NodeName, Bar> {
+    pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
         let nodes = self.inventory.nodes.iter();
         let barred =
-            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.bar(terms)?)));
+            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(terms)?)));
         barred.collect()
     }
 
     /// The request of a pod as the deciding program reads it.
-    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
-        let read = pinfold_kube::cluster::ask(pod, &self.reading);
+    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
+        let read = pinfold_kube::cluster::pod_request(pod, &self.reading);
         let read = read.map_err(|findings| Failure::BadInput(findings.to_string()))?;
         for warning in &read.warnings {
             output::remark(&format!("warning: {warning}"));
@@ -206,12 +206,12 @@ impl ClusterState {
     }
 
     /// A node with the CPUs, memory and devices of its pods.
-    pub(super) fn portrait(&self, node: &NodeName) -> Option<Portrait> {
+    pub(super) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
         let name_of = |uid: &PodUid| match self.names.get(uid) {
             Some(name) => name.clone(),
             None => uid.to_string(),
         };
-        self.cluster.portrait(node, name_of)
+        self.cluster.node_view(node, name_of)
     }
 
     /// `dialect kubelet`.

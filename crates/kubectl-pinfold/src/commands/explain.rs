@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use pinfold_core::cluster::{Cluster, PodAsk, Verdict};
+use pinfold_core::cluster::{Cluster, Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_kube::cluster::{PodChange, Seat, Witness, find_changes};
+use pinfold_kube::cluster::{LocationSource, PodChange, PodLocation, find_changes};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::PodTerms;
+use pinfold_kube::scheduling_constraints::PodConstraints;
 use pinfold_render::explain as words;
 use serde::Serialize;
 
@@ -138,8 +138,8 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         because: String::new(),
         counted: state.counted.clone(),
     };
-    if !terms.unchecked.is_empty() {
-        let words = terms.unchecked.join(", ");
+    if !terms.unchecked_fields.is_empty() {
+        let words = terms.unchecked_fields.join(", ");
         let note = format!("not looked at here, though a scheduler does: {words}");
         found.notes.push(note);
     }
@@ -159,8 +159,8 @@ fn bound(
     state: &ClusterState,
     pod: &PodObject,
     node: &str,
-    ask: &PodAsk,
-    terms: &PodTerms,
+    ask: &PodRequest,
+    terms: &PodConstraints,
     found: &mut Explanation,
 ) -> Result<(), Failure> {
     let name = NodeName::from(node);
@@ -172,12 +172,12 @@ fn bound(
             found.name
         )));
     };
-    let seat = home.seat(pod, reading);
+    let seat = home.location_of(pod, reading);
     let (cpus, numa_nodes, known_by) = match &seat {
-        Seat::Known { cpus, numa, by } => (cpus.clone(), *numa, knowledge(*by)),
-        Seat::Shared => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Shared),
-        Seat::OneOf(nodes) => (CpuSet::new(), *nodes, Knowledge::OneOf),
-        Seat::Unknown => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Nobody),
+        PodLocation::Known { cpus, numa, by } => (cpus.clone(), *numa, knowledge(*by)),
+        PodLocation::Shared => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Shared),
+        PodLocation::OneOf(nodes) => (CpuSet::new(), *nodes, Knowledge::OneOf),
+        PodLocation::Unknown => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Nobody),
     };
     found.place = Some(Place {
         node: name.clone(),
@@ -186,8 +186,8 @@ fn bound(
         known_by,
     });
     let mut cluster = state.cluster.clone();
-    let is_known = matches!(seat, Seat::Known { .. } | Seat::Shared);
-    match home.member_without(&[(pod, seat)], reading) {
+    let is_known = matches!(seat, PodLocation::Known { .. } | PodLocation::Shared);
+    match home.member_without_pods(&[(pod, seat)], reading) {
         Ok(member) if is_known => {
             cluster.insert(name.clone(), member.value);
         }
@@ -206,11 +206,11 @@ fn bound(
     Ok(())
 }
 
-fn knowledge(witness: Witness) -> Knowledge {
+fn knowledge(witness: LocationSource) -> Knowledge {
     match witness {
-        Witness::Pod => Knowledge::Annotation,
-        Witness::Report => Knowledge::Report,
-        Witness::Counts => Knowledge::Counts,
+        LocationSource::Pod => Knowledge::Annotation,
+        LocationSource::Report => Knowledge::Report,
+        LocationSource::Counts => Knowledge::Counts,
     }
 }
 
@@ -218,12 +218,12 @@ fn knowledge(witness: Witness) -> Knowledge {
 fn waiting(
     state: &ClusterState,
     pod: &PodObject,
-    ask: &PodAsk,
-    terms: &PodTerms,
+    ask: &PodRequest,
+    terms: &PodConstraints,
     args: &PodArgs,
     found: &mut Explanation,
 ) -> Result<(), Failure> {
-    found.scheduler.clone_from(&terms.said);
+    found.scheduler.clone_from(&terms.scheduler_message);
     let mut cluster = state.cluster.clone();
     judge(state, &mut cluster, ask, terms, found);
     let mut mover = Mover::new(state, ask);
@@ -249,8 +249,8 @@ fn waiting(
 fn judge(
     state: &ClusterState,
     cluster: &mut Cluster,
-    ask: &PodAsk,
-    terms: &PodTerms,
+    ask: &PodRequest,
+    terms: &PodConstraints,
     found: &mut Explanation,
 ) {
     let barred = state.barred(terms);
@@ -260,9 +260,9 @@ fn judge(
         .map(|ranked| (ranked.node.clone(), ranked.score))
         .collect();
     for (node, score) in ranked {
-        let (cpus, numa_nodes) = match cluster.ask(ask, &node) {
-            Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion | Verdict::Rejected(_) => Default::default(),
+        let (cpus, numa_nodes) = match cluster.evaluate(ask, &node) {
+            Evaluation::Fits(fit) => (fit.cpus, fit.numa),
+            Evaluation::FitsInTotal | Evaluation::Rejected(_) => Default::default(),
         };
         found.fits.push(Candidate {
             node,
@@ -303,13 +303,13 @@ fn if_moved(state: &ClusterState, mover: &Mover<'_>, names: &[String]) -> Result
     }
     let outcomes = mover.if_moved(&set);
     let several = outcomes.len() > 1;
-    let outcome = |(seated, plan): (Vec<(&PodObject, Seat)>, Option<Plan>)| Outcome {
+    let outcome = |(seated, plan): (Vec<(&PodObject, PodLocation)>, Option<Plan>)| Outcome {
         assuming: match several {
             false => Vec::new(),
             true => seated
                 .iter()
                 .filter_map(|(pod, seat)| match seat {
-                    Seat::Known { numa, .. } => {
+                    PodLocation::Known { numa, .. } => {
                         Some(format!("{} is on NUMA node {numa}", pod.pod.name))
                     }
                     _ => None,

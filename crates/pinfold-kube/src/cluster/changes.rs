@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Verdict};
+use pinfold_core::cluster::{Cluster, Evaluation};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{NodeName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
@@ -10,7 +10,7 @@ use pinfold_core::pod::Container;
 use pinfold_core::quantity::Quantity;
 use serde::Serialize;
 
-use super::{DialectName, Reading};
+use super::{DialectName, DialectOptions};
 use crate::koordinator::keys;
 use crate::pod::PodObject;
 use crate::volcano;
@@ -39,7 +39,7 @@ pub struct PodChange {
 #[must_use]
 pub fn find_changes(
     cluster: &Cluster,
-    reading: &Reading,
+    reading: &DialectOptions,
     running: &BTreeMap<PodUid, String>,
     pod: &PodObject,
 ) -> Vec<PodChange> {
@@ -63,7 +63,7 @@ pub fn find_changes(
 
 /// Tries changed pods on a copy of the cluster.
 struct Trial<'a> {
-    reading: &'a Reading,
+    reading: &'a DialectOptions,
     running: &'a BTreeMap<PodUid, String>,
     cluster: Cluster,
     /// How many more pods may be tried.
@@ -74,12 +74,12 @@ impl Trial<'_> {
     /// The best node for a changed pod.
     fn try_pod(&mut self, pod: &PodObject, change: impl FnOnce() -> String) -> Option<PodChange> {
         self.left = self.left.checked_sub(1)?;
-        let ask = super::ask(pod, self.reading).ok()?.value;
+        let ask = super::pod_request(pod, self.reading).ok()?.value;
         let node = self.cluster.rank(&ask).first()?.node.clone();
-        let (cpus, numa_nodes) = match self.cluster.ask(&ask, &node) {
-            Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion => Default::default(),
-            Verdict::Rejected(_) => return None,
+        let (cpus, numa_nodes) = match self.cluster.evaluate(&ask, &node) {
+            Evaluation::Fits(fit) => (fit.cpus, fit.numa),
+            Evaluation::FitsInTotal => Default::default(),
+            Evaluation::Rejected(_) => return None,
         };
         Some(PodChange {
             change: change(),
@@ -164,7 +164,7 @@ impl Trial<'_> {
         let mut changes = Vec::new();
         let whole = self.cluster.clone();
         for (uid, name) in self.running {
-            if whole.whereabouts(uid).is_none() || self.left == 0 {
+            if whole.node_of_pod(uid).is_none() || self.left == 0 {
                 continue;
             }
             self.cluster.remove(uid);

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::program::{Run, run};
-use crate::wire::{Served, serve};
+use crate::server::{TestServer, serve};
 
 /// Runs a command with `--socket`.
-fn run_with_socket(served: &Served, words: &[&str]) -> Run {
+fn run_with_socket(served: &TestServer, words: &[&str]) -> Run {
     let socket = served.socket.to_str().expect("text");
     let (command, rest) = words.split_first().expect("a command");
     let words: Vec<&str> = [&[*command, "--socket", socket], rest].concat();
@@ -17,7 +17,7 @@ fn run_with_socket(served: &Served, words: &[&str]) -> Run {
     run(&inputs, &words)
 }
 
-fn pod(served: &Served, name: &str, cpus: u32) -> String {
+fn pod(served: &TestServer, name: &str, cpus: u32) -> String {
     let path = served.socket.with_file_name(format!("{name}.yaml"));
     let text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: main, resources: \
@@ -81,7 +81,7 @@ fn a_run_is_admitted_by_the_agent_and_released_at_its_end() {
         .as_array()
         .expect("entries")
         .iter()
-        .map(|entry| entry["what"].to_string())
+        .map(|entry| entry["event"].to_string())
         .collect();
     assert_eq!(whats.len(), 2, "{whats:?}");
     assert!(
@@ -102,7 +102,7 @@ fn status_exits_with_1_if_the_agent_reports_a_problem() {
     let served = serve();
     let problem = "the runtime is not connected".to_owned();
     served
-        .desk
+        .agent
         .waiting
         .lock()
         .expect("unpoisoned")
@@ -130,7 +130,7 @@ fn settings_prints_a_plan_and_applies_it() {
     let rules = rules.to_str().expect("text");
     let plan = run_with_socket(&served, &["settings", rules, "--dry-run"]);
     assert_eq!(plan.code, 0, "{}", plan.output());
-    assert!(plan.stdout.contains("stays") && plan.stdout.ends_with("not applied\n"));
+    assert!(plan.stdout.contains("unchanged") && plan.stdout.ends_with("not applied\n"));
     let done = run_with_socket(&served, &["settings", rules]);
     assert!(done.stdout.ends_with("applied\n"), "{}", done.output());
 }

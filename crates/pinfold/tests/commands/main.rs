@@ -1,18 +1,18 @@
 //! Runs `pinfold`: snapshots of its output, its exit codes, its pages and examples.
 
 mod agent;
-#[path = "../../../pinfold-agent/tests/api/desk.rs"]
-mod desk;
 mod examples;
+#[path = "../../../pinfold-agent/tests/api/fake_agent.rs"]
+mod fake_agent;
 mod golden;
 mod output;
 mod pages;
 mod program;
+#[path = "../../../pinfold-agent/tests/api/server.rs"]
+#[allow(dead_code, reason = "shared with the tests of the API")]
+mod server;
 mod snapshots;
 mod terminal;
-#[path = "../../../pinfold-agent/tests/api/wire.rs"]
-#[allow(dead_code, reason = "shared with the tests of the API")]
-mod wire;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pinfold");

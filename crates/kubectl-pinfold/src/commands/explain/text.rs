@@ -101,7 +101,7 @@ fn head(found: &Explanation) -> String {
         Some(home) => format!(
             "Pod {} is on {} ({described}).",
             found.name,
-            whereabouts(home)
+            node_of_pod(home)
         ),
         None if found.fits.is_empty() => {
             format!("Pod {} waits: it {} ({described}).", found.name, of(0))
@@ -114,7 +114,7 @@ fn head(found: &Explanation) -> String {
     }
 }
 
-fn whereabouts(home: &Place) -> String {
+fn node_of_pod(home: &Place) -> String {
     let there = place(&home.cpus, home.numa_nodes, false);
     let node = &home.node;
     match home.known_by {
