@@ -1,29 +1,29 @@
-//! Taking a node over from a kubelet that pinned CPUs: who still has CPUs from it.
+//! Pods that still have the CPUs which the kubelet's CPU manager assigned before the agent took the node over.
 
 use std::collections::BTreeMap;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::PodUid;
 
-use super::Node;
+use super::ManagedNode;
 use crate::keeper::Origin;
 
-/// What the kubelet has pinned itself and keeps until it ends.
+/// CPUs that the kubelet's CPU manager assigned. Its pods keep them until they terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeletPins {
-    /// The CPUs in its state file.
+    /// Exclusive CPUs by pod and container, from `cpu_manager_state`.
     pub pods: pinfold_core::cpu::ContainerCpus,
 }
 
-impl Node {
-    /// How many pods the kubelet pinned before and still run. None: everything here is ours.
+impl ManagedNode {
+    /// Number of running pods that the kubelet pinned. 0: the takeover is complete.
     #[must_use]
     pub fn kubelet_pinned(&self) -> usize {
         let notes = self.keeper.notes().values();
         notes.filter(|note| note.origin == Origin::Kubelet).count()
     }
 
-    /// The pods that the kubelet pinned before and that still run, with their CPUs.
+    /// The running pods that the kubelet pinned, with their CPUs.
     #[must_use]
     pub fn pinned_by_kubelet(&self) -> BTreeMap<PodUid, CpuSet> {
         let notes = self.keeper.notes().iter();
