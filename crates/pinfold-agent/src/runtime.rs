@@ -17,9 +17,10 @@ use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
-use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
 use crate::node::{AdmitError, ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
+
+use pinfold_journal::Timestamp;
 
 mod background_calls;
 mod device_edits;

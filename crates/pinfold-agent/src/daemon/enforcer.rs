@@ -21,10 +21,10 @@ use crate::drift::{
     self, ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome,
     RuntimeSpec, WatchedContainer,
 };
-use crate::keeper::HeldProcess;
 use crate::metrics::catalogue;
 use crate::node::{ManagedContainer, ManagedNode, Update};
 use crate::runtime::{self, lock};
+use pinfold_journal::HeldProcess;
 
 /// Sends container updates to the runtime, writes cgroups, and repairs drift.
 pub(super) struct Enforcer {

@@ -25,7 +25,6 @@ use super::partitions::PartitionManager;
 use super::service::{Service, now, writes_cgroups};
 use super::telemetry::NodeTelemetry;
 use crate::config::{AgentConfig, Dialect};
-use crate::journal::Limits;
 use crate::keeper::{Difference, Keeper};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, ManagedNode, Rulebook};
@@ -34,6 +33,7 @@ use crate::runtime::{
 };
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
+use pinfold_journal::Limits;
 
 /// Capacity of the queue of container updates.
 const UPDATE_QUEUE: usize = 1024;

@@ -16,8 +16,8 @@ use pinfold_kube::node_state::NodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, Dialect, Publication};
-use crate::keeper::{Note, Origin};
 use crate::kubernetes::{Object, Report};
+use pinfold_journal::{Note, Origin};
 
 /// The ledger with the notes on its pods, as they were at one moment.
 pub(super) struct NodeSnapshot {

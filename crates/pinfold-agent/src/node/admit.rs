@@ -13,8 +13,9 @@ use pinfold_render::explain;
 
 use super::managed_container::{ManagedContainer, Sandbox};
 use super::{AdmitError, DevicePreference, ManagedNode, Rulebook, standalone_uid};
-use crate::journal::Timestamp;
-use crate::keeper::{KeeperError, Note, Origin};
+use crate::keeper::KeeperError;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{Note, Origin};
 use pinfold_kube::generation::GENERATION;
 
 /// Name of the single container that represents all containers of a pod without a known spec.

@@ -8,7 +8,7 @@ use super::admit::EVERY_CONTAINER;
 use super::managed_container::ManagedContainer;
 use super::{ManagedNode, Rulebook, Update};
 use crate::allowance::{Allowance, Quota};
-use crate::keeper::Origin;
+use pinfold_journal::Origin;
 
 impl ManagedNode {
     /// The allowance of a container; `None` if it is not pinned.

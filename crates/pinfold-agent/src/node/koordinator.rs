@@ -28,8 +28,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::admit::grant_to_all;
 use super::{AdmitError, ManagedNode, Rulebook};
-use crate::journal::Timestamp;
-use crate::keeper::{Keeper, Note, Origin};
+use crate::keeper::Keeper;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{Note, Origin};
 
 /// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";

@@ -6,7 +6,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::PodUid;
 
 use super::ManagedNode;
-use crate::keeper::Origin;
+use pinfold_journal::Origin;
 
 /// CPUs that the kubelet's CPU manager assigned. Its pods keep them until they terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

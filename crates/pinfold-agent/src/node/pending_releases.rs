@@ -3,8 +3,8 @@
 use pinfold_core::name::PodUid;
 
 use super::{ManagedNode, Origin, Update};
-use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
+use pinfold_journal::Timestamp;
 
 impl ManagedNode {
     /// Releases a pod that terminated, unless it was declared through the API. If the journal cannot be written, the

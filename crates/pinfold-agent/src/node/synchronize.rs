@@ -16,8 +16,9 @@ use super::managed_container::{ManagedContainer, Sandbox};
 use super::{
     AdmitError, DevicePreference, ManagedNode, UnknownContainers, Update, admit, standalone_uid,
 };
-use crate::journal::Timestamp;
-use crate::keeper::{KeeperError, Origin};
+use crate::keeper::KeeperError;
+use pinfold_journal::Origin;
+use pinfold_journal::Timestamp;
 
 /// A difference between the runtime and the journal, and how it was resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

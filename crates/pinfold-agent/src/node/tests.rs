@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::allowance::Quota;
-use crate::journal::Limits;
+use pinfold_journal::Limits;
 
 mod external;
 mod takeover;
@@ -498,7 +498,7 @@ fn the_schedulers_cpus_are_used_while_they_are_free() {
     assert_eq!(second.cpus.len(), 2);
     assert!(second.cpus.is_disjoint(&first.cpus));
     let folder = scene.folder.path().join("agent").join("journal");
-    let history = crate::journal::History::read(&folder).expect("a journal");
+    let history = pinfold_journal::History::read(&folder).expect("a journal");
     let message = &history.entries.last().expect("an entry").told;
     assert!(
         message.starts_with(
@@ -560,7 +560,7 @@ fn by_the_kubelets_rules_each_container_gets_its_part_of_the_schedulers_cpus() {
         let own = scene.run(uid, &chosen(list)).expect("an allowance").cpus;
         assert_eq!(own.len(), 2, "{uid}");
         let folder = scene.folder.path().join("agent").join("journal");
-        let history = crate::journal::History::read(&folder).expect("a journal");
+        let history = pinfold_journal::History::read(&folder).expect("a journal");
         let message = &history.entries.last().expect("an entry").told;
         assert!(
             message.starts_with(&format!("the scheduler chose CPUs {}", set(list)))

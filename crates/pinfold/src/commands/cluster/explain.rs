@@ -20,7 +20,7 @@ use super::reasons::{self, No, Reason};
 use super::scene::Scene;
 use crate::cluster::Nodes;
 use crate::commands::explain::cluster::changes::{self, Change};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output;
 
 mod text;
@@ -152,7 +152,7 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     }
     output::print_as(args.output, &found, || text(&found))?;
     Ok(match found.place.is_none() && found.fits.is_empty() {
-        true => ExitCode::from(REFUSED),
+        true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }

@@ -16,7 +16,7 @@ use self::changes::Change;
 use crate::args::ExplainArgs;
 use crate::cluster::Nodes;
 use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output::{self, remark};
 
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     };
     output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
     Ok(match explanation.fits.is_empty() {
-        true => ExitCode::from(REFUSED),
+        true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::args::SimulateArgs;
 use crate::cluster::Nodes;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
 use crate::simulation::{Counts, Step};
 use crate::{input, output, script};
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     }
     Ok(match counts.rejected {
         0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(REFUSED),
+        _ => ExitCode::from(REJECTED),
     })
 }
 

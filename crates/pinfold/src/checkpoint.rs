@@ -13,35 +13,35 @@ use serde::Serialize;
 
 mod file;
 
-pub use file::{FileError, Stored, kubelet_runs};
+pub(crate) use file::{FileError, Stored, kubelet_runs};
 
 /// The CPUs of a container, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Replacement {
+pub(crate) struct Replacement {
     /// The pod.
-    pub pod: PodUid,
+    pub(crate) pod: PodUid,
     /// The container.
-    pub container: ContainerName,
+    pub(crate) container: ContainerName,
     /// What the kubelet had given it.
-    pub before: CpuSet,
+    pub(crate) before: CpuSet,
     /// What the scheduler chose.
-    pub after: CpuSet,
+    pub(crate) after: CpuSet,
 }
 
 /// The state with other CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced {
+pub(crate) struct Replaced {
     /// What to write.
-    pub state: CpuManagerState,
+    pub(crate) state: CpuManagerState,
     /// What is different, by pod and container.
-    pub changes: Vec<Replacement>,
+    pub(crate) changes: Vec<Replacement>,
     /// Pods that the kubelet has given nothing.
-    pub absent: Vec<PodUid>,
+    pub(crate) absent: Vec<PodUid>,
 }
 
 /// Why the kubelet's choice cannot be replaced. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplaceError {
+pub(crate) enum ReplaceError {
     /// The kubelet gives nobody CPUs.
     #[error(
         "the state was written under the CPU manager policy {0:?}: only `static` gives pods CPUs"
@@ -93,7 +93,7 @@ pub enum ReplaceError {
 ///
 /// # Errors
 /// If that is not possible.
-pub fn replace(
+pub(crate) fn replace(
     state: &CpuManagerState,
     chosen: &BTreeMap<PodUid, CpuSet>,
     reserved: &CpuSet,

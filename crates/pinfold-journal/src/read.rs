@@ -9,8 +9,7 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 
 use super::entry::{Base, Entry, Transaction, What};
-use super::{JournalError, Span, line, room};
-use crate::keeper::Note;
+use super::{JournalError, Note, Span, line, room};
 
 /// The version that is written. Version 1 is the first; there is none before it to migrate from.
 pub(super) const VERSION: u64 = 1;

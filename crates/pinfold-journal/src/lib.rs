@@ -21,13 +21,15 @@ mod entry;
 mod error;
 mod file;
 mod line;
+mod note;
 mod read;
 mod room;
 mod write;
 
 pub use entry::{Base, Entry, What};
 pub use error::JournalError;
-pub use pinfold_daemon::Timestamp;
+pub use note::{HeldProcess, Note, Origin};
+pub use pinfold_kube::Timestamp;
 pub use read::History;
 
 /// The name of the file in its folder.
@@ -69,9 +71,6 @@ pub struct Journal {
     last: u64,
     /// A write failed in a way that leaves unknown what is on disk.
     broken: bool,
-    /// The disk is full, as far as a test is concerned.
-    #[cfg(test)]
-    pub(crate) is_full: bool,
     _lock: File,
 }
 

@@ -1,4 +1,6 @@
-//! What goes in and out of the API, as plain values.
+//! Requests and responses of the agent's API on its unix socket, as `docs/agent-api.md` describes them.
+//!
+//! The agent writes these values as JSON, `pinfold` reads them. No network code is in here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,11 +12,12 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::remedy::Remedies;
+use pinfold_journal::Entry;
 use pinfold_render::explain;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Entry;
-use crate::keeper::{Fate, Plan};
+/// The path of the agent's socket unless its configuration names another (`api.socket`).
+pub const SOCKET: &str = "/run/pinfold/agent.sock";
 
 /// How the node is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -322,38 +325,5 @@ impl PodReport {
         residents
             .filter_map(|resident| Self::of(ledger, &resident.pod.uid))
             .collect()
-    }
-}
-
-impl PlanReport {
-    /// What a plan says. `ledger` knows the names.
-    #[must_use]
-    pub fn of(plan: &Plan, ledger: &Ledger, generation: u64) -> Self {
-        let pods = plan.fates.iter().map(|(uid, fate)| {
-            let resident = ledger.state().residents().get(uid);
-            let (word, restart, reason, to) = match fate {
-                Fate::Stays => ("stays", false, "", None),
-                Fate::Moves { to, restart } => ("moves", *restart, "", Some(to)),
-                Fate::Unaligned {
-                    reason,
-                    to,
-                    restart,
-                } => ("unaligned", *restart, reason.as_str(), Some(to)),
-                Fate::Homeless { reason } => ("homeless", false, reason.as_str(), None),
-            };
-            FateReport {
-                uid: uid.clone(),
-                name: resident.map_or_else(String::new, |resident| resident.pod.name.clone()),
-                fate: word.to_owned(),
-                restart,
-                reason: reason.to_owned(),
-                to: to.cloned(),
-            }
-        });
-        Self {
-            applied: false,
-            generation,
-            pods: pods.collect(),
-        }
     }
 }

@@ -1,37 +1,38 @@
-//! A bar on standard error for people who wait longer than a second. It leaves nothing behind.
+//! A progress bar on standard error, shown after one second and erased at the end.
 
 use std::io::{self, IsTerminal, Stderr, Write};
 use std::time::{Duration, Instant};
 
 use crate::output;
 
-/// How far something has come.
-pub(crate) struct Progress<W: Write> {
+/// A progress bar of a known number of steps.
+pub struct Progress<W: Write> {
     to: W,
-    /// The columns it may use; `None` if nobody looks.
+    /// The width of the terminal; `None` if the stream is no terminal, which shows nothing.
     columns: Option<usize>,
     total: usize,
     done: usize,
     begun: Instant,
     next: Instant,
-    /// The columns that were written to.
+    /// The length of the line on the terminal.
     written: usize,
 }
 
-/// How long nothing is shown.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How many steps between two looks at the clock.
+/// The time before the bar is shown.
+const DELAY: Duration = Duration::from_secs(1);
+/// The clock is read once in so many steps.
 const STRIDE: usize = 256;
-/// The columns of a terminal that does not know its width.
-const USUAL: usize = 80;
+/// The width of a terminal that does not report one.
+const DEFAULT_COLUMNS: usize = 80;
 
 impl Progress<Stderr> {
-    /// A bar on standard error, if that is a terminal.
-    pub(crate) fn on_stderr(total: usize) -> Self {
+    /// A bar on standard error; nothing is shown if that is no terminal.
+    #[must_use]
+    pub fn on_stderr(total: usize) -> Self {
         let stderr = io::stderr();
         let columns = stderr
             .is_terminal()
-            .then(|| output::columns(&stderr).unwrap_or(USUAL));
+            .then(|| output::columns(&stderr).unwrap_or(DEFAULT_COLUMNS));
         Self::new(stderr, columns, total, Instant::now())
     }
 }
@@ -44,13 +45,13 @@ impl<W: Write> Progress<W> {
             total,
             done: 0,
             begun,
-            next: begun + PATIENCE,
+            next: begun + DELAY,
             written: 0,
         }
     }
 
-    /// One more step is done.
-    pub(crate) fn advance(&mut self) {
+    /// Counts one more step.
+    pub fn advance(&mut self) {
         self.done += 1;
         if self.columns.is_some() && self.done.is_multiple_of(STRIDE) {
             self.show(Instant::now());
@@ -61,12 +62,12 @@ impl<W: Write> Progress<W> {
         let Some(columns) = self.columns.filter(|_| now >= self.next) else {
             return;
         };
-        self.next = now + PATIENCE / 5;
+        self.next = now + DELAY / 5;
         let (done, total) = (self.done, self.total);
         let rate = done as u128 * 1000 / (now - self.begun).as_millis().max(1);
         let bar = "#".repeat(done.min(total) * 40 / total.max(1));
         let mut line = format!("[{bar:<40}] {done} of {total}, {rate} a second");
-        // A line that reaches the last column would go on in the next one.
+        // A line that reaches the last column would wrap.
         line.truncate(columns.saturating_sub(1));
         let blanks = self.written.saturating_sub(line.len());
         self.written = line.len();
@@ -74,8 +75,8 @@ impl<W: Write> Progress<W> {
         let _ = self.to.flush();
     }
 
-    /// Wipes the bar away.
-    pub(crate) fn end(mut self) {
+    /// Erases the bar.
+    pub fn end(mut self) {
         if self.written > 0 {
             let _ = write!(self.to, "\r{:1$}\r", "", self.written);
             let _ = self.to.flush();
@@ -87,7 +88,7 @@ impl<W: Write> Progress<W> {
 mod tests {
     use super::*;
 
-    /// What a terminal of so many columns shows after `bytes`.
+    /// The lines that a terminal of so many columns shows after `bytes`.
     fn screen(bytes: &[u8], columns: usize) -> Vec<String> {
         let mut lines = vec![vec![' '; columns]];
         let mut column = 0;
@@ -114,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_waits_a_second_then_moves_and_leaves_nothing_behind() {
+    fn the_bar_appears_after_a_second_and_is_erased_at_the_end() {
         for columns in [20, 60, 80, 200] {
-            let (mut seen, begun) = (Vec::new(), Instant::now());
-            let mut progress = Progress::new(&mut seen, Some(columns), 1000, begun);
+            let (mut written, begun) = (Vec::new(), Instant::now());
+            let mut progress = Progress::new(&mut written, Some(columns), 1000, begun);
             progress.done = 400;
             progress.show(begun + seconds(0.9));
-            assert_eq!(progress.written, 0, "nobody has waited yet");
+            assert_eq!(progress.written, 0, "not yet one second");
             progress.show(begun + seconds(1.0));
             assert!(progress.written > 0 && progress.written < columns);
             progress.done = 500;
@@ -134,17 +135,17 @@ mod tests {
                 assert!(shown.ends_with("] 500 of 1000, 384 a second"), "{shown}");
             }
             assert_eq!(screen(shown.as_bytes(), columns).len(), 1, "{shown}");
-            assert_eq!(screen(&seen, columns), [""]);
+            assert_eq!(screen(&written, columns), [""]);
         }
     }
 
     #[test]
-    fn nobody_looks_at_a_pipe() {
-        let (mut seen, begun) = (Vec::new(), Instant::now());
-        let mut progress = Progress::new(&mut seen, None, 1000, begun);
+    fn nothing_is_written_to_a_pipe() {
+        let (mut written, begun) = (Vec::new(), Instant::now());
+        let mut progress = Progress::new(&mut written, None, 1000, begun);
         progress.done = 400;
         progress.show(begun + seconds(5.0));
         progress.end();
-        assert!(seen.is_empty());
+        assert!(written.is_empty());
     }
 }

@@ -10,8 +10,7 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use crate::keeper::Note;
-use pinfold_daemon::Timestamp;
+use super::{Note, Timestamp};
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,8 +33,6 @@ pub(super) fn open(
         shortest: 0,
         last: 0,
         broken: false,
-        #[cfg(test)]
-        is_full: false,
         _lock: lock,
     };
     // Nothing but the first line: whoever made it was stopped before the node was written down.
@@ -99,11 +97,6 @@ impl Journal {
         let path = self.path();
         if self.broken {
             return Err(JournalError::Broken { path });
-        }
-        #[cfg(test)]
-        if self.is_full {
-            let full = std::io::ErrorKind::StorageFull.into();
-            return Err(JournalError::file("write to", &path, full));
         }
         let line = line::write(transaction);
         let line = line.map_err(|error| JournalError::damaged(&path, error))?;

@@ -1,19 +1,20 @@
-//! [`LogArgs`]: how a daemon writes its log.
+//! [`LogArgs`]: the flags `--log-format` and `--log-level`.
 
+use crate::logs::{Level, Log, LogFormat};
 use clap::ValueEnum;
-use pinfold_daemon::logs::{Level, Log, LogFormat};
 
+/// The flags `--log-format` and `--log-level`.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct LogArgs {
-    /// How lines of the log are written
+pub struct LogArgs {
+    /// The format of log lines
     #[arg(long, value_enum, default_value_t)]
     log_format: Lines,
-    /// What is worth a line in the log
+    /// The least severe events that are logged
     #[arg(long, value_enum, default_value_t)]
     log_level: Least,
 }
 
-/// How lines of the log are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Lines {
     /// `key=value`
@@ -23,23 +24,24 @@ enum Lines {
     Json,
 }
 
-/// What is worth a line in the log.
+/// The least severe events that are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Least {
     /// Everything
     Debug,
-    /// What happens on a good day
+    /// Normal operation
     #[default]
     Info,
-    /// What is not as it should be
+    /// Recoverable problems
     Warn,
-    /// What does not work
+    /// Failures
     Error,
 }
 
 impl LogArgs {
-    /// To standard error.
-    pub(crate) fn log(self) -> Log {
+    /// The log on standard error.
+    #[must_use]
+    pub fn log(self) -> Log {
         let format = match self.log_format {
             Lines::Text => LogFormat::Text,
             Lines::Json => LogFormat::Json,

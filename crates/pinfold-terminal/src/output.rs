@@ -1,34 +1,50 @@
-//! Writing results. A closed pipe (`| head`) ends the program quietly instead of with a panic.
+//! Results on standard output. A closed pipe (`| head`) ends the program without an error message.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use clap::ValueEnum;
 use pinfold_render::Colour;
 
-use crate::args::Format;
 use crate::exit::Failure;
 
-/// How wide text is where nobody knows better.
+/// The columns of text that does not go to a terminal.
 const WIDTH: usize = 80;
-/// Narrower than this, pictures fall apart; wider, sentences are hard to read.
+/// The least and most columns used on a terminal: pictures need 60, sentences are hard to read beyond 120.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
 
-/// How wide text may be: the width of the terminal, within reason. Files and pipes get 80 columns.
-pub(crate) fn width() -> usize {
+/// The value of `--output`: how a command prints its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// The columns that text on standard output may use: the terminal's width within limits, 80 for files and pipes.
+#[must_use]
+pub fn width() -> usize {
     columns(&io::stdout()).map_or(WIDTH, |columns| {
         columns.clamp(*WIDTHS.start(), *WIDTHS.end())
     })
 }
 
-/// The columns of a terminal; `None` if it is none or does not know.
-pub(crate) fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+/// The width of a terminal; `None` if `stream` is no terminal or reports no size.
+pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// Writes `text` to standard output.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// If standard output cannot be written to, unless the reader has closed the pipe.
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
@@ -42,8 +58,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a value for programs, or the text for people.
-pub(crate) fn print_as<T: serde::Serialize>(
+/// Writes `value` as JSON or YAML, or the result of `text` as it is.
+///
+/// # Errors
+/// If the value cannot be serialized or standard output cannot be written to.
+pub fn print_as<T: serde::Serialize>(
     format: Format,
     value: &T,
     text: impl FnOnce() -> String,
@@ -56,7 +75,10 @@ pub(crate) fn print_as<T: serde::Serialize>(
 }
 
 /// Writes a value as indented JSON.
-pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+///
+/// # Errors
+/// If the value cannot be serialized or standard output cannot be written to.
+pub fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::Environment(format!("cannot write the result as JSON: {error}"))
     })?;
@@ -64,30 +86,37 @@ pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> 
 }
 
 /// Writes a value as YAML.
-pub(crate) fn print_yaml<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+///
+/// # Errors
+/// If the value cannot be serialized or standard output cannot be written to.
+pub fn print_yaml<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_saphyr::to_string(value).map_err(|error| {
         Failure::Environment(format!("cannot write the result as YAML: {error}"))
     })?;
     print(&text)
 }
 
-/// Writes a file that the user asked for.
-pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+/// Writes a file that was named on the command line.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, content)
         .map_err(|error| Failure::Environment(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Tells something beside the result, on standard error.
+/// Writes a warning or a note to standard error.
 #[expect(
     clippy::print_stderr,
-    reason = "the one place where remarks are printed"
+    reason = "the one place where warnings and notes are printed"
 )]
-pub(crate) fn remark(text: &str) {
+pub fn remark(text: &str) {
     eprintln!("{text}");
 }
 
-/// Colour on a terminal, unless `NO_COLOR` is set or the terminal knows none.
-pub(crate) fn colour() -> Colour {
+/// Colour on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
+#[must_use]
+pub fn colour() -> Colour {
     let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
     let capable = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
     match io::stdout().is_terminal() && unset("NO_COLOR") && capable {

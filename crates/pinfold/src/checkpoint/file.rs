@@ -12,7 +12,7 @@ use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES, Manager, RestoreError
 
 /// Why the file was not read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub(crate) enum FileError {
     /// The system said no.
     #[error("cannot {doing} {}: {error}", path.display())]
     System {
@@ -37,12 +37,12 @@ pub enum FileError {
 
 /// The file as it was read.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub(crate) struct Stored {
     path: PathBuf,
     bytes: Vec<u8>,
     format: CpuStateFormat,
     /// What it says.
-    pub state: CpuManagerState,
+    pub(crate) state: CpuManagerState,
 }
 
 impl Stored {
@@ -50,7 +50,7 @@ impl Stored {
     ///
     /// # Errors
     /// If it cannot be read, or a kubelet would reject it.
-    pub fn read(root: &Path, pod_level: PodLevel) -> Result<Self, FileError> {
+    pub(crate) fn read(root: &Path, pod_level: PodLevel) -> Result<Self, FileError> {
         let path = root.join(Manager::Cpu.file_name());
         let bytes = bytes(&path)?;
         let file = path.to_string_lossy();
@@ -73,7 +73,7 @@ impl Stored {
     ///
     /// # Errors
     /// If somebody changed it meanwhile, or it cannot be written. It is as it was then.
-    pub fn replace(&self, state: &CpuManagerState) -> Result<PathBuf, FileError> {
+    pub(crate) fn replace(&self, state: &CpuManagerState) -> Result<PathBuf, FileError> {
         if bytes(&self.path)? != self.bytes {
             return Err(FileError::Changed(self.path.clone()));
         }
@@ -163,7 +163,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// How it is known that a kubelet runs on this machine; `None` if nothing says so. `proc` is the kernel's folder of
 /// processes, `root` the kubelet's.
 #[must_use]
-pub fn kubelet_runs(proc: &Path, root: &Path) -> Option<String> {
+pub(crate) fn kubelet_runs(proc: &Path, root: &Path) -> Option<String> {
     let socket = root.join("pod-resources/kubelet.sock");
     if UnixStream::connect(&socket).is_ok() {
         return Some(format!("somebody answers at {}", socket.display()));
