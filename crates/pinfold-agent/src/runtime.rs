@@ -19,7 +19,6 @@ use pinfold_kube::pod::PodObject;
 use crate::allowance::Quota;
 use crate::keeper::KeeperError;
 use crate::node::{AdmitError, ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
-
 use pinfold_journal::Timestamp;
 
 mod background_calls;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResources, Reader};
 use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
@@ -236,15 +236,15 @@ fn open(
 }
 
 /// Arguments of Koordinator's scheduler plugin, for pods that the agent places itself.
-fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, AgentError> {
+fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, AgentError> {
     let Some(path) = &config.koordinator.scheduler else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let bytes = host::read_file(path)?;
     let file = path.to_string_lossy();
     let documents = manifest::read(&file, &bytes).map_err(AgentError::Rules)?;
     let Some(document) = documents.first() else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let read = scheduler_args_of(document).map_err(AgentError::Rules)?;
     for warning in &read.warnings {
@@ -343,7 +343,7 @@ impl NodeReporter {
 mod tests {
     use std::time::SystemTime;
 
-    use pinfold_core::koordinator::values::BindPolicy;
+    use pinfold_core::koordinator::policy_values::BindPolicy;
 
     use super::*;
     use pinfold_daemon::logs::{Level, LogFormat};

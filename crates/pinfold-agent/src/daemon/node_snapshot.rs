@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::device::{DeviceOffer, DevicesByResource};
-use pinfold_core::koordinator::pools::{Holders, Pools};
+use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::Block;
 use pinfold_core::name::{PodUid, ResourceName};
@@ -156,9 +156,9 @@ impl NodeSnapshot {
             facts.pod_cpus = self.pod_cpus();
         }
         let pools = self.pools.clone().unwrap_or_else(|| {
-            let mut holders = Holders {
+            let mut holders = CpuHolders {
                 kubelet_reserved: reserved,
-                ..Holders::default()
+                ..CpuHolders::default()
             };
             for pod in self.ledger.state().residents().keys() {
                 holders.lse |= &self.ledger.exclusive_cpus(pod);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
-use pinfold_core::koordinator::cpus::Topology;
+use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{Node as PluginNode, Report};
-use pinfold_core::koordinator::plugin::{self, Args, PodDemand};
-use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, Holders, Pools};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
+use pinfold_core::koordinator::policy_values::NumaPolicy;
+use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
-use pinfold_core::koordinator::reasons;
-use pinfold_core::koordinator::values::NumaPolicy;
+use pinfold_core::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
 use pinfold_core::name::PodUid;
@@ -39,7 +39,7 @@ const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 #[derive(Clone, Debug)]
 pub struct Koordinator {
     /// Arguments of the scheduler plugin NodeNUMAResource, for pods that the agent places itself.
-    pub args: Args,
+    pub args: KoordinatorArgs,
     /// NUMA policy of pods that set none (the node's label).
     pub numa_policy: Option<NumaPolicy>,
     /// CPUs for SYSTEM pods. Empty: no special CPUs.
@@ -52,7 +52,7 @@ pub struct Koordinator {
     pub aligns_best_effort: bool,
     /// Whether the kubelet pins new pods itself; the agent then does not set their CPUs.
     pub kubelet: KubeletPinning,
-    topology: Arc<Topology>,
+    topology: Arc<KoordinatorTopology>,
     zones: Vec<NodeAmounts>,
     /// The pods in the ledger.
     pods: BTreeMap<PodUid, Arc<KoordinatorPod>>,
@@ -71,7 +71,7 @@ struct KoordinatorPod {
 impl Koordinator {
     /// Koordinator's settings for a machine and its reserved CPUs, with defaults for the rest.
     #[must_use]
-    pub fn new(rules: &Rules, args: Args) -> Self {
+    pub fn new(rules: &Rules, args: KoordinatorArgs) -> Self {
         let machine = rules.machine();
         let facts = NodeFacts::of(machine, rules.settings(), rules.reserved_cpus());
         let zone = |node: &NumaNode| {
@@ -129,10 +129,10 @@ impl Koordinator {
 
     /// The CPU pools: the CPUs that no pod holds exclusively and no reservation excludes.
     pub(super) fn pools(&self, ledger: &Ledger) -> Pools {
-        let mut holders = Holders {
+        let mut holders = CpuHolders {
             kubelet_reserved: ledger.rules().reserved_cpus(),
             node_reserved: self.node_reserved.clone(),
-            ..Holders::default()
+            ..CpuHolders::default()
         };
         if self.system_exclusive {
             holders.system_exclusive.clone_from(&self.system_cpus);
@@ -204,7 +204,7 @@ impl Koordinator {
                 set_aside |= &ledger.exclusive_cpus(pod);
             }
         }
-        let report = Report::new(
+        let report = KoordinatorReport::new(
             self.topology.clone(),
             &reserved,
             set_aside,
@@ -215,12 +215,12 @@ impl Koordinator {
             allocatable.add(&zone.amounts);
         }
         let fidelity = ledger.rules().fidelity();
-        let mut node = PluginNode {
+        let mut node = KoordinatorNode {
             numa_policy: self.numa_policy.clone(),
             report: Some(report),
             allocatable,
-            ledger: pinfold_core::koordinator::ledger::Ledger::new(fidelity),
-            ..PluginNode::default()
+            ledger: pinfold_core::koordinator::ledger::KoordinatorLedger::new(fidelity),
+            ..KoordinatorNode::default()
         };
         for (pod, terms) in &self.pods {
             let allocation = terms.allocation.clone();
@@ -235,7 +235,7 @@ impl Koordinator {
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, reasons::Rejection> {
+    ) -> Result<Option<Allocation>, KoordinatorRejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
             return Ok(None);

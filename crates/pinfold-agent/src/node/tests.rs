@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::ledger::Rules;
 use pinfold_core::qos::QosClass;
 use pinfold_core::settings::Settings;
@@ -123,7 +123,10 @@ fn open(
     let rules = rules("restricted");
     let keeper = Keeper::open(&folder.join("agent"), rules.clone(), Limits::default());
     let rulebook = match koordinator {
-        true => Rulebook::Koordinator(Box::new(Koordinator::new(&rules, Args::default()))),
+        true => Rulebook::Koordinator(Box::new(Koordinator::new(
+            &rules,
+            KoordinatorArgs::default(),
+        ))),
         false => Rulebook::Kubelet,
     };
     ManagedNode::new(
