@@ -193,7 +193,7 @@ impl Koordinator {
     }
 
     /// The node as the scheduler plugin NodeNUMAResource sees it.
-    fn plugin_node(&self, ledger: &Ledger) -> PluginNode {
+    fn plugin_node(&self, ledger: &Ledger) -> KoordinatorNode {
         let reserved = ledger.rules().reserved_cpus();
         let mut set_aside = self.node_reserved.clone();
         if self.system_exclusive {
