@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! container runtime (NRI) ─► runtime ─┐                                     ┌─► runtime: adjustments, updates
-//! API socket ──────────────► http ────┼─► ManagedNode ─► Keeper ─► journal ─┼─► drift: cgroups
+//! API socket ──────────────► http ────┼─► ManagedNode ─► JournaledLedger ─► journal ─┼─► drift: cgroups
 //! device plugins ─► pinfold-devices ──┘        │                            └─► kubernetes: objects, events
 //!                                              └─► metrics, logs
 //! kubelet's files ─► mirror ────────────────────────────────────────────────► kubernetes
 //! ```
 //!
-//! [`daemon`] starts and connects these parts. [`keeper`] and [`node`] use no container runtime, network or clock: their
+//! [`daemon`] starts and connects these parts. [`journaled`] and [`node`] use no container runtime, network or clock: their
 //! caller passes the time and the running pods.
 
 pub mod allowance;
@@ -16,7 +16,7 @@ pub mod config;
 pub mod daemon;
 pub mod drift;
 pub mod http;
-pub mod keeper;
+pub mod journaled_ledger;
 pub mod kubernetes;
 pub mod metrics;
 pub mod mirror;
@@ -26,5 +26,8 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
+pub use journaled_ledger::{
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RulesChange,
+    RunningPods,
+};
 pub use metrics::Metrics;

@@ -1,7 +1,7 @@
 //! [`ManagedNode`]: the pods and containers of this node, their allowances, and the ledger these come from.
 //!
 //! ```text
-//! runtime ─► add_pod, add_container ──────► Keeper (ledger, journal) ─► Allowance of the container,
+//! runtime ─► add_pod, add_container ──────► JournaledLedger (ledger, journal) ─► Allowance of the container,
 //!            container_started, stop_pod,                               Updates of containers whose
 //!            remove_container                                           shared pool changed
 //!            synchronize: compares the runtime's pods with the journal
@@ -25,9 +25,9 @@ use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
-use crate::keeper::{Keeper, KeeperError, Plan};
+use crate::journaled_ledger::{JournaledLedger, JournaledLedgerError, RulesChange};
 use pinfold_journal::Timestamp;
-use pinfold_journal::{HeldProcess, Origin};
+use pinfold_journal::{PinnedProcess, PodOrigin};
 
 mod admission_counters;
 mod admit;
@@ -68,7 +68,7 @@ pub enum UnknownContainers {
 /// The pods and containers of this node, with the ledger and journal of what they hold.
 #[derive(Debug)]
 pub struct ManagedNode {
-    keeper: Keeper,
+    journaled: JournaledLedger,
     rulebook: Rulebook,
     unknown_containers: UnknownContainers,
     pins: KubeletPins,
@@ -115,7 +115,7 @@ pub enum AdmitError {
     },
     /// The ledger or the journal failed.
     #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    Journal(#[from] JournaledLedgerError),
     /// A container was created in a sandbox for which no `RunPodSandbox` event arrived.
     #[error(
         "the runtime sent no RunPodSandbox event for sandbox {0}; did another NRI plugin fail?"
@@ -130,23 +130,23 @@ impl ManagedNode {
     /// A node with the state of its journal: external cgroups and processes in it are confined again.
     #[must_use]
     pub fn new(
-        keeper: Keeper,
+        journaled: JournaledLedger,
         rulebook: Rulebook,
         unknown_containers: UnknownContainers,
         pins: KubeletPins,
     ) -> Self {
         let mut containers = BTreeMap::new();
-        for (pod, note) in keeper.notes() {
-            let groups = note.groups.iter();
+        for (pod, record) in journaled.records() {
+            let groups = record.cgroups.iter();
             let groups =
                 groups.map(|(group, container)| ManagedContainer::external(group, pod, container));
-            let processes = note.processes.iter();
+            let processes = record.processes.iter();
             let processes = processes.map(|held| ManagedContainer::external_process(held, pod));
             let external = groups.chain(processes);
             containers.extend(external.map(|container| (container.id.clone(), container)));
         }
         let mut node = Self {
-            keeper,
+            journaled,
             rulebook,
             unknown_containers,
             pins,
@@ -174,13 +174,13 @@ impl ManagedNode {
 
     /// The ledger with its journal.
     #[must_use]
-    pub fn keeper(&self) -> &Keeper {
-        &self.keeper
+    pub fn journaled(&self) -> &JournaledLedger {
+        &self.journaled
     }
 
     /// Mutable access to the ledger, to change its rules or the devices that plugins offer.
-    pub fn keeper_mut(&mut self) -> &mut Keeper {
-        &mut self.keeper
+    pub fn journaled_mut(&mut self) -> &mut JournaledLedger {
+        &mut self.journaled
     }
 
     /// Changes how running containers are handled that are not in the journal.
@@ -213,7 +213,11 @@ impl ManagedNode {
     /// Whether the ledger has this pod.
     #[must_use]
     pub fn has_pod(&self, pod: &PodUid) -> bool {
-        self.keeper.ledger().state().residents().contains_key(pod)
+        self.journaled
+            .ledger()
+            .state()
+            .residents()
+            .contains_key(pod)
     }
 
     /// Whether the runtime has a sandbox of a pod.
@@ -270,7 +274,7 @@ impl ManagedNode {
         now: Timestamp,
     ) -> Result<Vec<Update>, AdmitError> {
         for (resource, devices) in kubelet_devices.offers {
-            self.keeper.offer(&resource, Some(devices), now)?;
+            self.journaled.set_devices(&resource, Some(devices), now)?;
         }
         let aligned = PodObject {
             pod: kubelet_devices.pod,
@@ -285,12 +289,16 @@ impl ManagedNode {
     }
 
     /// Removes the devices that the kubelet assigned to a pod from the ledger.
-    fn withdraw_devices(&mut self, pod: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
-        let pool = self.keeper.ledger().state().pool();
+    fn withdraw_devices(
+        &mut self,
+        pod: &PodUid,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let pool = self.journaled.ledger().state().pool();
         let of_pod = |resource: &&ResourceName| align::is_of(resource, pod);
         let offered: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
         for resource in offered {
-            self.keeper.offer(&resource, None, now)?;
+            self.journaled.set_devices(&resource, None, now)?;
         }
         Ok(())
     }
@@ -298,7 +306,7 @@ impl ManagedNode {
     /// The devices that the ledger assigned to a container.
     #[must_use]
     pub fn devices(&self, pod: &PodUid, container: &ContainerName) -> DevicesByResource {
-        let devices = self.keeper.ledger().state().devices();
+        let devices = self.journaled.ledger().state().devices();
         devices
             .container(pod, container)
             .cloned()
@@ -339,20 +347,20 @@ impl ManagedNode {
         &mut self,
         id: &str,
         now: Timestamp,
-    ) -> Result<Vec<Update>, KeeperError> {
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
         let Some(container) = self.containers.get_mut(id) else {
             return Ok(Vec::new());
         };
         self.update_seq = self.update_seq.saturating_add(1);
         container.update_seq = self.update_seq;
-        let residents = self.keeper.ledger().state().residents();
+        let residents = self.journaled.ledger().state().residents();
         let resident = residents.get(&container.resident);
         let is_in_spec = resident.is_some_and(|here| here.pod.container(&container.name).is_some());
         if !is_in_spec {
             return Ok(Vec::new());
         }
         let (pod, name) = (container.resident.clone(), container.name.clone());
-        self.keeper.start(&pod, &name, now)?;
+        self.journaled.start_container(&pod, &name, now)?;
         Ok(self.updates())
     }
 
@@ -364,7 +372,7 @@ impl ManagedNode {
         &mut self,
         id: &str,
         now: Timestamp,
-    ) -> Result<Vec<Update>, KeeperError> {
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
         if let Some(container) = self.containers.remove(id)
             && container.resident != container.pod
         {
@@ -381,7 +389,11 @@ impl ManagedNode {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub fn stop_pod(&mut self, id: &str, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+    pub fn stop_pod(
+        &mut self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
         let Some(sandbox) = self.sandboxes.remove(id) else {
             return Ok(Vec::new());
         };
@@ -417,7 +429,7 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<(Option<Decision>, Vec<Update>), AdmitError> {
-        let outcome = self.admit_pod(pod, Origin::Declared, preference, now);
+        let outcome = self.admit_pod(pod, PodOrigin::Api, preference, now);
         self.rejected += u64::from(matches!(outcome, Err(AdmitError::Rules { .. })));
         Ok((outcome?, self.updates()))
     }
@@ -433,8 +445,8 @@ impl ManagedNode {
         pod: &PodUid,
         name: &ContainerName,
         now: Timestamp,
-    ) -> Result<Option<Allowance>, KeeperError> {
-        self.keeper.hold(pod, name, group, now)?;
+    ) -> Result<Option<Allowance>, JournaledLedgerError> {
+        self.journaled.pin_cgroup(pod, name, group, now)?;
         Ok(self.add_external(ManagedContainer::external(group, pod, name)))
     }
 
@@ -445,12 +457,12 @@ impl ManagedNode {
     /// If there is no such container, or the journal cannot be written.
     pub fn hold_process(
         &mut self,
-        held: &HeldProcess,
+        held: &PinnedProcess,
         pod: &PodUid,
-        alive: &dyn Fn(&HeldProcess) -> bool,
+        alive: &dyn Fn(&PinnedProcess) -> bool,
         now: Timestamp,
-    ) -> Result<Option<Allowance>, KeeperError> {
-        self.keeper.hold_process(pod, held, alive, now)?;
+    ) -> Result<Option<Allowance>, JournaledLedgerError> {
+        self.journaled.pin_process(pod, held, alive, now)?;
         self.containers.retain(|_, container| {
             let process = container.process().filter(|_| container.pod == *pod);
             process.is_none_or(alive)
@@ -474,10 +486,14 @@ impl ManagedNode {
     ///
     /// # Errors
     /// If the plan does not fit the ledger any more, or the journal cannot be written.
-    pub fn apply_plan(&mut self, plan: Plan, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
-        self.keeper.apply(plan, now)?;
+    pub fn apply_plan(
+        &mut self,
+        plan: RulesChange,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
+        self.journaled.apply_rules_change(plan, now)?;
         if let Rulebook::Koordinator(koordinator) = &mut self.rulebook {
-            **koordinator = koordinator.with_rules(self.keeper.ledger().rules());
+            **koordinator = koordinator.with_rules(self.journaled.ledger().rules());
         }
         Ok(self.updates())
     }
@@ -486,8 +502,12 @@ impl ManagedNode {
     ///
     /// # Errors
     /// If the ledger does not have the pod, or the journal cannot be written.
-    pub fn release(&mut self, pod: &PodUid, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
-        self.keeper.release(pod, now)?;
+    pub fn release(
+        &mut self,
+        pod: &PodUid,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
+        self.journaled.release(pod, now)?;
         let external =
             |container: &ManagedContainer| container.is_external() && container.pod == *pod;
         self.containers.retain(|_, container| !external(container));

@@ -17,7 +17,7 @@ use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::node::{AdmitError, ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
 use pinfold_journal::Timestamp;
 
@@ -57,7 +57,7 @@ pub trait Telemetry: Send + Sync {
     /// A difference between the runtime and the journal was resolved.
     fn record_sync_change(&self, change: &SyncChange);
     /// The ledger or the journal failed.
-    fn record_error(&self, error: &KeeperError);
+    fn record_error(&self, error: &JournaledLedgerError);
     /// A problem that does not stop the operation.
     fn warn(&self, problem: &str);
     /// The ledger changed: the published state of the node is stale.
@@ -121,7 +121,7 @@ impl NriPlugin {
     /// Queues the updates after a release, or reports that it failed.
     fn release_response(
         &self,
-        released: Result<Vec<Update>, KeeperError>,
+        released: Result<Vec<Update>, JournaledLedgerError>,
     ) -> Result<(), Rejection> {
         match released {
             Ok(updates) => {
@@ -146,7 +146,7 @@ impl NriPlugin {
     }
 
     fn rejection(&self, rejected: &AdmitError) -> Rejection {
-        if let AdmitError::Keeper(error) = rejected {
+        if let AdmitError::Journal(error) = rejected {
             self.telemetry.record_error(error);
         }
         Rejection::new(format!("Pinfold: {rejected}"))

@@ -24,7 +24,7 @@ use crate::drift::{
 use crate::metrics::catalogue;
 use crate::node::{ManagedContainer, ManagedNode, Update};
 use crate::runtime::{self, lock};
-use pinfold_journal::HeldProcess;
+use pinfold_journal::PinnedProcess;
 
 /// Sends container updates to the runtime, writes cgroups, and repairs drift.
 pub(super) struct Enforcer {
@@ -125,7 +125,7 @@ impl Enforcer {
     }
 
     /// Sets the CPU affinity of an external process, unless it has terminated.
-    fn confine(&self, held: &HeldProcess, allowance: &Allowance) {
+    fn confine(&self, held: &PinnedProcess, allowance: &Allowance) {
         if !held.is_alive() {
             return;
         }
@@ -139,7 +139,7 @@ impl Enforcer {
 
     /// Sets the CPU affinity of all external processes again, in case another program changed it.
     fn confine_all(&self) {
-        let held: Vec<(HeldProcess, Allowance)> = {
+        let held: Vec<(PinnedProcess, Allowance)> = {
             let node = lock(&self.node);
             let held = node.containers();
             let held = held
@@ -182,7 +182,7 @@ impl Enforcer {
             return;
         };
         let online = lock(&self.node)
-            .keeper()
+            .journaled()
             .ledger()
             .rules()
             .machine()
@@ -216,7 +216,7 @@ impl Enforcer {
             let changes = node
                 .containers()
                 .map(|container| (container.id.as_str().into(), container.update_seq()));
-            let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
+            let online: CpuSet = node.journaled().ledger().rules().machine().online().clone();
             (containers, changes.collect::<UpdateSeqs>(), online)
         };
         let evidence = Evidence { online, kubelet };

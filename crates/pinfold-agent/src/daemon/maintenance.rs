@@ -89,7 +89,7 @@ impl MaintenanceLoop<'_> {
         }
         let compaction_error = {
             let node = lock(&self.service.node);
-            node.keeper().unshortened().map(ToString::to_string)
+            node.journaled().compaction_error().map(ToString::to_string)
         };
         telemetry.problem("journal-compaction", compaction_error);
         self.check_takeover(config, last);
@@ -107,7 +107,7 @@ impl MaintenanceLoop<'_> {
         let (conflict, pinned) = {
             let mut node = lock(&service.node);
             node.set_kubelet_pins(kubelet_pins(config, kubelet.as_ref()));
-            let ledger = node.keeper().ledger();
+            let ledger = node.journaled().ledger();
             let conflict =
                 kubelet.and_then(|state| takeover::find_cpu_conflict(ledger, &state.containers));
             (conflict, node.kubelet_pinned())
@@ -162,7 +162,7 @@ fn redetect_machine(service: &Service) {
         Err(error) => return log.error("machine", &[("why", &error)]),
     };
     let settings = lock(&service.node)
-        .keeper()
+        .journaled()
         .ledger()
         .rules()
         .settings()
@@ -223,14 +223,14 @@ fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
     };
     let plan = {
         let node = lock(&service.node);
-        let now = node.keeper().ledger().rules();
+        let now = node.journaled().ledger().rules();
         if now.machine() == rules.machine() && now.settings() == rules.settings() {
             return log.info("reloaded", &[("what", &"nothing changed")]);
         }
-        node.keeper().plan(&rules)
+        node.journaled().plan_rules_change(&rules)
     };
     let done = plan
-        .map_err(crate::keeper::KeeperError::from)
+        .map_err(crate::journaled_ledger::JournaledLedgerError::from)
         .and_then(|plan| service.apply_plan(plan));
     match done {
         Ok(()) => {

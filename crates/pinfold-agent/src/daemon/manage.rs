@@ -25,7 +25,7 @@ use super::partitions::PartitionManager;
 use super::service::{Service, now, writes_cgroups};
 use super::telemetry::NodeTelemetry;
 use crate::config::{AgentConfig, Dialect};
-use crate::keeper::{Difference, Keeper};
+use crate::journaled_ledger::{JournalDifference, JournaledLedger};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, ManagedNode, Rulebook};
 use crate::runtime::{
@@ -33,7 +33,7 @@ use crate::runtime::{
 };
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
-use pinfold_journal::Limits;
+use pinfold_journal::JournalLimits;
 
 /// Capacity of the queue of container updates.
 const UPDATE_QUEUE: usize = 1024;
@@ -199,25 +199,26 @@ fn open(
     log: &Log,
 ) -> Result<Arc<Mutex<ManagedNode>>, AgentError> {
     let rules = machine.rules(config)?;
-    let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
-    if keeper.torn() > 0 {
-        let what = Difference::TailLost {
-            bytes: keeper.torn(),
+    let mut journaled =
+        JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
+    if journaled.truncated_bytes() > 0 {
+        let what = JournalDifference::TailLost {
+            bytes: journaled.truncated_bytes(),
         };
         log.warn("differs", &[("what", &what)]);
     }
-    let then = keeper.ledger().rules();
+    let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
-        let applied = keeper
-            .plan(&rules)
-            .map_err(crate::keeper::KeeperError::from)
-            .and_then(|plan| keeper.apply(plan, now()));
+        let applied = journaled
+            .plan_rules_change(&rules)
+            .map_err(crate::journaled_ledger::JournaledLedgerError::from)
+            .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
             Ok(()) => log.warn("rules-changed", &[("what", &"machine or settings are not those of the journal; everybody was placed by the new ones")]),
             Err(error) => log.error("rules-kept", &[("why", &error)]),
         }
     }
-    let rules = keeper.ledger().rules().clone();
+    let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
@@ -227,7 +228,7 @@ fn open(
     };
     let unknown_containers = maintenance::unknown_containers(config);
     let pins = maintenance::kubelet_pins(config, maintenance::kubelet_state(config).as_ref());
-    let node = ManagedNode::new(keeper, rulebook, unknown_containers, pins);
+    let node = ManagedNode::new(journaled, rulebook, unknown_containers, pins);
     let node = match config.takeover.cpu_set_allocator {
         true => node,
         false => node.observe_only(),
@@ -301,7 +302,7 @@ fn runner(config: &AgentConfig) -> Result<Option<Runner>, AgentError> {
 fn record_device_offers(service: &Service, offers: &OfferReceiver) {
     while let Ok((resource, devices)) = offers.recv() {
         let mut node = lock(&service.node);
-        let taken = node.keeper_mut().offer(&resource, devices, now());
+        let taken = node.journaled_mut().set_devices(&resource, devices, now());
         drop(node);
         match taken {
             Ok(true) => service.telemetry.node_changed(),

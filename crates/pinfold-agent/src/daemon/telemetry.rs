@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nri::RuntimeInfo;
 
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::SyncChange;
@@ -134,7 +134,7 @@ impl Telemetry for NodeTelemetry {
         self.log.warn("differs", &[("what", change)]);
     }
 
-    fn record_error(&self, error: &KeeperError) {
+    fn record_error(&self, error: &JournaledLedgerError) {
         self.log.error("failed", &[("why", error)]);
     }
 

@@ -13,9 +13,9 @@ use pinfold_render::explain;
 
 use super::managed_container::{ManagedContainer, Sandbox};
 use super::{AdmitError, DevicePreference, ManagedNode, Rulebook, standalone_uid};
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
-use pinfold_journal::{Note, Origin};
+use pinfold_journal::{PodOrigin, PodRecord};
 use pinfold_kube::generation::GENERATION;
 
 /// Name of the single container that represents all containers of a pod without a known spec.
@@ -36,10 +36,13 @@ impl ManagedNode {
             return Ok(());
         }
         match (spec, &self.rulebook) {
-            (Some(pod), _) => self.admit_pod(pod, Origin::Runtime, preference, now),
-            (None, Rulebook::Koordinator(_)) => {
-                self.admit_pod(&pod_of_sandbox(sandbox), Origin::Runtime, preference, now)
-            }
+            (Some(pod), _) => self.admit_pod(pod, PodOrigin::Runtime, preference, now),
+            (None, Rulebook::Koordinator(_)) => self.admit_pod(
+                &pod_of_sandbox(sandbox),
+                PodOrigin::Runtime,
+                preference,
+                now,
+            ),
             (None, Rulebook::Kubelet) => Ok(None),
         }
         .map(drop)
@@ -49,37 +52,40 @@ impl ManagedNode {
     pub(super) fn admit_pod(
         &mut self,
         pod: &PodObject,
-        origin: Origin,
+        origin: PodOrigin,
         preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<Option<Decision>, AdmitError> {
-        let mut note = note(origin, &pod.meta.labels, &pod.meta.annotations);
+        let mut record = record(origin, &pod.meta.labels, &pod.meta.annotations);
         let core = Arc::new(pod.pod.clone());
         let mut prior = String::new();
         if let Some(status) = self.scheduler_choice(pod, &core, now)? {
             let followed = match self.rulebook {
                 Rulebook::Kubelet => {
-                    self.admit_on_scheduler_choice(&core, &status, &note, preference, now)
+                    self.admit_on_scheduler_choice(&core, &status, &record, preference, now)
                 }
-                Rulebook::Koordinator(_) => self.grant_scheduler_choice(&core, &status, &note, now),
+                Rulebook::Koordinator(_) => {
+                    self.grant_scheduler_choice(&core, &status, &record, now)
+                }
             };
             match followed {
                 Ok(decision) => return Ok(decision),
-                Err(error @ KeeperError::Journal(_)) => return Err(error.into()),
+                Err(error @ JournaledLedgerError::Journal(_)) => return Err(error.into()),
                 Err(why) => prior = self.choice_not_used(pod, &status, &why.to_string()),
             }
-            note.annotations.remove(keys::RESOURCE_STATUS);
+            record.annotations.remove(keys::RESOURCE_STATUS);
         }
         if matches!(self.rulebook, Rulebook::Koordinator(_)) {
-            let outcome = self.admit_by_koordinator(pod, &core, note, &prior, now);
+            let outcome = self.admit_by_koordinator(pod, &core, record, &prior, now);
             if matches!(outcome, Err(AdmitError::Rules { .. })) {
                 self.counters.count_grant(false);
-            } else if !self.keeper.ledger().exclusive_cpus(&core.uid).is_empty() {
+            } else if !self.journaled.ledger().exclusive_cpus(&core.uid).is_empty() {
                 self.counters.count_grant(true);
             }
             return outcome.map(|()| None);
         }
-        self.decide(&core, note, &prior, preference, now).map(Some)
+        self.decide(&core, record, &prior, preference, now)
+            .map(Some)
     }
 
     /// Admits a pod by the ledger's rules. The journal entry begins with `prior`, the reason why the scheduler's choice
@@ -87,13 +93,15 @@ impl ManagedNode {
     fn decide(
         &mut self,
         pod: &Arc<Pod>,
-        note: Note,
+        record: PodRecord,
         prior: &str,
         preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<Decision, AdmitError> {
-        let decision = self.keeper.admit_after(pod, note, prior, preference, now)?;
-        let rules = self.keeper.ledger().rules();
+        let decision = self
+            .journaled
+            .admit_with_context(pod, record, prior, preference, now)?;
+        let rules = self.journaled.ledger().rules();
         self.counters.count(pod, &decision, rules);
         match decision.is_admitted() {
             true => Ok(decision),
@@ -111,7 +119,7 @@ impl ManagedNode {
         core: &Arc<Pod>,
         now: Timestamp,
     ) -> Result<Option<ResourceStatus>, AdmitError> {
-        let fidelity = self.keeper.ledger().rules().fidelity();
+        let fidelity = self.journaled.ledger().rules().fidelity();
         match ResourceStatus::read(pod, fidelity) {
             Ok(read) => Ok(read.value.filter(|status| !status.cpus.is_empty())),
             Err(findings) => self.reject(core, findings.to_string(), now),
@@ -123,13 +131,13 @@ impl ManagedNode {
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        note: &Note,
+        record: &PodRecord,
         now: Timestamp,
-    ) -> Result<Option<Decision>, KeeperError> {
+    ) -> Result<Option<Decision>, JournaledLedgerError> {
         let message = format!("CPUs {}, chosen by the scheduler", status.cpus);
         let granted = grant_to_all(core, status);
-        self.keeper
-            .grant(core, &granted, note.clone(), message, now)?;
+        self.journaled
+            .grant(core, &granted, record.clone(), message, now)?;
         self.counters.count_grant(true);
         Ok(None)
     }
@@ -140,16 +148,16 @@ impl ManagedNode {
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        note: &Note,
+        record: &PodRecord,
         preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<Option<Decision>, KeeperError> {
+    ) -> Result<Option<Decision>, JournaledLedgerError> {
         let chosen = &status.cpus;
-        let note = note.clone();
+        let record = record.clone();
         let decision = self
-            .keeper
-            .admit_with(core, chosen, note, preference, now)?;
-        let rules = self.keeper.ledger().rules();
+            .journaled
+            .admit_with_cpus(core, chosen, record, preference, now)?;
+        let rules = self.journaled.ledger().rules();
         self.counters.count(core, &decision, rules);
         Ok(Some(decision))
     }
@@ -158,7 +166,7 @@ impl ManagedNode {
     fn choice_not_used(&self, pod: &PodObject, status: &ResourceStatus, why: &str) -> String {
         let chosen = &status.cpus;
         let made_for = pod.meta.annotations.get(GENERATION);
-        let at = self.keeper.generation();
+        let at = self.journaled.generation();
         let age = made_for.map_or_else(String::new, |then| {
             format!(" for generation {then} of the node, which is at {at}")
         });
@@ -178,11 +186,11 @@ impl ManagedNode {
         let decided =
             self.has_pod(&container.pod) || self.shared_sandboxes.contains(&container.sandbox);
         if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
-            let (pod, note) = single_container_pod(sandbox, &container);
+            let (pod, record) = single_container_pod(sandbox, &container);
             container.resident.clone_from(&pod.uid);
             self.pending_releases.remove(&pod.uid);
             if !self.has_pod(&pod.uid) {
-                self.decide(&pod, note, "", preference, now)?;
+                self.decide(&pod, record, "", preference, now)?;
             }
         }
         container.sent_allowance = self.allowance(&container);
@@ -196,7 +204,7 @@ impl ManagedNode {
         why: String,
         now: Timestamp,
     ) -> Result<T, AdmitError> {
-        self.keeper.reject(pod, why.clone(), now)?;
+        self.journaled.reject(pod, why.clone(), now)?;
         let (reason, decision) = (why, None);
         Err(AdmitError::Rules { reason, decision })
     }
@@ -211,12 +219,12 @@ pub(super) fn grant_to_all(pod: &Pod, status: &ResourceStatus) -> GrantedCpus {
     }
 }
 
-/// The journal's note on a pod: its origin, and the labels and annotations that affect its CPUs.
-pub(super) fn note(
-    origin: Origin,
+/// The journal's record on a pod: its origin, and the labels and annotations that affect its CPUs.
+pub(super) fn record(
+    origin: PodOrigin,
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
-) -> Note {
+) -> PodRecord {
     let decides = |key: &str| key.contains("koordinator.sh/") || key.starts_with("pinfold.dev/");
     let some = |texts: &BTreeMap<String, String>| {
         let texts = texts.iter().filter(|(key, _)| decides(key));
@@ -224,17 +232,17 @@ pub(super) fn note(
             .map(|(key, text)| (key.clone(), text.clone()))
             .collect()
     };
-    Note {
+    PodRecord {
         origin,
         labels: some(labels),
         annotations: some(annotations),
-        groups: BTreeMap::new(),
+        cgroups: BTreeMap::new(),
         processes: Vec::new(),
     }
 }
 
 /// A pod with only this container, for a container that is admitted without its pod's spec.
-fn single_container_pod(sandbox: &Sandbox, managed: &ManagedContainer) -> (Arc<Pod>, Note) {
+fn single_container_pod(sandbox: &Sandbox, managed: &ManagedContainer) -> (Arc<Pod>, PodRecord) {
     let container = managed
         .resources
         .container(managed.name.clone(), sandbox.qos_by_cgroup());
@@ -246,8 +254,8 @@ fn single_container_pod(sandbox: &Sandbox, managed: &ManagedContainer) -> (Arc<P
         pod_requests: None,
         pod_limits: None,
     };
-    let note = note(Origin::Runtime, &sandbox.labels, &sandbox.annotations);
-    (Arc::new(pod), note)
+    let record = record(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
+    (Arc::new(pod), record)
 }
 
 /// A pod made from the sandbox alone: one container with the total resources of all.

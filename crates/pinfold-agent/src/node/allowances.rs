@@ -8,7 +8,7 @@ use super::admit::EVERY_CONTAINER;
 use super::managed_container::ManagedContainer;
 use super::{ManagedNode, Rulebook, Update};
 use crate::allowance::{Allowance, Quota};
-use pinfold_journal::Origin;
+use pinfold_journal::PodOrigin;
 
 impl ManagedNode {
     /// The allowance of a container; `None` if it is not pinned.
@@ -53,8 +53,8 @@ impl ManagedNode {
         let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {
             return None;
         };
-        koordinator.refresh_pods(&self.keeper);
-        Some(koordinator.pools(self.keeper.ledger()))
+        koordinator.refresh_pods(&self.journaled);
+        Some(koordinator.pools(self.journaled.ledger()))
     }
 
     /// The allowance of a container, given Koordinator's pools if its rules apply.
@@ -68,7 +68,7 @@ impl ManagedNode {
         }
         match (&self.rulebook, pools) {
             (Rulebook::Koordinator(koordinator), Some(pools)) => {
-                let ledger = self.keeper.ledger();
+                let ledger = self.journaled.ledger();
                 let (allowed, mems) = koordinator.allowed(&container.resident, pools, ledger);
                 let (cpus, quota) = match allowed {
                     AllowedCpus::Own(cpus) => (cpus, Quota::Unlimited),
@@ -83,11 +83,11 @@ impl ManagedNode {
 
     /// Exclusive CPUs and memory nodes, or the shared pool; `None` where the kubelet's managers would set nothing.
     fn allowance_by_kubelet(&self, container: &ManagedContainer) -> Option<Allowance> {
-        let note = self.keeper.notes().get(&container.resident);
-        if note.is_some_and(|note| note.origin == Origin::Kubelet) {
+        let record = self.journaled.records().get(&container.resident);
+        if record.is_some_and(|record| record.origin == PodOrigin::Kubelet) {
             return None;
         }
-        let state = self.keeper.ledger().state();
+        let state = self.journaled.ledger().state();
         let exclusive = state
             .cpus()
             .container(&container.resident, &container.name)
@@ -113,7 +113,7 @@ impl ManagedNode {
 
     /// Whether pods can have exclusive CPUs: the CPU manager policy is `static`.
     fn pins_cpus(&self) -> bool {
-        self.keeper.ledger().rules().settings().cpu_policy == "static"
+        self.journaled.ledger().rules().settings().cpu_policy == "static"
     }
 
     /// Replaces an empty pool by the reserved CPUs, or by all online CPUs if none are reserved: a container needs at least
@@ -122,7 +122,7 @@ impl ManagedNode {
         if !cpus.is_empty() {
             return cpus;
         }
-        let rules = self.keeper.ledger().rules();
+        let rules = self.journaled.ledger().rules();
         let reserved = rules.reserved_cpus();
         match reserved.is_empty() {
             true => rules.machine().online().clone(),
@@ -132,7 +132,7 @@ impl ManagedNode {
 
     /// All NUMA nodes that have memory.
     fn all_memory_nodes(&self) -> NodeSet {
-        let nodes = self.keeper.ledger().rules().machine().nodes().iter();
+        let nodes = self.journaled.ledger().rules().machine().nodes().iter();
         let with_memory = nodes.filter(|node| node.memory > 0);
         with_memory.map(|node| node.id).collect()
     }

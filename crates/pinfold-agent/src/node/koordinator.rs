@@ -1,7 +1,7 @@
 //! [`Koordinator`]: Koordinator's rules for exclusive CPUs and CPU pools, applied to the node's ledger.
 //!
 //! The ledger holds the CPUs of each pod. The pod's QoS class and its allocation are read once from the labels and
-//! annotations in the journal's note.
+//! annotations in the journal's record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::admit::grant_to_all;
 use super::{AdmitError, ManagedNode, Rulebook};
-use crate::keeper::Keeper;
+use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
-use pinfold_journal::{Note, Origin};
+use pinfold_journal::{PodOrigin, PodRecord};
 
 /// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
@@ -61,7 +61,7 @@ pub struct Koordinator {
 /// The facts about a pod that decide which CPUs its containers may use.
 #[derive(Debug)]
 struct KoordinatorPod {
-    origin: Origin,
+    origin: PodOrigin,
     qos: Option<KoordinatorQos>,
     kube_qos: QosClass,
     requests: Amounts,
@@ -114,15 +114,15 @@ impl Koordinator {
     }
 
     /// Adds pods that are new in the ledger, and drops those that were released.
-    pub(super) fn refresh_pods(&mut self, keeper: &Keeper) {
-        let residents = keeper.ledger().state().residents();
+    pub(super) fn refresh_pods(&mut self, journaled: &JournaledLedger) {
+        let residents = journaled.ledger().state().residents();
         self.pods.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
             if self.pods.contains_key(uid) {
                 continue;
             }
-            let note = keeper.notes().get(uid).cloned().unwrap_or_default();
-            let terms = KoordinatorPod::of(&resident.pod, &note, keeper.ledger());
+            let record = journaled.records().get(uid).cloned().unwrap_or_default();
+            let terms = KoordinatorPod::of(&resident.pod, &record, journaled.ledger());
             self.pods.insert(uid.clone(), Arc::new(terms));
         }
     }
@@ -140,8 +140,8 @@ impl Koordinator {
         for (pod, terms) in &self.pods {
             let cpus = ledger.exclusive_cpus(pod);
             match terms.origin {
-                Origin::Kubelet => holders.kubelet_pinned |= &cpus,
-                Origin::Runtime | Origin::Declared => holders.add(terms.qos, &cpus),
+                PodOrigin::Kubelet => holders.kubelet_pinned |= &cpus,
+                PodOrigin::Runtime | PodOrigin::Api => holders.add(terms.qos, &cpus),
             }
         }
         Pools::of(&self.topology, &holders)
@@ -156,7 +156,7 @@ impl Koordinator {
     ) -> (AllowedCpus, NodeSet) {
         let unknown = KoordinatorPod::unknown();
         let terms = self.pods.get(pod).map_or(&unknown, |terms| &**terms);
-        if terms.origin == Origin::Kubelet {
+        if terms.origin == PodOrigin::Kubelet {
             return (AllowedCpus::Untouched, NodeSet::EMPTY);
         }
         let allowed = pools.allowed_cpus(
@@ -200,7 +200,7 @@ impl Koordinator {
             set_aside |= &self.system_cpus;
         }
         for (pod, terms) in &self.pods {
-            if terms.origin == Origin::Kubelet {
+            if terms.origin == PodOrigin::Kubelet {
                 set_aside |= &ledger.exclusive_cpus(pod);
             }
         }
@@ -224,7 +224,7 @@ impl Koordinator {
         };
         for (pod, terms) in &self.pods {
             let allocation = terms.allocation.clone();
-            let held = allocation.filter(|_| terms.origin != Origin::Kubelet);
+            let held = allocation.filter(|_| terms.origin != PodOrigin::Kubelet);
             node.assume(pod.clone(), &terms.requests, held);
         }
         node
@@ -247,15 +247,15 @@ impl Koordinator {
 }
 
 impl KoordinatorPod {
-    fn of(pod: &Arc<Pod>, note: &Note, ledger: &Ledger) -> Self {
+    fn of(pod: &Arc<Pod>, record: &PodRecord, ledger: &Ledger) -> Self {
         let fidelity = ledger.rules().fidelity();
-        let object = pod_object(pod, note);
+        let object = pod_object(pod, record);
         let demand = objects::demand(&object, fidelity).map(|read| read.value);
         let demand = demand.unwrap_or_default();
         let status = ResourceStatus::read(&object, fidelity).map(|read| read.value);
         let status = status.ok().flatten();
         Self {
-            origin: note.origin,
+            origin: record.origin,
             qos: demand.qos,
             kube_qos: QosClass::of(pod),
             allocation: status.map(|status| status.allocation(&demand)),
@@ -266,7 +266,7 @@ impl KoordinatorPod {
     /// The defaults for a pod that is not in the ledger.
     fn unknown() -> Self {
         Self {
-            origin: Origin::Runtime,
+            origin: PodOrigin::Runtime,
             qos: None,
             kube_qos: QosClass::Burstable,
             requests: Amounts::new(),
@@ -280,12 +280,12 @@ impl KoordinatorPod {
     }
 }
 
-/// The pod object with the labels and annotations of the journal's note.
-fn pod_object(pod: &Arc<Pod>, note: &Note) -> PodObject {
+/// The pod object with the labels and annotations of the journal's record.
+fn pod_object(pod: &Arc<Pod>, record: &PodRecord) -> PodObject {
     PodObject {
         meta: ObjectMeta {
-            labels: note.labels.clone(),
-            annotations: note.annotations.clone(),
+            labels: record.labels.clone(),
+            annotations: record.annotations.clone(),
             ..ObjectMeta::default()
         },
         pod: Pod::clone(pod),
@@ -305,15 +305,15 @@ impl ManagedNode {
         &mut self,
         pod: &PodObject,
         core: &Arc<Pod>,
-        mut note: Note,
+        mut record: PodRecord,
         prior: &str,
         now: Timestamp,
     ) -> Result<(), AdmitError> {
         let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {
             return Ok(());
         };
-        koordinator.refresh_pods(&self.keeper);
-        let ledger = self.keeper.ledger();
+        koordinator.refresh_pods(&self.journaled);
+        let ledger = self.journaled.ledger();
         let fidelity = ledger.rules().fidelity();
         let demand = match objects::demand(pod, fidelity) {
             Ok(read) => read.value,
@@ -342,11 +342,12 @@ impl ManagedNode {
         };
         if allocation != Allocation::default() {
             let text = status.to_json();
-            note.annotations
+            record
+                .annotations
                 .insert(keys::RESOURCE_STATUS.to_owned(), text);
         }
         let granted = grant_to_all(core, &status);
-        self.keeper.grant(core, &granted, note, message, now)?;
+        self.journaled.grant(core, &granted, record, message, now)?;
         Ok(())
     }
 }

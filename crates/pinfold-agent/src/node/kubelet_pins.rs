@@ -6,7 +6,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::PodUid;
 
 use super::ManagedNode;
-use pinfold_journal::Origin;
+use pinfold_journal::PodOrigin;
 
 /// CPUs that the kubelet's CPU manager assigned. Its pods keep them until they terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,16 +19,18 @@ impl ManagedNode {
     /// Number of running pods that the kubelet pinned. 0: the takeover is complete.
     #[must_use]
     pub fn kubelet_pinned(&self) -> usize {
-        let notes = self.keeper.notes().values();
-        notes.filter(|note| note.origin == Origin::Kubelet).count()
+        let records = self.journaled.records().values();
+        records
+            .filter(|record| record.origin == PodOrigin::Kubelet)
+            .count()
     }
 
     /// The running pods that the kubelet pinned, with their CPUs.
     #[must_use]
     pub fn pinned_by_kubelet(&self) -> BTreeMap<PodUid, CpuSet> {
-        let notes = self.keeper.notes().iter();
-        let pinned = notes.filter(|(_, note)| note.origin == Origin::Kubelet);
-        let ledger = self.keeper.ledger();
+        let records = self.journaled.records().iter();
+        let pinned = records.filter(|(_, record)| record.origin == PodOrigin::Kubelet);
+        let ledger = self.journaled.ledger();
         pinned
             .map(|(pod, _)| (pod.clone(), ledger.exclusive_cpus(pod)))
             .collect()

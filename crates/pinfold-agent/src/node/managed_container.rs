@@ -8,7 +8,7 @@ use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 
 use crate::allowance::Allowance;
-use pinfold_journal::HeldProcess;
+use pinfold_journal::PinnedProcess;
 
 /// A pod sandbox of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct ManagedContainer {
     /// Its cgroup, as the runtime writes the path.
     pub cgroup: String,
     /// The external process, if there is one instead of a container.
-    pub(super) process: Option<HeldProcess>,
+    pub(super) process: Option<PinnedProcess>,
     /// Resources with which the runtime created it.
     pub resources: RuntimeResources,
     /// UID that holds its resources in the ledger: its pod's, or its own if it was admitted without the pod's spec.
@@ -111,7 +111,7 @@ impl ManagedContainer {
     }
 
     /// An external process that gets the resources of a pod's container.
-    pub(super) fn external_process(held: &HeldProcess, pod: &PodUid) -> Self {
+    pub(super) fn external_process(held: &PinnedProcess, pod: &PodUid) -> Self {
         let id = format!("/proc/{}", held.process.pid);
         Self {
             id,
@@ -123,7 +123,7 @@ impl ManagedContainer {
 
     /// The external process, if there is one instead of a container.
     #[must_use]
-    pub fn process(&self) -> Option<&HeldProcess> {
+    pub fn process(&self) -> Option<&PinnedProcess> {
         self.process.as_ref()
     }
 

@@ -2,8 +2,8 @@
 
 use pinfold_core::name::PodUid;
 
-use super::{ManagedNode, Origin, Update};
-use crate::keeper::KeeperError;
+use super::{ManagedNode, PodOrigin, Update};
+use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
 
 impl ManagedNode {
@@ -13,14 +13,14 @@ impl ManagedNode {
         &mut self,
         resident: &PodUid,
         now: Timestamp,
-    ) -> Result<(), KeeperError> {
-        let note = self.keeper.notes().get(resident);
-        let is_declared = note.is_some_and(|note| note.origin == Origin::Declared);
+    ) -> Result<(), JournaledLedgerError> {
+        let record = self.journaled.records().get(resident);
+        let is_declared = record.is_some_and(|record| record.origin == PodOrigin::Api);
         if is_declared {
             return Ok(());
         }
         let released = match self.has_pod(resident) {
-            true => self.keeper.release(resident, now),
+            true => self.journaled.release(resident, now),
             false => Ok(()),
         };
         let released = released.and_then(|()| self.withdraw_devices(resident, now));
@@ -35,7 +35,10 @@ impl ManagedNode {
     ///
     /// # Errors
     /// If the journal still cannot be written.
-    pub fn release_pending(&mut self, now: Timestamp) -> Result<Option<Vec<Update>>, KeeperError> {
+    pub fn release_pending(
+        &mut self,
+        now: Timestamp,
+    ) -> Result<Option<Vec<Update>>, JournaledLedgerError> {
         if self.pending_releases.is_empty() {
             return Ok(None);
         }

@@ -16,8 +16,8 @@ use super::managed_container::{ManagedContainer, Sandbox};
 use super::{
     AdmitError, DevicePreference, ManagedNode, UnknownContainers, Update, admit, standalone_uid,
 };
-use crate::keeper::KeeperError;
-use pinfold_journal::Origin;
+use crate::journaled_ledger::JournaledLedgerError;
+use pinfold_journal::PodOrigin;
 use pinfold_journal::Timestamp;
 
 /// A difference between the runtime and the journal, and how it was resolved.
@@ -84,7 +84,7 @@ impl ManagedNode {
         containers: Vec<ManagedContainer>,
         preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<SyncChange>), KeeperError> {
+    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
         let mut changes = Vec::new();
         self.release_terminated(&pods, &containers, now, &mut changes)?;
         self.sync_all(pods, containers, preference, now, changes)
@@ -101,7 +101,7 @@ impl ManagedNode {
         containers: Vec<ManagedContainer>,
         mut kubelet_devices: BTreeMap<PodUid, Aligned>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<SyncChange>), KeeperError> {
+    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
         let mut changes = Vec::new();
         self.release_terminated(&pods, &containers, now, &mut changes)?;
         for (sandbox, pod) in &mut pods {
@@ -110,7 +110,7 @@ impl ManagedNode {
             };
             if let (Some(object), false) = (pod.as_deref(), self.has_pod(&sandbox.uid)) {
                 for (resource, devices) in aligned.offers {
-                    self.keeper.offer(&resource, Some(devices), now)?;
+                    self.journaled.set_devices(&resource, Some(devices), now)?;
                 }
                 *pod = Some(Arc::new(PodObject {
                     pod: aligned.pod,
@@ -139,7 +139,7 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
         mut changes: Vec<SyncChange>,
-    ) -> Result<(Vec<Update>, Vec<SyncChange>), KeeperError> {
+    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
         self.sandboxes.clear();
         self.containers
             .retain(|_, container| container.is_external());
@@ -174,22 +174,22 @@ impl ManagedNode {
         containers: &[ManagedContainer],
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         let mut alive: BTreeSet<PodUid> = pods.iter().map(|(pod, _)| pod.uid.clone()).collect();
         alive.extend(
             containers
                 .iter()
                 .map(|container| standalone_uid(&container.pod, &container.name)),
         );
-        let notes = self.keeper.notes();
+        let records = self.journaled.records();
         let is_declared = |pod: &PodUid| {
-            let note = notes.get(pod);
-            note.is_some_and(|note| note.origin == Origin::Declared)
+            let record = records.get(pod);
+            record.is_some_and(|record| record.origin == PodOrigin::Api)
         };
-        let residents = self.keeper.ledger().state().residents().keys();
+        let residents = self.journaled.ledger().state().residents().keys();
         let terminated = residents.filter(|pod| !alive.contains(*pod) && !is_declared(pod));
         for pod in terminated.cloned().collect::<Vec<_>>() {
-            self.keeper.release(&pod, now)?;
+            self.journaled.release(&pod, now)?;
             self.withdraw_devices(&pod, now)?;
             changes.push(SyncChange::Released(pod));
         }
@@ -204,7 +204,7 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         let uid = &sandbox.uid;
         if self.has_pod(uid) || self.has_standalone_containers(uid) {
             return Ok(());
@@ -232,7 +232,7 @@ impl ManagedNode {
     fn has_standalone_containers(&self, pod: &PodUid) -> bool {
         let prefix = standalone_uid(pod, &"".into());
         let mut after = self
-            .keeper
+            .journaled
             .ledger()
             .state()
             .residents()
@@ -248,7 +248,7 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<ManagedContainer, KeeperError> {
+    ) -> Result<ManagedContainer, JournaledLedgerError> {
         let standalone = standalone_uid(&container.pod, &container.name);
         let known = self.has_pod(&standalone);
         let unadmitted = container.clone();
@@ -274,11 +274,13 @@ impl ManagedNode {
         pod: &PodUid,
         outcome: Result<(), AdmitError>,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         match outcome {
             Ok(()) if self.has_pod(pod) => changes.push(SyncChange::Adopted(pod.clone())),
             Ok(()) => {}
-            Err(AdmitError::Keeper(error @ KeeperError::Journal(_))) => return Err(error),
+            Err(AdmitError::Journal(error @ JournaledLedgerError::Journal(_))) => {
+                return Err(error);
+            }
             Err(rejected) => changes.push(SyncChange::UsesSharedPool {
                 pod: pod.clone(),
                 why: rejected.to_string(),
@@ -294,7 +296,7 @@ impl ManagedNode {
         cpus: &GrantedCpus,
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
         let container = |name: &ContainerName| Container {
@@ -311,14 +313,14 @@ impl ManagedNode {
             pod_requests: None,
             pod_limits: None,
         });
-        let note = admit::note(Origin::Kubelet, &sandbox.labels, &sandbox.annotations);
+        let record = admit::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
         let message = format!("keeps CPUs {all}, assigned by the kubelet");
-        match self.keeper.grant(&pod, cpus, note, message, now) {
+        match self.journaled.grant(&pod, cpus, record, message, now) {
             Ok(()) => changes.push(SyncChange::KeptKubeletCpus {
                 pod: sandbox.uid.clone(),
                 cpus: all,
             }),
-            Err(error @ KeeperError::Journal(_)) => return Err(error),
+            Err(error @ JournaledLedgerError::Journal(_)) => return Err(error),
             Err(error) => {
                 self.shared_sandboxes.insert(sandbox.id.clone());
                 changes.push(SyncChange::UsesSharedPool {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::allowance::Quota;
-use pinfold_journal::Limits;
+use pinfold_journal::JournalLimits;
 
 mod external;
 mod takeover;
@@ -121,7 +121,11 @@ fn open(
     pins: &KubeletPins,
 ) -> ManagedNode {
     let rules = rules("restricted");
-    let keeper = Keeper::open(&folder.join("agent"), rules.clone(), Limits::default());
+    let journaled = JournaledLedger::open(
+        &folder.join("agent"),
+        rules.clone(),
+        JournalLimits::default(),
+    );
     let rulebook = match koordinator {
         true => Rulebook::Koordinator(Box::new(Koordinator::new(
             &rules,
@@ -130,7 +134,7 @@ fn open(
         false => Rulebook::Kubelet,
     };
     ManagedNode::new(
-        keeper.expect("a journal"),
+        journaled.expect("a journal"),
         rulebook,
         unknown_containers,
         pins.clone(),
@@ -208,7 +212,7 @@ fn a_rejected_pod_changes_nothing_and_has_a_reason() {
         "{why}"
     );
     assert!(scene.node.sandbox("box-big").is_none());
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
     assert_eq!(scene.node.rejections(), 1);
 }
 
@@ -232,7 +236,7 @@ fn without_a_pod_spec_each_container_is_admitted_separately() {
         .add_container(container, &mut NoPreference, NOW)
         .expect("admitted");
     assert_eq!(allowance.expect("exclusive CPUs").cpus, set("1,9"));
-    let residents = scene.node.keeper().ledger().residents();
+    let residents = scene.node.journaled().ledger().residents();
     assert_eq!(residents[0].pod.uid.as_str(), "p/main");
     assert_eq!(QosClass::of(&residents[0].pod), QosClass::Guaranteed);
     // It is known from the journal after a restart.
@@ -251,7 +255,7 @@ fn without_a_pod_spec_each_container_is_admitted_separately() {
     assert_eq!(changes, []);
     assert_eq!(scene.sent_cpus("p-main"), "1,9");
     scene.stop("p");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
 }
 
 #[test]
@@ -275,11 +279,11 @@ fn a_recreated_sandbox_keeps_the_resources_of_its_pod() {
     added.expect("it is in the ledger already");
     scene.stop("a");
     assert_eq!(
-        scene.node.keeper().ledger().exclusive_cpus(&"a".into()),
+        scene.node.journaled().ledger().exclusive_cpus(&"a".into()),
         own.cpus
     );
     scene.node.stop_pod("box-again", NOW).expect("journaled");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
 }
 
 #[test]
@@ -330,7 +334,7 @@ fn a_restart_repairs_toward_the_journal() {
         .iter()
         .find(|update| update.container == "stays-main");
     assert_eq!(stays_update.expect("an allowance").allowance, own);
-    let residents = scene.node.keeper().ledger().residents();
+    let residents = scene.node.journaled().ledger().residents();
     let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
     assert_eq!(uids, ["stays", "declared", "new"]);
 }
@@ -410,20 +414,20 @@ fn a_release_that_could_not_be_journaled_is_retried() {
     let mut scene = Scene::kubelet();
     scene.run("a", &cpus(2));
     scene.run("x", "spec: {containers: [{name: main}]}");
-    scene.node.keeper_mut().fail_to_write(true);
+    scene.node.journaled_mut().fail_to_write(true);
     let stopped = scene.node.stop_pod("box-a", NOW);
     stopped.expect_err("the disk is full");
-    assert!(scene.node.keeper().unwritten().is_some());
+    assert!(scene.node.journaled().write_error().is_some());
     scene
         .node
         .release_pending(NOW)
         .expect_err("the disk is still full");
     assert_eq!(scene.sent_cpus("x-main"), "0,2-8,10-15");
-    scene.node.keeper_mut().fail_to_write(false);
+    scene.node.journaled_mut().fail_to_write(false);
     let updates = scene.node.release_pending(NOW).expect("the disk has room");
     assert_eq!(updates.expect("a pod was pending").len(), 1);
     assert_eq!(scene.sent_cpus("x-main"), "0-15");
-    assert!(scene.node.keeper().unwritten().is_none());
+    assert!(scene.node.journaled().write_error().is_none());
     assert_eq!(
         scene.node.release_pending(NOW).expect("nothing to do"),
         None
@@ -446,7 +450,7 @@ fn every_update_has_its_own_sequence_number() {
 #[test]
 fn koordinators_qos_classes_have_their_pools() {
     let mut scene = Scene::koordinator();
-    let reserved = scene.node.keeper().ledger().rules().reserved_cpus();
+    let reserved = scene.node.journaled().ledger().rules().reserved_cpus();
     assert_eq!(reserved, set("0,8"));
     let own = |allowance: Option<Allowance>| {
         let allowance = allowance.expect("an allowance");
@@ -501,8 +505,8 @@ fn the_schedulers_cpus_are_used_while_they_are_free() {
     assert_eq!(second.cpus.len(), 2);
     assert!(second.cpus.is_disjoint(&first.cpus));
     let folder = scene.folder.path().join("agent").join("journal");
-    let history = pinfold_journal::History::read(&folder).expect("a journal");
-    let message = &history.entries.last().expect("an entry").told;
+    let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
+    let message = &history.entries.last().expect("an entry").message;
     assert!(
         message.starts_with(
             "the scheduler chose CPUs 6,14 for generation 7 of the node, which is at 1: "
@@ -563,8 +567,8 @@ fn by_the_kubelets_rules_each_container_gets_its_part_of_the_schedulers_cpus() {
         let own = scene.run(uid, &chosen(list)).expect("an allowance").cpus;
         assert_eq!(own.len(), 2, "{uid}");
         let folder = scene.folder.path().join("agent").join("journal");
-        let history = pinfold_journal::History::read(&folder).expect("a journal");
-        let message = &history.entries.last().expect("an entry").told;
+        let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
+        let message = &history.entries.last().expect("an entry").message;
         assert!(
             message.starts_with(&format!("the scheduler chose CPUs {}", set(list)))
                 && message.contains("for generation 3 of the node")
@@ -587,9 +591,9 @@ fn a_declared_pod_keeps_its_cpus_when_its_sandbox_stops() {
         .cpus;
     scene.stop("declared");
     let uid = "declared".into();
-    assert_eq!(scene.node.keeper().ledger().exclusive_cpus(&uid), own);
+    assert_eq!(scene.node.journaled().ledger().exclusive_cpus(&uid), own);
     scene.node.release(&uid, NOW).expect("journaled");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
 }
 
 #[test]
@@ -603,7 +607,7 @@ fn a_rejected_running_pod_is_not_admitted_again_at_every_synchronization() {
                 .node
                 .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
             synchronized.expect("journaled");
-            scene.node.keeper().generation()
+            scene.node.journaled().generation()
         })
         .collect();
     assert_eq!(generations, [1, 1, 1]);

@@ -17,7 +17,7 @@ fn an_external_cgroup_is_confined_after_a_restart_too_and_not_reported_to_the_ru
         set("0-15")
     );
     let missing = scene.node.hold("/jobs/two", &uid, &"other".into(), NOW);
-    assert!(matches!(missing, Err(KeeperError::Ledger(_))));
+    assert!(matches!(missing, Err(JournaledLedgerError::Ledger(_))));
     scene.restart(UnknownContainers::Adopt);
     let containers: Vec<&str> = scene
         .node
@@ -41,7 +41,7 @@ fn an_external_process_is_confined_after_a_restart_too_and_dropped_when_it_ended
     let admitted = scene.node.admit(&shared, &mut NoPreference, NOW);
     admitted.expect("admitted");
     let uid = "job".into();
-    let process = |pid| HeldProcess {
+    let process = |pid| PinnedProcess {
         process: Process { pid, started: 1 },
         boot: "this one".to_owned(),
         container: "main".into(),
@@ -63,7 +63,7 @@ fn an_external_process_is_confined_after_a_restart_too_and_dropped_when_it_ended
     let held = scene.node.hold_process(&process(8), &uid, &|_| true, NOW);
     held.expect("journaled");
     assert_eq!(ids(&scene), ["/proc/7", "/proc/8"]);
-    let alive = |held: &HeldProcess| held.process.pid != 7;
+    let alive = |held: &PinnedProcess| held.process.pid != 7;
     let held = scene.node.hold_process(&process(9), &uid, &alive, NOW);
     held.expect("journaled");
     assert_eq!(ids(&scene), ["/proc/8", "/proc/9"]);

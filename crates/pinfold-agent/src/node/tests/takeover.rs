@@ -77,7 +77,7 @@ fn an_observe_only_node_admits_pods_and_sends_no_updates() {
     scene.node = scene.node.observe_only();
     assert_eq!(scene.run("a", &cpus(2)), None);
     assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
-    let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());
+    let held = scene.node.journaled().ledger().exclusive_cpus(&"a".into());
     assert_eq!(held.len(), 2);
     assert_eq!(scene.stop("a"), []);
 }
@@ -117,7 +117,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         synchronized.expect("journaled").1,
         [SyncChange::Released("g".into())]
     );
-    let pool = scene.node.keeper().ledger().state().pool();
+    let pool = scene.node.journaled().ledger().state().pool();
     assert_eq!(
         pool.resources().count(),
         0,
