@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use pinfold_cgroup::{CpuTime, GroupPath, State};
+use pinfold_cgroup::{CgroupState, CpuTimeLimit, GroupPath};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{ContainerId, ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
@@ -72,16 +72,16 @@ pub struct RuntimeSpec {
     /// `cpuset.mems`.
     pub mems: Option<NodeSet>,
     /// CPU quota and period.
-    pub cpu_time: Option<CpuTime>,
+    pub cpu_time: Option<CpuTimeLimit>,
 }
 
 /// The values read from a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedCgroup {
     /// CPUs, memory nodes and quota of the container's cgroup.
-    pub state: State,
+    pub state: CgroupState,
     /// CPU quota of the pod's cgroup, which limits all its containers together.
-    pub pod_cpu_time: Option<CpuTime>,
+    pub pod_cpu_time: Option<CpuTimeLimit>,
 }
 
 /// Facts about the node from which the cause of a drift is derived.

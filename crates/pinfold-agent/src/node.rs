@@ -20,7 +20,7 @@ use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
 use pinfold_core::koordinator::pools::Pools;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
-use pinfold_devices::align::{self, Aligned};
+use pinfold_devices::align::{self, AlignedPod};
 use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -270,7 +270,7 @@ impl ManagedNode {
         &mut self,
         sandbox: Sandbox,
         spec: &PodObject,
-        kubelet_devices: Aligned,
+        kubelet_devices: AlignedPod,
         now: Timestamp,
     ) -> Result<Vec<Update>, AdmitError> {
         for (resource, devices) in kubelet_devices.offers {
@@ -295,7 +295,7 @@ impl ManagedNode {
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
         let pool = self.journaled.ledger().state().pool();
-        let of_pod = |resource: &&ResourceName| align::is_of(resource, pod);
+        let of_pod = |resource: &&ResourceName| align::is_own_resource(resource, pod);
         let offered: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
         for resource in offered {
             self.journaled.set_devices(&resource, None, now)?;

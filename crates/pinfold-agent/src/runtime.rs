@@ -202,7 +202,7 @@ impl Plugin for NriPlugin {
         let now = (self.clock)();
         let outcome = match &self.devices {
             DeviceSource::Agent(agent) => {
-                lock(&self.node).synchronize(pods, managed, &mut agent.host.advice(), now)
+                lock(&self.node).synchronize(pods, managed, &mut agent.host.preferences(), now)
             }
             _ => lock(&self.node).synchronize_with_kubelet_devices(
                 pods,
@@ -238,7 +238,7 @@ impl Plugin for NriPlugin {
                 lock(&self.node).add_pod_with_kubelet_devices(sandbox, pod, kubelet_devices, now)
             }
             (DeviceSource::Agent(agent), _, pod) => {
-                lock(&self.node).add_pod(sandbox, pod, &mut agent.host.advice(), now)
+                lock(&self.node).add_pod(sandbox, pod, &mut agent.host.preferences(), now)
             }
             (_, _, pod) => lock(&self.node).add_pod(sandbox, pod, &mut NoPreference, now),
         };
@@ -269,7 +269,7 @@ impl Plugin for NriPlugin {
         };
         if !pod_remains
             && let DeviceSource::Agent(agent) = &self.devices
-            && let Err(error) = agent.host.forget(&uid)
+            && let Err(error) = agent.host.remove_pod(&uid)
         {
             self.telemetry.warn(&error.to_string());
         }
@@ -291,7 +291,7 @@ impl Plugin for NriPlugin {
         let now = (self.clock)();
         let outcome = match &self.devices {
             DeviceSource::Agent(agent) => {
-                lock(&self.node).add_container(managed, &mut agent.host.advice(), now)
+                lock(&self.node).add_container(managed, &mut agent.host.preferences(), now)
             }
             _ => lock(&self.node).add_container(managed, &mut NoPreference, now),
         };

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_kube::pod::PodObject;
 
 use super::service::now;
@@ -40,7 +40,7 @@ pub(super) struct CgroupScanner {
     pub(super) node: Arc<Mutex<ManagedNode>>,
     pub(super) pods: PodSpecs,
     pub(super) hierarchy: Hierarchy,
-    pub(super) reader: Reader,
+    pub(super) reader: PodResourcesClient,
     pub(super) telemetry: Arc<NodeTelemetry>,
     pub(super) updates: SyncSender<Vec<Update>>,
 }

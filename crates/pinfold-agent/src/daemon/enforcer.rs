@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::Handle;
-use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
+use pinfold_cgroup::{CpuTimeLimit, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
@@ -277,7 +277,7 @@ pub(super) fn group_of(container: &ManagedContainer) -> Option<GroupPath> {
 fn watched(container: &ManagedContainer) -> Option<WatchedContainer> {
     let spec = &container.resources;
     let quota = spec.cpu_quota.and_then(|quota| u64::try_from(quota).ok());
-    let period = spec.cpu_period.unwrap_or(CpuTime::USUAL_PERIOD);
+    let period = spec.cpu_period.unwrap_or(CpuTimeLimit::DEFAULT_PERIOD);
     Some(WatchedContainer {
         container: ContainerRef {
             id: container.id.as_str().into(),
@@ -293,7 +293,7 @@ fn watched(container: &ManagedContainer) -> Option<WatchedContainer> {
                 .ok()
                 .filter(|cpus: &CpuSet| !cpus.is_empty()),
             mems: None,
-            cpu_time: spec.cpu_quota.map(|_| CpuTime { quota, period }),
+            cpu_time: spec.cpu_quota.map(|_| CpuTimeLimit { quota, period }),
         },
     })
 }

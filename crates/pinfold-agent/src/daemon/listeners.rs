@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use kubelet_api::unix::Peers;
-use pinfold_devices::pod_resources::PodResources;
+use kubelet_api::unix::PeerLimits;
+use pinfold_devices::pod_resources::PodResourcesServer;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -41,7 +41,7 @@ impl Listeners {
         config: &AgentConfig,
         agent: &Arc<dyn Agent>,
         metrics: &Arc<Metrics>,
-        pod_resources: Option<PodResources>,
+        pod_resources: Option<PodResourcesServer>,
     ) -> Result<Self, AgentError> {
         let mut files = Vec::new();
         let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, AgentError> {
@@ -90,7 +90,7 @@ impl Listeners {
                     });
                 }
                 if let Some((pod_resources, listener)) = readers {
-                    let peers = Peers {
+                    let peers = PeerLimits {
                         user: rustix::process::geteuid().as_raw(),
                         connections: READERS.0,
                         calls: READERS.1,

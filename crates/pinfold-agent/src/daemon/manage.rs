@@ -8,8 +8,8 @@ use std::time::Duration;
 use nri::{Identity, Runner};
 use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::{PodResources, Reader};
-use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
+use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
+use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
 use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
@@ -75,7 +75,7 @@ pub(super) fn run(
         true => Enforcer::hierarchy(&config.cgroups, &telemetry),
         false => None,
     };
-    let pod_resources = devices.is_none().then(PodResources::default);
+    let pod_resources = devices.is_none().then(PodResourcesServer::default);
     let service = Arc::new(Service {
         node: node.clone(),
         name: name.clone(),
@@ -128,7 +128,7 @@ pub(super) fn run(
             devices: match &devices {
                 Some(host) => DeviceSource::Agent(AgentDevices::new(host.clone())),
                 // The kubelet may start later than the agent, or not at all.
-                None => DeviceSource::Kubelet(Reader::new(
+                None => DeviceSource::Kubelet(PodResourcesClient::new(
                     config.pod_resources.kubelet.clone(),
                     POD_RESOURCES_TIMEOUT,
                 )),
@@ -147,7 +147,10 @@ pub(super) fn run(
                 node,
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
-                reader: Reader::new(config.pod_resources.kubelet.clone(), POD_RESOURCES_TIMEOUT),
+                reader: PodResourcesClient::new(
+                    config.pod_resources.kubelet.clone(),
+                    POD_RESOURCES_TIMEOUT,
+                ),
                 telemetry: telemetry.clone(),
                 updates: updates_sender.clone(),
             };
@@ -254,20 +257,20 @@ fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, Ag
     Ok(read.value)
 }
 
-type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
+type HostAndOffers = (Option<Arc<DeviceHost>>, Option<OfferReceiver>);
 
-fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<DeviceHost, AgentError> {
+fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers, AgentError> {
     if !config.devices.manage {
         return Ok((None, None));
     }
-    let mut manager = DeviceConfig::new(&config.devices.directory);
+    let mut manager = PluginManagerConfig::new(&config.devices.directory);
     for node in machine.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
             manager.sockets.entry(socket).or_default().insert(node.id);
         }
     }
-    let (host, offers) = Host::start(HostConfig {
+    let (host, offers) = DeviceHost::start(HostConfig {
         manager,
         checkpoint: config.state.join("devices"),
         pod_resources: config.pod_resources.serve.clone(),
@@ -315,8 +318,8 @@ fn record_device_offers(service: &Service, offers: &OfferReceiver) {
 /// Publishes the node's state after every change.
 struct NodeReporter {
     service: Arc<Service>,
-    devices: Option<Arc<Host>>,
-    pod_resources: Option<PodResources>,
+    devices: Option<Arc<DeviceHost>>,
+    pod_resources: Option<PodResourcesServer>,
     publisher: Option<crate::kubernetes::Publisher>,
 }
 

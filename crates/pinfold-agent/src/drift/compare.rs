@@ -1,6 +1,6 @@
 //! Compares a container's cgroup with its allowance and derives the cause of a difference. Pure: no I/O.
 
-use pinfold_cgroup::State;
+use pinfold_cgroup::CgroupState;
 use pinfold_core::cpu_set::CpuSet;
 
 use super::{Drift, DriftCause, Evidence, ObservedCgroup, WatchedContainer};
@@ -32,11 +32,11 @@ pub fn compare(
     })
 }
 
-pub(super) fn cpus_differ(expected: &Allowance, found: &State) -> bool {
+pub(super) fn cpus_differ(expected: &Allowance, found: &CgroupState) -> bool {
     !expected.cpus.is_empty() && found.effective_cpus != expected.cpus
 }
 
-pub(super) fn mems_differ(expected: &Allowance, found: &State) -> bool {
+pub(super) fn mems_differ(expected: &Allowance, found: &CgroupState) -> bool {
     !expected.mems.is_empty() && found.effective_mems != expected.mems
 }
 
@@ -49,7 +49,7 @@ pub(super) fn is_throttled(expected: &Allowance, found: &ObservedCgroup) -> bool
 
 fn cause_of_cpu_change(
     watched: &WatchedContainer,
-    found: &State,
+    found: &CgroupState,
     evidence: &Evidence,
 ) -> DriftCause {
     let expected = &watched.expected.cpus;
@@ -80,7 +80,7 @@ fn cause_of_cpu_change(
     }
 }
 
-fn cause_of_mems_change(watched: &WatchedContainer, found: &State) -> DriftCause {
+fn cause_of_mems_change(watched: &WatchedContainer, found: &CgroupState) -> DriftCause {
     let runtime = match watched.spec.mems {
         Some(mems) => mems == found.mems || mems == found.effective_mems,
         None => found.mems.is_empty(),
@@ -94,7 +94,7 @@ fn cause_of_mems_change(watched: &WatchedContainer, found: &State) -> DriftCause
 fn cause_of_cpu_limit(watched: &WatchedContainer, found: &ObservedCgroup) -> DriftCause {
     match found.state.cpu_time {
         Some(limit) if limit.quota.is_some() => match watched.spec.cpu_time {
-            Some(asked) if asked.allows_as_much_as(&limit) => DriftCause::Runtime,
+            Some(asked) if asked.allows_same_share(&limit) => DriftCause::Runtime,
             _ => DriftCause::Other,
         },
         // Only the kubelet writes to the cgroups of pods.

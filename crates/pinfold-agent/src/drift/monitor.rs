@@ -64,7 +64,7 @@ pub enum RepairOutcome {
 }
 
 impl DriftMonitor {
-    /// A monitor without history. `migrate_memory` as in [`Wanted`](pinfold_cgroup::Wanted).
+    /// A monitor without history. `migrate_memory` as in [`CgroupSettings`](pinfold_cgroup::CgroupSettings).
     #[must_use]
     pub fn new(limits: RepairLimits, migrate_memory: Option<bool>) -> Self {
         Self {

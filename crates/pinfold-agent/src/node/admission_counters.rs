@@ -28,7 +28,7 @@ pub struct AdmissionCounters {
     pub memory_requests: u64,
     /// Pods rejected because the memory manager could not assign memory.
     pub memory_errors: u64,
-    /// Aligned containers or pods.
+    /// AlignedPod containers or pods.
     pub aligned: BTreeMap<AlignmentKind, u64>,
     /// Containers or pods that could not be aligned.
     pub unaligned: BTreeMap<AlignmentKind, u64>,

@@ -9,7 +9,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::GrantedCpus;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
-use pinfold_devices::align::Aligned;
+use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
 use super::managed_container::{ManagedContainer, Sandbox};
@@ -99,7 +99,7 @@ impl ManagedNode {
         &mut self,
         mut pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
         containers: Vec<ManagedContainer>,
-        mut kubelet_devices: BTreeMap<PodUid, Aligned>,
+        mut kubelet_devices: BTreeMap<PodUid, AlignedPod>,
         now: Timestamp,
     ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
         let mut changes = Vec::new();

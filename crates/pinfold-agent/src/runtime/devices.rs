@@ -9,8 +9,8 @@ use nri::api::ContainerAdjustment;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_devices::align;
-use pinfold_devices::pod_resources::Reader;
-use pinfold_devices::{ContainerEdits, Host};
+use pinfold_devices::pod_resources::PodResourcesClient;
+use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{PodObject, is_extended};
 
 use super::background_calls::BackgroundCalls;
@@ -28,7 +28,7 @@ const STILL_WAITING: &str =
 
 /// Device plugins that registered with the agent.
 pub struct AgentDevices {
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<DeviceHost>,
     allocations: AllocationCalls,
     /// `PreStartContainer` calls of device plugins.
     starts: BackgroundCalls<(PodUid, ContainerName), ()>,
@@ -37,7 +37,7 @@ pub struct AgentDevices {
 impl AgentDevices {
     /// The device plugins of this host.
     #[must_use]
-    pub fn new(host: Arc<Host>) -> Self {
+    pub fn new(host: Arc<DeviceHost>) -> Self {
         Self {
             host,
             allocations: BackgroundCalls::default(),
@@ -65,12 +65,12 @@ pub enum DeviceSource {
     /// The agent, with the device plugins that registered with it.
     Agent(AgentDevices),
     /// The kubelet; its podresources API lists them.
-    Kubelet(Reader),
+    Kubelet(PodResourcesClient),
 }
 
 impl NriPlugin {
     /// The devices that the kubelet assigned to a pod, as constraints for its admission; `None` if there are none.
-    pub(super) fn kubelet_devices(&self, pod: &PodObject) -> Option<align::Aligned> {
+    pub(super) fn kubelet_devices(&self, pod: &PodObject) -> Option<align::AlignedPod> {
         let DeviceSource::Kubelet(reader) = &self.devices else {
             return None;
         };
@@ -78,7 +78,10 @@ impl NriPlugin {
             return None;
         }
         match reader.get(&pod.meta.namespace, &pod.meta.name) {
-            Ok(answer) => Some(align::aligned(&pod.pod, &align::given(&answer))),
+            Ok(answer) => Some(align::align_pod(
+                &pod.pod,
+                &align::allocated_devices(&answer),
+            )),
             Err(error) => {
                 let name = &pod.pod.name;
                 self.telemetry.warn(&format!(
@@ -126,7 +129,7 @@ impl NriPlugin {
     pub(super) fn kubelet_devices_of_new_pods(
         &self,
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
-    ) -> BTreeMap<PodUid, align::Aligned> {
+    ) -> BTreeMap<PodUid, align::AlignedPod> {
         match &self.devices {
             DeviceSource::Kubelet(reader) => {
                 kubelet_devices_of_new_pods(&self.node, reader, &*self.telemetry, pods)
@@ -139,10 +142,10 @@ impl NriPlugin {
 /// The devices that the kubelet assigned to pods that are not in the ledger yet, from one `List` call.
 pub(crate) fn kubelet_devices_of_new_pods(
     node: &Mutex<ManagedNode>,
-    reader: &Reader,
+    reader: &PodResourcesClient,
     telemetry: &dyn Telemetry,
     pods: &[(Sandbox, Option<Arc<PodObject>>)],
-) -> BTreeMap<PodUid, align::Aligned> {
+) -> BTreeMap<PodUid, align::AlignedPod> {
     let new_pods: Vec<&Arc<PodObject>> = {
         let node = lock(node);
         let unknown = pods
@@ -168,7 +171,7 @@ pub(crate) fn kubelet_devices_of_new_pods(
         let meta = &pod.meta;
         let mut listed = listed.iter();
         let found = listed.find(|one| one.name == meta.name && one.namespace == meta.namespace)?;
-        let aligned = align::aligned(&pod.pod, &align::given(found));
+        let aligned = align::align_pod(&pod.pod, &align::allocated_devices(found));
         Some((pod.pod.uid.clone(), aligned))
     });
     aligned.collect()

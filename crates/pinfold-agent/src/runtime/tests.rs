@@ -3,7 +3,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use nri::api::{LinuxContainer, LinuxCpu, LinuxPodSandbox};
 use pinfold_core::ledger::Rules;
 use pinfold_core::settings::Settings;
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_kube::pod;
 use tempfile::TempDir;
 
@@ -74,7 +74,10 @@ fn stage(pins: bool) -> Stage {
     let runtime = NriPlugin {
         node: Arc::new(Mutex::new(node)),
         pod_specs: Box::new(Numbered),
-        devices: DeviceSource::Kubelet(Reader::new("/nowhere/kubelet.sock", Duration::ZERO)),
+        devices: DeviceSource::Kubelet(PodResourcesClient::new(
+            "/nowhere/kubelet.sock",
+            Duration::ZERO,
+        )),
         pins,
         telemetry: reported.clone(),
         updates: updates_sender,

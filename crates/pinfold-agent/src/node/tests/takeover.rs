@@ -98,7 +98,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
     };
     let offer: DeviceOffer = [("gpu7".into(), device)].into();
     let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
-    let kubelet_devices = [("g".into(), align::aligned(&pod.pod, &given))].into();
+    let kubelet_devices = [("g".into(), align::align_pod(&pod.pod, &given))].into();
     let container = ManagedContainer::new("g-main".to_owned(), &sandbox_of_pod, "main".into());
     let pods = vec![(sandbox_of_pod, Some(Arc::new(pod)))];
     let synchronized =
