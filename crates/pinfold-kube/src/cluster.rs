@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{ClusterNode, PODS, PodRequest, TopologyMatchNode};
+use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, PODS, PodRequest, TopologyMatchNode};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
@@ -44,9 +44,11 @@ use crate::objects::ClusterObjects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
+mod changes;
 mod kubelet_report;
 mod pod_location;
 
+pub use changes::{PodChange, find_changes};
 pub use kubelet_report::KubeletReport;
 pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
@@ -254,6 +256,26 @@ impl NodeSources<'_> {
         })
     }
 
+    /// Whether the node has the topology object from which these rules decide.
+    #[must_use]
+    pub fn has_report(&self, dialect: DialectName) -> bool {
+        match dialect {
+            DialectName::Volcano => self.numatopology.is_some(),
+            DialectName::Kubelet | DialectName::Koordinator | DialectName::SchedulerPlugins => {
+                self.topology.is_some()
+            }
+        }
+    }
+
+    /// Whether the node's kubelet is predicted from numbers of CPUs alone: its report does not list the CPUs.
+    #[must_use]
+    pub fn counts_cpus(&self, dialect: DialectName) -> bool {
+        dialect == DialectName::Kubelet
+            && self
+                .topology
+                .is_some_and(|topology| !topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY))
+    }
+
     /// The node without any NUMA rules.
     fn sums_only(&self) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let allocatable = Amounts::of(&self.node.allocatable);
@@ -416,37 +438,53 @@ fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
     })
 }
 
-/// A pod as the nodes of a cluster are asked about it: with its labels and annotations that these dialects read.
+/// The dialects of a cluster's nodes.
+#[must_use]
+pub fn dialects_of(cluster: &Cluster) -> BTreeSet<DialectName> {
+    let dialects = cluster
+        .nodes()
+        .filter_map(|(_, node)| match node.dialect() {
+            Dialect::Kubelet(_) => Some(DialectName::Kubelet),
+            Dialect::Koordinator { .. } => Some(DialectName::Koordinator),
+            Dialect::Volcano(_) => Some(DialectName::Volcano),
+            Dialect::SchedulerPlugins(_) => Some(DialectName::SchedulerPlugins),
+            Dialect::Unknown => None,
+        });
+    dialects.collect()
+}
+
+/// A pod to be placed in a cluster of these dialects, with the labels and annotations that they read.
 ///
 /// # Errors
 /// With every label and annotation that cannot be understood.
 pub fn pod_request(
     pod: &PodObject,
-    fidelity: Fidelity,
+    options: &DialectOptions,
     dialects: &BTreeSet<DialectName>,
 ) -> Result<WithWarnings<PodRequest>, Diagnostics> {
-    let mut ask = PodRequest::new(Arc::new(pod.pod.clone()));
+    let fidelity = options.fidelity();
+    let mut request = PodRequest::new(Arc::new(pod.pod.clone()));
     let mut warnings = Vec::new();
     for dialect in dialects {
         match dialect {
             DialectName::Kubelet => {}
             DialectName::Koordinator => {
                 let demand = koordinator::demand(pod, fidelity)?;
-                ask = ask.with_koordinator(demand.value);
+                request = request.with_koordinator(demand.value);
                 warnings.extend(demand.warnings);
             }
             DialectName::Volcano => {
                 let task = volcano::task(pod, fidelity);
                 if let Some(policy) = task.value.policy {
-                    ask = ask.with_volcano_policy(policy);
+                    request = request.with_volcano_policy(policy);
                 }
                 warnings.extend(task.warnings);
             }
-            DialectName::SchedulerPlugins => ask = ask.with_overhead(pod.overhead.clone()),
+            DialectName::SchedulerPlugins => request = request.with_overhead(pod.overhead.clone()),
         }
     }
     Ok(WithWarnings {
-        value: ask,
+        value: request,
         warnings,
     })
 }

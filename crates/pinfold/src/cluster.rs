@@ -1,37 +1,32 @@
 //! [`Nodes`]: the cluster that the command line names, with nodes from objects or like a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_core::cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostics;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
-use pinfold_kube::manifest::{self, Document};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::topology_match;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
 use pinfold_render::text::count;
+use pinfold_terminal::scheduler_config::SchedulerConfig;
 use pinfold_terminal::{Failure, Source};
 
 use crate::args::{ClusterArgs, NodeArgs, THIS};
-use crate::input;
 use crate::node::{Node, NodeFiles};
-use crate::output::remark;
+use crate::output::{drop_default_namespace, remark};
 
 /// The most pods of a node whose object does not say: the kubelet's default.
 const DEFAULT_MAX_PODS: i64 = 110;
@@ -65,7 +60,7 @@ impl ClusterFiles {
     /// Reads everything that the arguments name.
     pub(crate) fn read(args: &ClusterArgs, node: &NodeArgs) -> Result<Self, Failure> {
         let scheduler = match &args.scheduler_config {
-            Some(path) => scheduler(path, node.decider.decider)?,
+            Some(path) => SchedulerConfig::read(path, node.decider.decider)?,
             None => SchedulerConfig::default(),
         };
         let mut objects = ClusterObjects::default();
@@ -87,7 +82,7 @@ impl ClusterFiles {
             ));
         }
         for pod in &mut objects.pods {
-            input::call_by_bare_name(&mut pod.pod);
+            drop_default_namespace(&mut pod.pod.name);
         }
         if args.nodes.is_empty() {
             let copies = args.copies.unwrap_or(1);
@@ -183,7 +178,7 @@ impl ClusterFiles {
 impl Nodes {
     /// A pod with the labels and annotations that the nodes' rules read. Errors show the line of the file.
     pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = cluster::pod_request(pod, self.reading.fidelity(), &self.dialects);
+        let read = cluster::pod_request(pod, &self.reading, &self.dialects);
         let read = read.map_err(|findings| bad(&findings))?;
         for warning in &read.warnings {
             (self.remark)(&format!("warning: {warning}"));
@@ -208,78 +203,6 @@ impl Nodes {
 
 fn bad(findings: &Diagnostics) -> Failure {
     Failure::BadInput(findings.to_string())
-}
-
-/// The configuration of the schedulers' plugins.
-#[derive(Clone, Debug)]
-pub(crate) struct SchedulerConfig {
-    /// Koordinator's NodeNUMAResource.
-    pub(crate) koordinator: Arc<PluginArgs>,
-    /// scheduler-plugins' NodeResourceTopologyMatch.
-    pub(crate) topology_match: Arc<TopologyMatchArgs>,
-    /// The weight of Volcano's numa-aware.
-    pub(crate) volcano_weight: i64,
-}
-
-impl Default for SchedulerConfig {
-    fn default() -> Self {
-        Self {
-            koordinator: Arc::default(),
-            topology_match: Arc::default(),
-            volcano_weight: 1,
-        }
-    }
-}
-
-/// Reads the configuration of the scheduler that decides. Pinfold's agent takes the defaults of Koordinator's plugin.
-pub(crate) fn scheduler(path: &Path, decider: Decider) -> Result<SchedulerConfig, Failure> {
-    let source = Source::open(path)?;
-    let failure = |findings: Diagnostics| source.failure(&findings);
-    let mut config = SchedulerConfig::default();
-    match decider {
-        Decider::Kubelet(_) => {
-            return Err(Failure::BadInput(
-                "--scheduler-config needs --as koordinator, volcano or scheduler-plugins: a kubelet has no \
-                 scheduler configuration"
-                    .to_owned(),
-            ));
-        }
-        Decider::Volcano => {
-            let read = volcano::scheduler_weight(&source.name, &source.bytes).map_err(failure)?;
-            source.warn(&read.warnings);
-            config.volcano_weight = read.value.ok_or_else(|| {
-                Failure::BadInput(format!(
-                    "{}: expected the plugin numa-aware among the tiers, found none of that name",
-                    source.name
-                ))
-            })?;
-        }
-        Decider::Koordinator | Decider::Pinfold => {
-            let document = scheduler_configuration(&source)?;
-            let read = koordinator::scheduler_args(&document).map_err(failure)?;
-            source.warn(&read.warnings);
-            config.koordinator = read.value.into();
-        }
-        Decider::SchedulerPlugins => {
-            let document = scheduler_configuration(&source)?;
-            let read = topology_match::scheduler_args(&document).map_err(failure)?;
-            source.warn(&read.warnings);
-            config.topology_match = read.value.into();
-        }
-    }
-    Ok(config)
-}
-
-/// The first document of a file.
-fn scheduler_configuration(source: &Source) -> Result<Document, Failure> {
-    let documents = manifest::read(&source.name, &source.bytes)
-        .map_err(|findings| source.failure(&findings))?;
-    documents.into_iter().next().ok_or_else(|| {
-        Failure::BadInput(format!(
-            "{}: expected a KubeSchedulerConfiguration, found nothing",
-            source.name
-        ))
-    })
 }
 
 /// A Node object with no more than a name.
@@ -325,9 +248,9 @@ impl Builder<'_> {
         }
         let dialect = self.dialect(found);
         let member = match self.like {
-            Some(like) if !reports(found, dialect) => self.member_like(like, found, dialect)?,
+            Some(like) if !found.has_report(dialect) => self.member_like(like, found, dialect)?,
             _ => {
-                self.counted += usize::from(is_counted(found, dialect));
+                self.counted += usize::from(found.counts_cpus(dialect));
                 self.read(found)?
             }
         };
@@ -400,25 +323,6 @@ impl Builder<'_> {
         sources.topology = sources.topology.or(Some(&topology));
         self.read(&sources)
     }
-}
-
-/// Whether the node has the topology object from which its rules decide.
-pub(crate) fn reports(found: &NodeSources<'_>, dialect: DialectName) -> bool {
-    match dialect {
-        DialectName::Volcano => found.numatopology.is_some(),
-        DialectName::Kubelet | DialectName::Koordinator | DialectName::SchedulerPlugins => {
-            found.topology.is_some()
-        }
-    }
-}
-
-/// Whether a kubelet is predicted from numbers of CPUs alone.
-pub(crate) fn is_counted(found: &NodeSources<'_>, dialect: DialectName) -> bool {
-    let lists_cpus = |topology: &NodeResourceTopology| {
-        let annotations = &topology.meta.annotations;
-        annotations.contains_key(koordinator::keys::CPU_TOPOLOGY)
-    };
-    dialect == DialectName::Kubelet && found.topology.is_some_and(|topology| !lists_cpus(topology))
 }
 
 /// A kubelet on such a machine, with the node's pods admitted in order.

@@ -7,7 +7,7 @@ use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_kube::cluster::DialectName;
+use pinfold_kube::cluster::{DialectName, PodChange, find_changes};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::PodObject;
 use pinfold_render::amount;
@@ -15,7 +15,6 @@ use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
-use self::changes::Change;
 use crate::args::ExplainArgs;
 use crate::as_pinfold::{AsPinfold, Outcome};
 use crate::cluster::{ClusterFiles, Nodes};
@@ -23,8 +22,6 @@ use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output;
-
-pub(crate) mod changes;
 
 /// The most nodes that are listed; further ones are counted.
 const LISTED: usize = 10;
@@ -39,7 +36,7 @@ struct Explanation<'a> {
     /// Why the other nodes reject it.
     rejections: Vec<Reason>,
     /// The changes that would let it fit, if no node fits it.
-    changes: Vec<Change>,
+    changes: Vec<PodChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     as_pinfold: Option<AsPinfold>,
 }
@@ -77,7 +74,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         pod: &pod.pod.name,
         decider: nodes.reading.decider.to_string(),
         changes: match fits.is_empty() {
-            true => changes::find(&nodes, &pod),
+            true => find_changes(&nodes.cluster, &nodes.reading, &nodes.names, &pod),
             false => Vec::new(),
         },
         as_pinfold: match nodes.reading.decider.is_kubelet() {
@@ -190,7 +187,9 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
         text.push_str("\nWhat would fit\n");
         for (number, change) in (1..).zip(&found.changes) {
             let lead = format!("{number:>2}. ");
-            text.push_str(&paragraph(&lead, &change.text(), 4, width));
+            let place = place(&change.cpus, change.numa_nodes);
+            let line = format!("{} ({}: {place})", change.change, change.node);
+            text.push_str(&paragraph(&lead, &line, 4, width));
         }
     }
     text.extend(found.as_pinfold.as_ref().map(AsPinfold::text));
