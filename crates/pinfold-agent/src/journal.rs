@@ -5,7 +5,7 @@
 //! ```text
 //! pinfold-journal 1
 //! 5d41402a {"base":{machine, settings, state}}
-//! 7d793037 {"entry":{"number":1,"at":1767225600000,"what":"admitted","pod":…,"change":…,"decision":…}}
+//! 7d793037 {"entry":{"number":1,"at":"2026-01-01T00:00:00Z","what":"admitted","pod":…,"change":…,"decision":…}}
 //! ```
 //!
 //! Blank lines at the end are room for more. The state is the last `base` with the changes of the entries after it. A line that was being written when the power
@@ -27,7 +27,7 @@ mod write;
 
 pub use entry::{Base, Entry, What};
 pub use error::JournalError;
-pub use pinfold_daemon::Timestamp;
+pub use jiff::Timestamp;
 pub use read::History;
 
 /// The name of the file in its folder.

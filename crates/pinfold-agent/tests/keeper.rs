@@ -23,7 +23,7 @@ fn admit(keeper: &mut Keeper, uid: &str, cpus: u64) -> bool {
         &pod(uid, cpus),
         Note::default(),
         &mut NoPreference,
-        Timestamp(1000),
+        Timestamp::UNIX_EPOCH,
     );
     decision.expect("written").is_admitted()
 }
@@ -53,7 +53,7 @@ fn the_history_has_every_decision_with_its_reason() {
     assert!(admit(&mut keeper, "a", 4));
     assert!(!admit(&mut keeper, "b", 17));
     keeper
-        .release(&"a".into(), Timestamp(2000))
+        .release(&"a".into(), Timestamp::UNIX_EPOCH)
         .expect("it is here");
     assert_eq!(keeper.generation(), 3);
     let history = History::read(&folder.path().join("agent").join(FILE)).expect("readable");
@@ -144,7 +144,7 @@ fn under_a_stricter_policy_everybody_stays_and_who_is_not_aligned_is_named() {
         "{:?}",
         plan.fates
     );
-    keeper.apply(plan, Timestamp(3000)).expect("written");
+    keeper.apply(plan, Timestamp::UNIX_EPOCH).expect("written");
     assert_eq!(as_recorded(&keeper), before);
     drop(keeper);
     let keeper = self::keeper(folder.path(), strict.clone());
@@ -177,7 +177,7 @@ fn pods_on_cpus_that_become_reserved_move() {
         "{:?}",
         plan.fates
     );
-    keeper.apply(plan, Timestamp(1)).expect("written");
+    keeper.apply(plan, Timestamp::UNIX_EPOCH).expect("written");
     let own = keeper.ledger().state().cpus().containers_of(&"a".into());
     assert!(own.is_disjoint(&more.reserved_cpus()));
     assert_eq!(keeper.ledger().audit(), []);
@@ -195,7 +195,9 @@ fn a_plan_that_leaves_somebody_without_a_place_or_is_old_is_not_carried_out() {
         plan.fates
     );
     let before = keeper.ledger().state().clone();
-    let error = keeper.apply(plan, Timestamp(1)).expect_err("rejected");
+    let error = keeper
+        .apply(plan, Timestamp::UNIX_EPOCH)
+        .expect_err("rejected");
     assert!(
         matches!(error, KeeperError::Plan(_)) && error.to_string().contains('b'),
         "{error}"
@@ -203,8 +205,10 @@ fn a_plan_that_leaves_somebody_without_a_place_or_is_old_is_not_carried_out() {
     assert_eq!(*keeper.ledger().state(), before);
     let plan = keeper.plan(&rules()).expect("a plan");
     keeper
-        .release(&"a".into(), Timestamp(2))
+        .release(&"a".into(), Timestamp::UNIX_EPOCH)
         .expect("it is here");
-    let error = keeper.apply(plan, Timestamp(3)).expect_err("rejected");
+    let error = keeper
+        .apply(plan, Timestamp::UNIX_EPOCH)
+        .expect_err("rejected");
     assert!(error.to_string().contains("make it again"), "{error}");
 }

@@ -3,19 +3,15 @@
 //! | | |
 //! |---|---|
 //! | reading its configuration, every field with its place | [`config`] |
-//! | what it has to say | [`logs`] |
+//! | log lines | [`logging`] |
 //! | what it counts and measures | [`metrics`] |
 //! | an HTTP server within limits, and what probes ask | [`http`] |
 //! | what signals want of it | [`control`] |
-//! | times, for people | [`timestamp`] |
 
 pub mod config;
 pub mod control;
 pub mod http;
-pub mod logs;
+pub mod logging;
 pub mod metrics;
-pub mod timestamp;
 
-pub use logs::Log;
 pub use metrics::Metrics;
-pub use timestamp::Timestamp;

@@ -1,55 +1,35 @@
-//! [`LogArgs`]: how a daemon writes its log.
+//! [`LogArgs`]: the log options of a daemon.
 
 use clap::ValueEnum;
-use pinfold_daemon::logs::{Level, Log, LogFormat};
+use pinfold_daemon::logging::{self, LogFormat, LogLevels};
 
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// How lines of the log are written
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t)]
-    log_format: Lines,
-    /// What is worth a line in the log
-    #[arg(long, value_enum, default_value_t)]
-    log_level: Least,
+    log_format: LineFormat,
+    /// Log level: off, error, warn, info or debug; with exceptions by target, such as info,h2=debug
+    #[arg(long, value_name = "LEVEL[,TARGET=LEVEL...]", default_value_t)]
+    log_level: LogLevels,
 }
 
-/// How lines of the log are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Lines {
-    /// `key=value`
+enum LineFormat {
+    /// key=value pairs
     #[default]
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// What is worth a line in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Least {
-    /// Everything
-    Debug,
-    /// What happens on a good day
-    #[default]
-    Info,
-    /// What is not as it should be
-    Warn,
-    /// What does not work
-    Error,
-}
-
 impl LogArgs {
-    /// To standard error.
-    pub(crate) fn log(self) -> Log {
+    /// Logs to standard error from now on.
+    pub(crate) fn init(&self) -> Result<(), impl std::error::Error + use<>> {
         let format = match self.log_format {
-            Lines::Text => LogFormat::Text,
-            Lines::Json => LogFormat::Json,
+            LineFormat::Text => LogFormat::Text,
+            LineFormat::Json => LogFormat::Json,
         };
-        let least = match self.log_level {
-            Least::Debug => Level::Debug,
-            Least::Info => Level::Info,
-            Least::Warn => Level::Warn,
-            Least::Error => Level::Error,
-        };
-        Log::stderr(format, least)
+        logging::init(format, &self.log_level)
     }
 }

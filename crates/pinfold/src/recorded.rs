@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::simulation::{Play, Simulation};
 
-    const NOW: Timestamp = Timestamp(0);
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn rules(policy: &str) -> Arc<Rules> {
         let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");

@@ -6,13 +6,11 @@ use super::DaemonError;
 use crate::config::{Access, AgentConfig};
 use crate::kubernetes::{Connection, Kubernetes, Remark, Timing};
 use crate::metrics::{Metrics, catalogue};
-use pinfold_daemon::logs::Log;
 
 /// The link; `None` if there is to be none.
 pub(super) fn link(
     config: &AgentConfig,
     node: &str,
-    log: &Log,
     metrics: &Arc<Metrics>,
 ) -> Result<Option<Kubernetes>, DaemonError> {
     let connection = match &config.kubernetes.kubeconfig {
@@ -24,13 +22,12 @@ pub(super) fn link(
         interval: config.kubernetes.every,
         ..Timing::default()
     };
-    let (log, metrics) = (log.clone(), metrics.clone());
+    let metrics = metrics.clone();
     let link = Kubernetes::start(&connection, node, timing, move |remark| {
         count(&metrics, &remark);
-        let what = [("what", &remark as &dyn std::fmt::Display)];
         match remark.is_problem() {
-            true => log.warn("kubernetes", &what),
-            false => log.info("kubernetes", &what),
+            true => tracing::warn!(what = %remark, "kubernetes"),
+            false => tracing::info!(what = %remark, "kubernetes"),
         }
     })?;
     Ok(Some(link))

@@ -127,7 +127,7 @@ impl Enforcer {
         if let Err(error) = confined
             && held.is_alive()
         {
-            self.told.log.warn("not-written", &[("why", &error)]);
+            tracing::warn!(why = %error, "not-written");
         }
     }
 
@@ -159,11 +159,7 @@ impl Enforcer {
             Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
             Some(Err(error)) => {
                 let count = updates.len();
-                let about = [
-                    ("containers", &count as &dyn std::fmt::Display),
-                    ("why", &error),
-                ];
-                self.told.log.warn("not-updated", &about);
+                tracing::warn!(containers = count, why = %error, "not-updated");
                 updates.iter().map(|one| one.container.clone()).collect()
             }
             None => updates.iter().map(|one| one.container.clone()).collect(),
@@ -185,7 +181,7 @@ impl Enforcer {
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
-            Err(error) => self.told.log.warn("not-written", &[("why", &error)]),
+            Err(error) => tracing::warn!(why = %error, "not-written"),
         }
     }
 
@@ -241,15 +237,10 @@ impl Enforcer {
                 Outcome::Failed(error) => format!("not repaired: {error}"),
                 Outcome::Ended => "it ended meanwhile".to_owned(),
             };
-            let about = [
-                ("what", drift as &dyn std::fmt::Display),
-                ("outcome", &outcome),
-            ];
-            self.told.log.warn("drift", &about);
+            tracing::warn!(what = %drift, outcome, "drift");
         }
         for (who, error) in &round.unseen {
-            let about = [("who", who as &dyn std::fmt::Display), ("why", error)];
-            self.told.log.warn("unseen", &about);
+            tracing::warn!(%who, why = %error, "unseen");
         }
         let fight = round.fights.first().map(ToString::to_string);
         if fight.is_some() || watch.fights() == 0 {

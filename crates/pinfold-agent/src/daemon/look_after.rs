@@ -78,7 +78,7 @@ impl LookAfter<'_> {
         if connected == Some(false) && before.connected == Some(true) {
             let what =
                 "the container runtime is not connected: containers start unpinned until it is";
-            told.log.error("runtime-lost", &[("what", &what)]);
+            tracing::error!(what, "runtime-lost");
         }
         before.connected = connected;
         let ended = self.threads.iter().find(|thread| thread.is_finished());
@@ -118,7 +118,7 @@ impl LookAfter<'_> {
                 0 => "the last pod that the kubelet pinned has ended: all CPUs are ours".to_owned(),
                 left => format!("pods that the kubelet pinned still run: {left}"),
             };
-            service.told.log.info("takeover", &[("what", &what)]);
+            tracing::info!(what, "takeover");
             before.pinned = pinned;
         }
     }
@@ -152,10 +152,12 @@ pub(super) fn strangers(config: &AgentConfig) -> Strangers {
 
 /// CPUs came or went: everybody is placed on what there is now.
 fn look_again(service: &Service) {
-    let log = &service.told.log;
     let place = match Place::look() {
         Ok(place) => place,
-        Err(error) => return log.error("machine", &[("why", &error)]),
+        Err(error) => {
+            tracing::error!(why = %error, "machine");
+            return;
+        }
     };
     let settings = lock(&service.node)
         .keeper()
@@ -175,16 +177,15 @@ fn reload(
     service: &Service,
     enforcer: &Enforcer,
 ) -> Option<AgentConfig> {
-    let log = &service.told.log;
     let new = match reread() {
         Ok(new) => new,
         Err(error) => {
-            log.error("not-reloaded", &[("why", &error)]);
+            tracing::error!(why = %error, "not-reloaded");
             return None;
         }
     };
     for field in config.needs_restart(&new) {
-        log.warn("needs-restart", &[("field", &field)]);
+        tracing::warn!(field, "needs-restart");
     }
     enforcer.reconfigure(new.cgroups.clone());
     lock(&service.node).treat_strangers(strangers(&new));
@@ -205,16 +206,19 @@ fn reload(
 }
 
 fn adopt_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>, DaemonError>) {
-    let log = &service.told.log;
     let rules = match rules {
         Ok(rules) => rules,
-        Err(error) => return log.error("not-reloaded", &[("why", &error)]),
+        Err(error) => {
+            tracing::error!(why = %error, "not-reloaded");
+            return;
+        }
     };
     let plan = {
         let node = lock(&service.node);
         let now = node.keeper().ledger().rules();
         if now.machine() == rules.machine() && now.settings() == rules.settings() {
-            return log.info("reloaded", &[("what", &"nothing changed")]);
+            tracing::info!(what = "nothing changed", "reloaded");
+            return;
         }
         node.keeper().plan(&rules)
     };
@@ -224,8 +228,7 @@ fn adopt_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
     match done {
         Ok(()) => {
             service.told.problem("rules", None);
-            let what = "everybody was placed by the new rules";
-            log.info("reloaded", &[("what", &what)]);
+            tracing::info!(what = "everybody was placed by the new rules", "reloaded");
         }
         Err(error) => service.told.problem(
             "rules",

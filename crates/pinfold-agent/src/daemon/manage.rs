@@ -31,7 +31,6 @@ use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
-use pinfold_daemon::logs::Log;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -50,17 +49,15 @@ pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
 ) -> Result<(), DaemonError> {
-    favour(config.runtime.niceness, log);
+    favour(config.runtime.niceness);
     let place = Place::look()?;
     let name = place::name(config);
-    let node = open(config, &place, log)?;
+    let node = open(config, &place)?;
     let metrics = surfaces::metrics();
-    let kubernetes = cluster::link(config, &name, log, &metrics)?;
+    let kubernetes = cluster::link(config, &name, &metrics)?;
     let (changed, changes) = sync_channel(1);
     let told = Arc::new(Told::new(
-        log.clone(),
         metrics.clone(),
         kubernetes.as_ref().map(|link| link.events().clone()),
         changed,
@@ -154,11 +151,7 @@ pub(super) fn run(
     let agent: Arc<dyn crate::http::Agent> = service.clone();
     let surfaces = Surfaces::open(config, &agent, &metrics, pod_resources)?;
     let probes = surfaces.probes.map(|at| at.to_string()).unwrap_or_default();
-    let about = [
-        ("node", &name as &dyn std::fmt::Display),
-        ("metrics", &probes),
-    ];
-    log.info("started", &about);
+    tracing::info!(node = name, metrics = probes, "started");
     told.changed();
     let look_after = LookAfter {
         config,
@@ -168,7 +161,7 @@ pub(super) fn run(
         threads: &threads,
     };
     look_after.run(control);
-    log.info("stopping", &[]);
+    tracing::info!("stopping");
     drop(surfaces);
     if let Some(handle) = &handle {
         handle.stop();
@@ -186,14 +179,14 @@ fn spawn(
 }
 
 /// The node with its journal, run by the rules of now if that is possible without harm.
-fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
+fn open(config: &AgentConfig, place: &Place) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
     let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
     if keeper.torn() > 0 {
         let what = Difference::TailLost {
             bytes: keeper.torn(),
         };
-        log.warn("differs", &[("what", &what)]);
+        tracing::warn!(%what, "differs");
     }
     let then = keeper.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
@@ -202,15 +195,18 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
             .map_err(crate::keeper::KeeperError::from)
             .and_then(|plan| keeper.apply(plan, now()));
         match applied {
-            Ok(()) => log.warn("rules-changed", &[("what", &"machine or settings are not those of the journal; everybody was placed by the new ones")]),
-            Err(error) => log.error("rules-kept", &[("why", &error)]),
+            Ok(()) => tracing::warn!(
+                what = "machine or settings are not those of the journal; everybody was placed by the new ones",
+                "rules-changed"
+            ),
+            Err(error) => tracing::error!(why = %error, "rules-kept"),
         }
     }
     let rules = keeper.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
-            let args = scheduler_args(config, log)?;
+            let args = scheduler_args(config)?;
             Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
     };
@@ -225,7 +221,7 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
 }
 
 /// What Koordinator's scheduler is configured with, for what this node decides alone.
-fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, DaemonError> {
+fn scheduler_args(config: &AgentConfig) -> Result<Args, DaemonError> {
     let Some(path) = &config.koordinator.scheduler else {
         return Ok(Args::default());
     };
@@ -237,7 +233,7 @@ fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, DaemonError> 
     };
     let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
     for warning in &read.warnings {
-        log.warn("scheduler", &[("what", warning)]);
+        tracing::warn!(what = %warning, "scheduler");
     }
     Ok(read.value)
 }
@@ -265,11 +261,10 @@ fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonErro
 
 /// Has the kernel favour this thread, and all that it starts: the runtime waits for the agent, and beside many containers
 /// that start at once it would wait for its turn after every sync of the journal.
-fn favour(niceness: i8, log: &Log) {
+fn favour(niceness: i8) {
     let favoured = rustix::process::setpriority_process(None, niceness.into());
     if let Err(error) = favoured {
-        let niceness = niceness.to_string();
-        log.info("not-favoured", &[("niceness", &niceness), ("why", &error)]);
+        tracing::info!(niceness, why = %error, "not-favoured");
     }
 }
 
@@ -330,33 +325,25 @@ impl Reporter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use pinfold_core::koordinator::values::BindPolicy;
 
     use super::*;
-    use pinfold_daemon::logs::{Level, LogFormat};
 
     #[test]
     fn a_schedulers_defaults_are_read_for_what_the_node_decides_alone() {
-        let sink = Box::new(std::io::sink());
-        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("scheduler.yaml");
         let mut config = AgentConfig::default();
-        let default = scheduler_args(&config, &log).expect("defaults");
+        let default = scheduler_args(&config).expect("defaults");
         assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
         config.koordinator.scheduler = Some(file.clone());
-        assert!(scheduler_args(&config, &log).is_err(), "it is not there");
+        assert!(scheduler_args(&config).is_err(), "it is not there");
         let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
             - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";
         std::fs::write(&file, text).expect("written");
-        let args = scheduler_args(&config, &log).expect("a configuration");
+        let args = scheduler_args(&config).expect("a configuration");
         assert_eq!(args.default_bind, Some(BindPolicy::SpreadByPcpus));
         std::fs::write(&file, "kind: Pod").expect("written");
-        assert!(
-            scheduler_args(&config, &log).is_err(),
-            "it is no configuration"
-        );
+        assert!(scheduler_args(&config).is_err(), "it is no configuration");
     }
 }

@@ -11,7 +11,7 @@ use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use crate::keeper::Note;
-use pinfold_daemon::Timestamp;
+use jiff::Timestamp;
 
 /// One decision with everything that came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -78,7 +78,7 @@ fn stage(pins: bool) -> Stage {
         pins,
         witness: told.clone(),
         others,
-        clock: || Timestamp(0),
+        clock: || Timestamp::UNIX_EPOCH,
     };
     Stage {
         _folder: folder,

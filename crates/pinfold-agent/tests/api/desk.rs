@@ -98,7 +98,12 @@ impl Agent for Desk {
         let pod = Arc::new(object.pod);
         let mut keeper = self.keeper();
         let before: Ledger = keeper.ledger().clone();
-        let decision = keeper.admit(&pod, Note::default(), &mut NoPreference, Timestamp(0));
+        let decision = keeper.admit(
+            &pod,
+            Note::default(),
+            &mut NoPreference,
+            Timestamp::UNIX_EPOCH,
+        );
         let decision =
             decision.map_err(|error| ApiError::new(ErrorKind::Conflict, error.to_string(), ""))?;
         match PodReport::of(keeper.ledger(), &pod.uid) {
@@ -122,7 +127,7 @@ impl Agent for Desk {
     }
 
     fn release(&self, pod: &PodUid) -> Result<(), ApiError> {
-        let released = self.keeper().release(pod, Timestamp(0));
+        let released = self.keeper().release(pod, Timestamp::UNIX_EPOCH);
         released.map_err(|_| not_here(pod))
     }
 
@@ -153,7 +158,7 @@ impl Agent for Desk {
         let mut keeper = self.keeper();
         let plan = keeper.plan_settings(settings(bytes)?).map_err(bad)?;
         let mut report = PlanReport::of(&plan, keeper.ledger(), keeper.generation());
-        let applied = keeper.apply(plan, Timestamp(0));
+        let applied = keeper.apply(plan, Timestamp::UNIX_EPOCH);
         applied.map_err(|error| ApiError::new(ErrorKind::Conflict, error.to_string(), ""))?;
         report.applied = true;
         report.generation = keeper.generation();

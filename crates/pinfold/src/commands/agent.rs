@@ -44,8 +44,8 @@ pub(crate) fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
         Some(path) => reread(path),
         None => Ok(AgentConfig::default()),
     };
-    daemon::run(&config, &reread, &control, &args.log.log())
-        .map_err(|error| environment(&error))?;
+    args.log.init().map_err(|error| environment(&error))?;
+    daemon::run(&config, &reread, &control).map_err(|error| environment(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -51,7 +51,7 @@ fn text(entries: &[&Entry]) -> String {
     for entry in entries {
         table.row([
             entry.number.to_string(),
-            entry.at.to_string(),
+            entry.at.strftime("%F %T").to_string(),
             word(&entry.what).to_owned(),
             entry.name.clone(),
             entry.told.clone(),
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn every_decision_is_a_line_with_its_reason() {
-        let entry = |number, what, name: &str, told: &str| Entry {
-            number,
-            at: Timestamp(1_767_225_600_000 + number * 1000),
+        let entry = |number: u32, what, name: &str, told: &str| Entry {
+            number: number.into(),
+            at: Timestamp::constant(1_767_225_600 + i64::from(number), 0),
             what,
             name: name.to_owned(),
             told: told.to_owned(),

@@ -45,8 +45,8 @@ pub(crate) fn run(args: &SchedulerArgs) -> Result<ExitCode, Failure> {
         Some(path) => reread(path),
         None => Ok(SchedulerConfig::default()),
     };
-    daemon::run(&config, &reread, &control, &args.log.log())
-        .map_err(|error| environment(&error))?;
+    args.log.init().map_err(|error| environment(&error))?;
+    daemon::run(&config, &reread, &control).map_err(|error| environment(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
