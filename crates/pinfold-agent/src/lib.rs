@@ -2,23 +2,21 @@
 //!
 //! ```text
 //! runtime (NRI) ─► runtime ─┐                                  ┌─► runtime: adjustments, updates
-//! people (socket) ─► http ──┼─► Node ─► Keeper ─► journal ─────┼─► drift: control groups
+//! people (socket) ─► http ──┼─► Node ─► JournaledLedger ─► journal ─────┼─► drift: control groups
 //! plugins ─► pinfold-devices┘   │  decides, writes, then tells └─► kubernetes: objects, events
 //!                               └─► metrics, logs
 //! kubelet's files ─► mirror ───────────────────────────────────────► kubernetes
 //! ```
 //!
-//! [`daemon`] joins all this. The [`keeper`] and the [`node`] have no runtime, no network and no clock: their caller says
+//! [`daemon`] joins all this. The [`journaled_ledger`] and the [`node`] have no runtime, no network and no clock: their caller says
 //! what time it is and what runs.
 
 pub mod allowance;
-pub mod checkpoint;
 pub mod config;
 pub mod daemon;
 pub mod drift;
 pub mod http;
-pub mod journal;
-pub mod keeper;
+pub mod journaled_ledger;
 pub mod kubernetes;
 pub mod metrics;
 pub mod mirror;
@@ -28,8 +26,8 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
-pub use keeper::{
-    Difference, HeldProcess, Keeper, KeeperError, Note, Origin, Plan, Repair, Running,
+pub use journaled_ledger::{
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RulesChange,
+    RunningPods,
 };
 pub use metrics::Metrics;

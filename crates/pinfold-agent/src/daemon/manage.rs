@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::{PodResources, Reader};
-use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
+use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
+use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
 use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
@@ -25,12 +25,12 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect};
-use crate::journal::Limits;
-use crate::keeper::{Difference, Keeper};
+use crate::journaled_ledger::{JournalDifference, JournaledLedger};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
+use pinfold_journal::JournalLimits;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -70,7 +70,7 @@ pub(super) fn run(
         true => Enforcer::hierarchy(&config.cgroups, &told),
         false => None,
     };
-    let pod_resources = devices.is_none().then(PodResources::default);
+    let pod_resources = devices.is_none().then(PodResourcesServer::default);
     let service = Arc::new(Service {
         node: node.clone(),
         name: name.clone(),
@@ -121,7 +121,7 @@ pub(super) fn run(
             devices: match &devices {
                 Some(host) => Devices::Ours(Ours::new(host.clone())),
                 // The kubelet may come later than we do, or never.
-                None => Devices::Kubelets(Reader::new(
+                None => Devices::Kubelets(PodResourcesClient::new(
                     config.pod_resources.kubelet.clone(),
                     KUBELETS_ANSWER,
                 )),
@@ -140,7 +140,10 @@ pub(super) fn run(
                 node,
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
-                reader: Reader::new(config.pod_resources.kubelet.clone(), KUBELETS_ANSWER),
+                reader: PodResourcesClient::new(
+                    config.pod_resources.kubelet.clone(),
+                    KUBELETS_ANSWER,
+                ),
                 told: told.clone(),
                 others: others.clone(),
             };
@@ -181,19 +184,20 @@ fn spawn(
 /// The node with its journal, run by the rules of now if that is possible without harm.
 fn open(config: &AgentConfig, place: &Place) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
-    let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
-    if keeper.torn() > 0 {
-        let what = Difference::TailLost {
-            bytes: keeper.torn(),
+    let mut journaled =
+        JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
+    if journaled.truncated_bytes() > 0 {
+        let what = JournalDifference::TailLost {
+            bytes: journaled.truncated_bytes(),
         };
         tracing::warn!(%what, "differs");
     }
-    let then = keeper.ledger().rules();
+    let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
-        let applied = keeper
-            .plan(&rules)
-            .map_err(crate::keeper::KeeperError::from)
-            .and_then(|plan| keeper.apply(plan, now()));
+        let applied = journaled
+            .plan_rules_change(&rules)
+            .map_err(crate::journaled_ledger::JournaledLedgerError::from)
+            .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
             Ok(()) => tracing::warn!(
                 what = "machine or settings are not those of the journal; everybody was placed by the new ones",
@@ -202,7 +206,7 @@ fn open(config: &AgentConfig, place: &Place) -> Result<Arc<Mutex<Node>>, DaemonE
             Err(error) => tracing::error!(why = %error, "rules-kept"),
         }
     }
-    let rules = keeper.ledger().rules().clone();
+    let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
@@ -212,7 +216,7 @@ fn open(config: &AgentConfig, place: &Place) -> Result<Arc<Mutex<Node>>, DaemonE
     };
     let strangers = look_after::strangers(config);
     let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
-    let node = Node::new(keeper, rulebook, strangers, pins);
+    let node = Node::new(journaled, rulebook, strangers, pins);
     let node = match config.takeover.cpu_set_allocator {
         true => node,
         false => node.hands_off(),
@@ -221,15 +225,15 @@ fn open(config: &AgentConfig, place: &Place) -> Result<Arc<Mutex<Node>>, DaemonE
 }
 
 /// What Koordinator's scheduler is configured with, for what this node decides alone.
-fn scheduler_args(config: &AgentConfig) -> Result<Args, DaemonError> {
+fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, DaemonError> {
     let Some(path) = &config.koordinator.scheduler else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let bytes = place::read_file(path)?;
     let file = path.to_string_lossy();
     let documents = manifest::read(&file, &bytes).map_err(DaemonError::Rules)?;
     let Some(document) = documents.first() else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
     for warning in &read.warnings {
@@ -238,20 +242,20 @@ fn scheduler_args(config: &AgentConfig) -> Result<Args, DaemonError> {
     Ok(read.value)
 }
 
-type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
+type HostAndOffers = (Option<Arc<DeviceHost>>, Option<OfferReceiver>);
 
-fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonError> {
+fn devices(config: &AgentConfig, place: &Place) -> Result<HostAndOffers, DaemonError> {
     if !config.devices.manage {
         return Ok((None, None));
     }
-    let mut manager = DeviceConfig::new(&config.devices.directory);
+    let mut manager = PluginManagerConfig::new(&config.devices.directory);
     for node in place.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
             manager.sockets.entry(socket).or_default().insert(node.id);
         }
     }
-    let (host, offers) = Host::start(HostConfig {
+    let (host, offers) = DeviceHost::start(HostConfig {
         manager,
         checkpoint: config.state.join("devices"),
         pod_resources: config.pod_resources.serve.clone(),
@@ -285,7 +289,7 @@ fn runner(config: &AgentConfig) -> Result<Option<Runner>, DaemonError> {
 fn take_offers(service: &Service, offers: &OfferReceiver) {
     while let Ok((resource, devices)) = offers.recv() {
         let mut node = lock(&service.node);
-        let taken = node.keeper_mut().offer(&resource, devices, now());
+        let taken = node.journaled_mut().set_devices(&resource, devices, now());
         drop(node);
         match taken {
             Ok(true) => service.told.changed(),
@@ -298,8 +302,8 @@ fn take_offers(service: &Service, offers: &OfferReceiver) {
 /// Tells others about the node whenever it changed.
 struct Reporter {
     service: Arc<Service>,
-    devices: Option<Arc<Host>>,
-    pod_resources: Option<PodResources>,
+    devices: Option<Arc<DeviceHost>>,
+    pod_resources: Option<PodResourcesServer>,
     publisher: Option<crate::kubernetes::Publisher>,
 }
 
@@ -325,7 +329,7 @@ impl Reporter {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_core::koordinator::values::BindPolicy;
+    use pinfold_core::koordinator::policy_values::BindPolicy;
 
     use super::*;
 

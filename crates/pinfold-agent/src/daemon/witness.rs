@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nri::RuntimeInfo;
 
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::Remark;
@@ -124,7 +124,7 @@ impl Witness for Told {
         tracing::warn!(what = %remark, "differs");
     }
 
-    fn failed(&self, error: &KeeperError) {
+    fn failed(&self, error: &JournaledLedgerError) {
         tracing::error!(why = %error, "failed");
     }
 

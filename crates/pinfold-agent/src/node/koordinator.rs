@@ -8,28 +8,29 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
-use pinfold_core::koordinator::cpus::Topology;
+use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{Node as PluginNode, Report};
-use pinfold_core::koordinator::plugin::{self, Args, PodDemand};
-use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, Holders, Pools};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
+use pinfold_core::koordinator::policy_values::NumaPolicy;
+use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
-use pinfold_core::koordinator::reasons;
-use pinfold_core::koordinator::values::NumaPolicy;
+use pinfold_core::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
 use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
-use pinfold_kube::koordinator::{self as objects, NodeFacts, ResourceStatus, keys};
+use pinfold_kube::koordinator::{self as objects, ReportAnnotations, ResourceStatus, keys};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
 use super::{Node, Rejected, Rulebook};
-use crate::journal::Timestamp;
-use crate::keeper::{Keeper, Note, Origin};
+use crate::journaled_ledger::JournaledLedger;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{PodOrigin, PodRecord};
 
 /// Best-effort CPU, in thousandths.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
@@ -38,7 +39,7 @@ const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 #[derive(Clone, Debug)]
 pub struct Koordinator {
     /// The configuration of its scheduler plugin, for decisions that are made here.
-    pub args: Args,
+    pub args: KoordinatorArgs,
     /// How pods are aligned where they do not say (the node's label).
     pub numa_policy: Option<NumaPolicy>,
     /// CPUs for SYSTEM pods; none: no rule for them.
@@ -51,7 +52,7 @@ pub struct Koordinator {
     pub aligns_best_effort: bool,
     /// Whether the kubelet pins new pods itself: then their CPUs are left to it.
     pub kubelet: KubeletPinning,
-    topology: Arc<Topology>,
+    topology: Arc<KoordinatorTopology>,
     zones: Vec<NodeAmounts>,
     /// What is known of each pod, as long as it is here.
     terms: BTreeMap<PodUid, Arc<PodTerms>>,
@@ -60,7 +61,7 @@ pub struct Koordinator {
 /// What decides which CPUs the containers of a pod may use.
 #[derive(Debug)]
 struct PodTerms {
-    origin: Origin,
+    origin: PodOrigin,
     qos: Option<KoordinatorQos>,
     kube_qos: QosClass,
     requests: Amounts,
@@ -70,9 +71,9 @@ struct PodTerms {
 impl Koordinator {
     /// Koordinator's rules for a node under these rules.
     #[must_use]
-    pub fn new(rules: &Rules, args: Args) -> Self {
+    pub fn new(rules: &Rules, args: KoordinatorArgs) -> Self {
         let machine = rules.machine();
-        let facts = NodeFacts::of(machine, rules.settings(), rules.reserved_cpus());
+        let facts = ReportAnnotations::of(machine, rules.settings(), rules.reserved_cpus());
         let zone = |node: &NumaNode| {
             let cpus = node
                 .cores
@@ -113,25 +114,25 @@ impl Koordinator {
     }
 
     /// Learns about pods that came, and forgets those that left.
-    pub(super) fn learn(&mut self, keeper: &Keeper) {
-        let residents = keeper.ledger().state().residents();
+    pub(super) fn learn(&mut self, journaled: &JournaledLedger) {
+        let residents = journaled.ledger().state().residents();
         self.terms.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
             if self.terms.contains_key(uid) {
                 continue;
             }
-            let note = keeper.notes().get(uid).cloned().unwrap_or_default();
-            let terms = PodTerms::of(&resident.pod, &note, keeper.ledger());
+            let note = journaled.records().get(uid).cloned().unwrap_or_default();
+            let terms = PodTerms::of(&resident.pod, &note, journaled.ledger());
             self.terms.insert(uid.clone(), Arc::new(terms));
         }
     }
 
     /// The pools that are left when everybody has theirs.
     pub(super) fn pools(&self, ledger: &Ledger) -> Pools {
-        let mut holders = Holders {
+        let mut holders = CpuHolders {
             kubelet_reserved: ledger.rules().reserved_cpus(),
             node_reserved: self.node_reserved.clone(),
-            ..Holders::default()
+            ..CpuHolders::default()
         };
         if self.system_exclusive {
             holders.system_exclusive.clone_from(&self.system_cpus);
@@ -139,8 +140,8 @@ impl Koordinator {
         for (pod, terms) in &self.terms {
             let cpus = ledger.exclusive_cpus(pod);
             match terms.origin {
-                Origin::Kubelet => holders.kubelet_pinned |= &cpus,
-                Origin::Runtime | Origin::Declared => holders.add(terms.qos, &cpus),
+                PodOrigin::Kubelet => holders.kubelet_pinned |= &cpus,
+                PodOrigin::Runtime | PodOrigin::Api => holders.add(terms.qos, &cpus),
             }
         }
         Pools::of(&self.topology, &holders)
@@ -155,7 +156,7 @@ impl Koordinator {
     ) -> (AllowedCpus, NodeSet) {
         let unknown = PodTerms::unknown();
         let terms = self.terms.get(pod).map_or(&unknown, |terms| &**terms);
-        if terms.origin == Origin::Kubelet {
+        if terms.origin == PodOrigin::Kubelet {
             return (AllowedCpus::Untouched, NodeSet::EMPTY);
         }
         let allowed = pools.allowed_cpus(
@@ -192,18 +193,18 @@ impl Koordinator {
     }
 
     /// The node as Koordinator's scheduler plugin would see it.
-    fn plugin_node(&self, ledger: &Ledger) -> PluginNode {
+    fn plugin_node(&self, ledger: &Ledger) -> KoordinatorNode {
         let reserved = ledger.rules().reserved_cpus();
         let mut set_aside = self.node_reserved.clone();
         if self.system_exclusive {
             set_aside |= &self.system_cpus;
         }
         for (pod, terms) in &self.terms {
-            if terms.origin == Origin::Kubelet {
+            if terms.origin == PodOrigin::Kubelet {
                 set_aside |= &ledger.exclusive_cpus(pod);
             }
         }
-        let report = Report::new(
+        let report = KoordinatorReport::new(
             self.topology.clone(),
             &reserved,
             set_aside,
@@ -214,16 +215,16 @@ impl Koordinator {
             allocatable.add(&zone.amounts);
         }
         let fidelity = ledger.rules().fidelity();
-        let mut node = PluginNode {
+        let mut node = KoordinatorNode {
             numa_policy: self.numa_policy.clone(),
             report: Some(report),
             allocatable,
-            ledger: pinfold_core::koordinator::ledger::Ledger::new(fidelity),
-            ..PluginNode::default()
+            ledger: pinfold_core::koordinator::ledger::KoordinatorLedger::new(fidelity),
+            ..KoordinatorNode::default()
         };
         for (pod, terms) in &self.terms {
             let allocation = terms.allocation.clone();
-            let held = allocation.filter(|_| terms.origin != Origin::Kubelet);
+            let held = allocation.filter(|_| terms.origin != PodOrigin::Kubelet);
             node.assume(pod.clone(), &terms.requests, held);
         }
         node
@@ -234,7 +235,7 @@ impl Koordinator {
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, reasons::Rejection> {
+    ) -> Result<Option<Allocation>, KoordinatorRejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
             return Ok(None);
@@ -246,7 +247,7 @@ impl Koordinator {
 }
 
 impl PodTerms {
-    fn of(pod: &Arc<Pod>, note: &Note, ledger: &Ledger) -> Self {
+    fn of(pod: &Arc<Pod>, note: &PodRecord, ledger: &Ledger) -> Self {
         let fidelity = ledger.rules().fidelity();
         let object = object(pod, note);
         let demand = objects::demand(&object, fidelity).map(|read| read.value);
@@ -265,7 +266,7 @@ impl PodTerms {
     /// Of a pod that nothing is known about.
     fn unknown() -> Self {
         Self {
-            origin: Origin::Runtime,
+            origin: PodOrigin::Runtime,
             qos: None,
             kube_qos: QosClass::Burstable,
             requests: Amounts::new(),
@@ -280,7 +281,7 @@ impl PodTerms {
 }
 
 /// A pod as it was noted.
-fn object(pod: &Arc<Pod>, note: &Note) -> PodObject {
+fn object(pod: &Arc<Pod>, note: &PodRecord) -> PodObject {
     PodObject {
         meta: ObjectMeta {
             labels: note.labels.clone(),
@@ -303,15 +304,15 @@ impl Node {
         &mut self,
         pod: &PodObject,
         core: &Arc<Pod>,
-        mut note: Note,
+        mut note: PodRecord,
         told: &str,
         now: Timestamp,
     ) -> Result<(), Rejected> {
         let Rulebook::Koordinator(book) = &mut self.rulebook else {
             return Ok(());
         };
-        book.learn(&self.keeper);
-        let ledger = self.keeper.ledger();
+        book.learn(&self.journaled);
+        let ledger = self.journaled.ledger();
         let fidelity = ledger.rules().fidelity();
         let demand = match objects::demand(pod, fidelity) {
             Ok(read) => read.value,
@@ -344,7 +345,7 @@ impl Node {
                 .insert(keys::RESOURCE_STATUS.to_owned(), text);
         }
         let granted = every_container(core, &status);
-        self.keeper.grant(core, &granted, note, told, now)?;
+        self.journaled.grant(core, &granted, note, told, now)?;
         Ok(())
     }
 }

@@ -5,15 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Member, PodAsk, Rejection, Verdict};
+use pinfold_core::cluster::{Cluster, ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::quantity::Quantity;
-use pinfold_kube::cluster::{NodeSources, Seat, Witness};
+use pinfold_kube::cluster::{LocationSource, NodeSources, PodLocation};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::PodTerms;
+use pinfold_kube::scheduling_constraints::PodConstraints;
 use serde::Serialize;
 
 use super::scene::Scene;
@@ -59,20 +59,20 @@ pub(super) struct Moved {
 }
 
 /// A pod and where it sits.
-type Seated<'a> = (&'a PodObject, Seat);
+type Seated<'a> = (&'a PodObject, PodLocation);
 
 /// Tries sets of pods.
 pub(super) struct Mover<'a> {
     scene: &'a Scene,
     sources: BTreeMap<NodeName, NodeSources<'a>>,
-    ask: PodAsk,
-    terms: PodTerms,
+    ask: PodRequest,
+    terms: PodConstraints,
     uid: PodUid,
     trials: usize,
 }
 
 impl<'a> Mover<'a> {
-    pub(super) fn new(scene: &'a Scene, ask: &PodAsk) -> Self {
+    pub(super) fn new(scene: &'a Scene, ask: &PodRequest) -> Self {
         Self {
             scene,
             sources: scene.sources(),
@@ -92,10 +92,11 @@ impl<'a> Mover<'a> {
     pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<Plan> {
         let barred = self.scene.barred(&self.terms);
         let mut nodes = Vec::new();
-        for answer in cluster.ask_all(&self.ask) {
-            if let (Some(rejection), false) =
-                (answer.verdict.rejection(), barred.contains_key(answer.node))
-            {
+        for answer in cluster.evaluate_all(&self.ask) {
+            if let (Some(rejection), false) = (
+                answer.evaluation.rejection(),
+                barred.contains_key(answer.node),
+            ) {
                 nodes.push((answer.node.clone(), rejection.clone()));
             }
         }
@@ -122,24 +123,24 @@ impl<'a> Mover<'a> {
     }
 
     /// The pods of a node whose leaving could matter and who may leave it.
-    fn movable(&self, node: &NodeName, rejection: &Rejection) -> Vec<&'a PodObject> {
+    fn movable(&self, node: &NodeName, rejection: &NodeRejection) -> Vec<&'a PodObject> {
         let Some(found) = self.sources.get(node) else {
             return Vec::new();
         };
         let reading = &self.scene.nodes.reading;
         let matters = |pod: &PodObject| match rejection {
-            Rejection::Room(short) => {
+            NodeRejection::Insufficient(short) => {
                 let requests = effective_requests(&pod.pod);
                 let counts = |name: &str| {
                     name == "pods" || requests.get(name).is_some_and(Quantity::is_positive)
                 };
                 short.iter().any(|one| counts(one.resource.as_str()))
             }
-            _ => !matches!(found.seat(pod, reading), Seat::Shared),
+            _ => !matches!(found.location_of(pod, reading), PodLocation::Shared),
         };
         let may_leave = |pod: &PodObject| {
             let terms = self.scene.terms(&pod.pod.uid);
-            !terms.tied && !terms.leaving
+            !terms.immovable && !terms.terminating
         };
         let pods = found.pods.iter().copied();
         pods.filter(|pod| may_leave(pod) && matters(pod)).collect()
@@ -149,7 +150,7 @@ impl<'a> Mover<'a> {
     fn each(
         &mut self,
         node: &NodeName,
-        rejection: &Rejection,
+        rejection: &NodeRejection,
         pods: &[&'a PodObject],
         size: usize,
         set: &mut Vec<&'a PodObject>,
@@ -178,8 +179,8 @@ impl<'a> Mover<'a> {
         let found = self.sources.get(node)?;
         let mut plan = None;
         for seated in self.seatings(set) {
-            let mut member = found.member_without(&seated, reading).ok()?.value;
-            if matches!(member.ask(&self.ask), Verdict::Rejected(_)) {
+            let mut member = found.member_without_pods(&seated, reading).ok()?.value;
+            if matches!(member.evaluate(&self.ask), Evaluation::Rejected(_)) {
                 return None;
             }
             let played = self.play(&[(node.clone(), member)], set, Some(node))?;
@@ -202,9 +203,9 @@ impl<'a> Mover<'a> {
         for &pod in set {
             let found = pod.node_name.as_deref();
             let found = found.and_then(|node| self.sources.get(&NodeName::from(node)));
-            let seats = match found.map(|found| found.seat(pod, reading)) {
-                None => vec![Seat::Unknown],
-                Some(Seat::OneOf(nodes)) => nodes.iter().map(alone).collect(),
+            let seats = match found.map(|found| found.location_of(pod, reading)) {
+                None => vec![PodLocation::Unknown],
+                Some(PodLocation::OneOf(nodes)) => nodes.iter().map(alone).collect(),
                 Some(known) => vec![known],
             };
             let mut longer = Vec::new();
@@ -224,7 +225,7 @@ impl<'a> Mover<'a> {
     /// Places the waiting pod on a copy with some nodes as they would be, then everybody who moved.
     fn play(
         &self,
-        changed: &[(NodeName, Member)],
+        changed: &[(NodeName, ClusterNode)],
         set: &[&'a PodObject],
         on: Option<&NodeName>,
     ) -> Option<Plan> {
@@ -268,8 +269,8 @@ impl<'a> Mover<'a> {
     fn settle(
         &self,
         cluster: &mut Cluster,
-        ask: &PodAsk,
-        terms: &PodTerms,
+        ask: &PodRequest,
+        terms: &PodConstraints,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
         let barred = self.scene.barred(terms);
         let ranked = cluster.rank(ask).into_iter();
@@ -293,7 +294,7 @@ impl<'a> Mover<'a> {
             }
             let member = |(node, left): (NodeName, Vec<Seated<'a>>)| {
                 let found = self.sources.get(&node)?;
-                Some((node, found.member_without(&left, reading).ok()?.value))
+                Some((node, found.member_without_pods(&left, reading).ok()?.value))
             };
             let changed: Option<Vec<_>> = by_node.into_iter().map(member).collect();
             let plan = changed.and_then(|changed| self.play(&changed, set, None));
@@ -309,17 +310,17 @@ impl<'a> Mover<'a> {
 }
 
 /// On exactly this NUMA node.
-fn alone(node: NodeId) -> Seat {
-    Seat::Known {
+fn alone(node: NodeId) -> PodLocation {
+    PodLocation::Known {
         cpus: CpuSet::new(),
         numa: NodeSet::single(node),
-        by: Witness::Counts,
+        by: LocationSource::Counts,
     }
 }
 
 /// Whether the set's requests fill what the node as a whole lacks: no need to look closer otherwise.
-fn covers(rejection: &Rejection, set: &[&PodObject]) -> bool {
-    let Rejection::Room(short) = rejection else {
+fn covers(rejection: &NodeRejection, set: &[&PodObject]) -> bool {
+    let NodeRejection::Insufficient(short) = rejection else {
         return true;
     };
     short.iter().all(|one| {
@@ -336,6 +337,6 @@ fn covers(rejection: &Rejection, set: &[&PodObject]) -> bool {
             }
         };
         let freed = set.iter().map(freed).fold(0_i64, i64::saturating_add);
-        one.left.saturating_add(freed) >= one.asked
+        one.free.saturating_add(freed) >= one.requested
     })
 }
