@@ -10,11 +10,11 @@ use nri::RuntimeInfo;
 use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::Remark;
-use crate::runtime::{Subject, Witness};
+use crate::node::SyncChange;
+use crate::runtime::{Subject, Telemetry};
 
 /// Tells what happens.
-pub(super) struct Told {
+pub(super) struct NodeTelemetry {
     pub(super) metrics: Arc<Metrics>,
     pub(super) events: Option<Events>,
     /// Wakes whoever reports on the node.
@@ -22,7 +22,7 @@ pub(super) struct Told {
     problems: Mutex<BTreeMap<&'static str, String>>,
 }
 
-impl Told {
+impl NodeTelemetry {
     pub(super) fn new(
         metrics: Arc<Metrics>,
         events: Option<Events>,
@@ -54,7 +54,7 @@ impl Told {
         match problem {
             Some(problem) => {
                 if matters.get(matter) != Some(&problem) {
-                    tracing::error!(what = problem, "problem");
+                    tracing::error!(what = %problem, "problem");
                     matters.insert(matter, problem);
                 }
             }
@@ -67,18 +67,18 @@ impl Told {
     }
 }
 
-impl Witness for Told {
-    fn connected(&self, runtime: &RuntimeInfo) {
+impl Telemetry for NodeTelemetry {
+    fn runtime_connected(&self, runtime: &RuntimeInfo) {
         self.metrics.count(&catalogue::NRI_CONNECTIONS, &[]);
         tracing::info!(
-            runtime = runtime.name,
-            version = runtime.version,
-            nri = runtime.nri_version,
+            runtime = %runtime.name,
+            version = %runtime.version,
+            nri = %runtime.nri_version,
             "connected"
         );
     }
 
-    fn decided(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
+    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
         let seconds = took.as_secs_f64();
         let verdict = if rejected.is_some() {
             "rejected"
@@ -120,19 +120,19 @@ impl Witness for Told {
         }
     }
 
-    fn remarked(&self, remark: &Remark) {
-        tracing::warn!(what = %remark, "differs");
+    fn record_sync_change(&self, change: &SyncChange) {
+        tracing::warn!(what = %change, "differs");
     }
 
-    fn failed(&self, error: &JournaledLedgerError) {
+    fn record_error(&self, error: &JournaledLedgerError) {
         tracing::error!(why = %error, "failed");
     }
 
-    fn troubled(&self, problem: &str) {
-        tracing::warn!(what = problem, "trouble");
+    fn warn(&self, problem: &str) {
+        tracing::warn!(what = %problem, "trouble");
     }
 
-    fn changed(&self) {
+    fn node_changed(&self) {
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }
@@ -159,20 +159,26 @@ mod tests {
 
     use super::*;
 
-    fn told() -> Told {
+    fn telemetry() -> NodeTelemetry {
         let (changed, _) = sync_channel(1);
-        Told::new(Arc::new(crate::metrics::registry()), None, changed)
+        NodeTelemetry::new(Arc::new(crate::metrics::registry()), None, changed)
     }
 
     #[test]
     fn a_thread_that_ended_is_what_only_a_new_start_mends() {
-        let told = told();
-        told.problem("overlap", Some("two pin".to_owned()));
-        assert_eq!((told.problems().len(), told.broken().len()), (1, 0));
-        told.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
-        assert_eq!((told.problems().len(), told.broken().len()), (2, 1));
-        told.problem("overlap", None);
-        assert_eq!(told.problems(), told.broken());
+        let telemetry = telemetry();
+        telemetry.problem("overlap", Some("two pin".to_owned()));
+        assert_eq!(
+            (telemetry.problems().len(), telemetry.broken().len()),
+            (1, 0)
+        );
+        telemetry.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
+        assert_eq!(
+            (telemetry.problems().len(), telemetry.broken().len()),
+            (2, 1)
+        );
+        telemetry.problem("overlap", None);
+        assert_eq!(telemetry.problems(), telemetry.broken());
     }
 
     #[test]
