@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::decision::{Decision, Verdict};
-use pinfold_core::device::{DeviceOffer, PreferredAllocation};
+use pinfold_core::decision::{AdmissionResult, Decision};
+use pinfold_core::device::{AdvertisedDevices, PreferredAllocation};
 use pinfold_core::ledger::{
     Admission, Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
-use pinfold_render::{explain, outcome};
+use pinfold_render::{explain, placement};
 
 use crate::journal::{Base, Entry, Journal, JournalError, Limits, Timestamp, What};
 
@@ -193,7 +193,7 @@ impl Keeper {
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, KeeperError> {
-        let admission = self.ledger.admit_with(pod, cpus, plugins)?;
+        let admission = self.ledger.admit_with_cpus(pod, cpus, plugins)?;
         let told = format!("CPUs {cpus}, as its scheduler chose");
         self.decided(pod, admission, note, &told, now)
     }
@@ -208,12 +208,12 @@ impl Keeper {
         now: Timestamp,
     ) -> Result<Decision, KeeperError> {
         let decision = admission.decision;
-        let (what, told) = match &decision.verdict {
-            Verdict::Admitted(assignment) => (
+        let (what, told) = match &decision.result {
+            AdmissionResult::Admitted(assignment) => (
                 What::Admitted(pod.uid.clone()),
-                outcome::placement(assignment),
+                placement::placement(assignment),
             ),
-            Verdict::Rejected(_) => (
+            AdmissionResult::Rejected(_) => (
                 What::Rejected(pod.uid.clone()),
                 explain::one_line(&decision),
             ),
@@ -323,8 +323,8 @@ impl Keeper {
         now: Timestamp,
         change: impl FnOnce(&mut Note),
     ) -> Result<(), KeeperError> {
-        let Some(resident) = self.ledger.state().residents().get(pod) else {
-            return Err(LedgerError::NotHere(pod.clone()).into());
+        let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
+            return Err(LedgerError::NotAdmitted(pod.clone()).into());
         };
         if resident.pod.container(container).is_none() {
             let (pod, container) = (pod.clone(), container.clone());
@@ -391,14 +391,14 @@ impl Keeper {
     pub fn offer(
         &mut self,
         resource: &ResourceName,
-        devices: Option<DeviceOffer>,
+        devices: Option<AdvertisedDevices>,
         now: Timestamp,
     ) -> Result<bool, KeeperError> {
         let told = match &devices {
             Some(devices) => format!("{resource}: {} devices on offer", devices.len()),
             None => format!("{resource}: its plugin is gone"),
         };
-        let Some(change) = self.ledger.offer(resource.clone(), devices) else {
+        let Some(change) = self.ledger.set_devices(resource.clone(), devices) else {
             return Ok(false);
         };
         let entry = self.entry(now, What::Offered(resource.clone()), told, Some(change));
@@ -424,7 +424,7 @@ impl Keeper {
     }
 
     fn name(&self, pod: &PodUid) -> String {
-        let resident = self.ledger.state().residents().get(pod);
+        let resident = self.ledger.state().admitted_pods().get(pod);
         resident.map_or_else(String::new, |resident| resident.pod.name.clone())
     }
 

@@ -335,7 +335,7 @@ impl Node {
         };
         self.tellings = self.tellings.saturating_add(1);
         guest.changes = self.tellings;
-        let residents = self.keeper.ledger().state().residents();
+        let residents = self.keeper.ledger().state().admitted_pods();
         let resident = residents.get(&guest.resident);
         let is_its_own = resident.is_some_and(|here| here.pod.container(&guest.name).is_some());
         if !is_its_own {

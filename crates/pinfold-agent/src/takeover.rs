@@ -40,7 +40,7 @@ pub fn twice(ledger: &Ledger, kubelet: &ContainerCpus) -> Option<Twice> {
         let pinned = containers
             .values()
             .fold(CpuSet::new(), |all, one| &all | one);
-        let residents = ledger.state().residents().keys();
+        let residents = ledger.state().admitted_pods().keys();
         // A container whose pod nobody knows lives here under the pod's name and its own.
         let mut others = residents.filter(|ours| {
             let of_pod = ours.as_str().strip_prefix(theirs.as_str());

@@ -35,7 +35,7 @@ fn keeper(folder: &Path, rules: Arc<Rules>) -> Keeper {
 /// Everything runs exactly where the journal says.
 fn as_recorded(keeper: &Keeper) -> Running {
     let cpus = keeper.ledger().state().cpus();
-    let residents = keeper.ledger().state().residents().keys();
+    let residents = keeper.ledger().state().admitted_pods().keys();
     let pods = residents.map(|uid| {
         let main = "main".into();
         let own = cpus.container(uid, &main).unwrap_or_else(|| cpus.shared());

@@ -164,7 +164,7 @@ impl Cluster {
         self.kinds.share(&mut member);
         let mut tenants = BTreeSet::new();
         if let Dialect::Kubelet(ledger) = member.dialect() {
-            for (uid, resident) in ledger.state().residents() {
+            for (uid, resident) in ledger.state().admitted_pods() {
                 // One that is elsewhere as well is known by the place that was heard of first.
                 if let Entry::Vacant(new) = self.pods.entry(uid.clone()) {
                     let requests = Amounts::of(&effective_requests(&resident.pod));

@@ -8,7 +8,7 @@ use crate::cpu_set::CpuSet;
 use crate::device::DevicesByResource;
 use crate::explanation::Explanation;
 use crate::hint::Hint;
-use crate::memory::Block;
+use crate::memory::MemoryBlock;
 use crate::name::{ContainerName, PodUid};
 
 /// What was decided about one pod, and why.
@@ -17,7 +17,7 @@ pub struct Decision {
     /// The pod.
     pub pod: PodUid,
     /// Yes or no.
-    pub verdict: Verdict,
+    pub result: AdmissionResult,
     /// The facts it rests on.
     pub explanation: Explanation,
 }
@@ -26,24 +26,24 @@ impl Decision {
     /// Whether the pod may run.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        matches!(self.verdict, Verdict::Admitted(_))
+        matches!(self.result, AdmissionResult::Admitted(_))
     }
 
     /// What the pod got; `None` if it was rejected.
     #[must_use]
     pub fn assignment(&self) -> Option<&Assignment> {
-        match &self.verdict {
-            Verdict::Admitted(assignment) => Some(assignment),
-            Verdict::Rejected(_) => None,
+        match &self.result {
+            AdmissionResult::Admitted(assignment) => Some(assignment),
+            AdmissionResult::Rejected(_) => None,
         }
     }
 
     /// Why the pod was rejected; `None` if it was not.
     #[must_use]
     pub fn rejection(&self) -> Option<&Rejection> {
-        match &self.verdict {
-            Verdict::Admitted(_) => None,
-            Verdict::Rejected(rejection) => Some(rejection),
+        match &self.result {
+            AdmissionResult::Admitted(_) => None,
+            AdmissionResult::Rejected(rejection) => Some(rejection),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Decision {
 /// Yes, with what the pod got, or no, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum AdmissionResult {
     /// The pod may run on this.
     Admitted(Assignment),
     /// The pod may not run here.
@@ -75,7 +75,7 @@ pub struct ContainerAssignment {
     /// Its exclusive CPUs; `None` if it runs in the shared pool.
     pub cpus: Option<CpuSet>,
     /// Its memory and hugepages; `None` if they are not managed.
-    pub memory: Option<Vec<Block>>,
+    pub memory: Option<Vec<MemoryBlock>>,
     /// Its devices.
     pub devices: DevicesByResource,
 }
@@ -90,7 +90,7 @@ pub struct Rejection {
     /// The container that could not be served; `None` if it was the pod as a whole.
     pub container: Option<ContainerName>,
     /// The manager that could not serve it; `None` if the managers could not agree.
-    pub manager: Option<Manager>,
+    pub manager: Option<ResourceManager>,
 }
 
 /// The kubelet's reasons, as a pod's status shows them.
@@ -128,7 +128,7 @@ impl fmt::Display for RejectionReason {
 /// The managers, in the order in which they are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Manager {
+pub enum ResourceManager {
     /// Hands out devices.
     Device,
     /// Hands out exclusive CPUs.
@@ -137,7 +137,11 @@ pub enum Manager {
     Memory,
 }
 
-impl Manager {
+impl ResourceManager {
     /// All managers in the order in which the kubelet registers them.
-    pub const ALL: [Manager; 3] = [Manager::Device, Manager::Cpu, Manager::Memory];
+    pub const ALL: [ResourceManager; 3] = [
+        ResourceManager::Device,
+        ResourceManager::Cpu,
+        ResourceManager::Memory,
+    ];
 }

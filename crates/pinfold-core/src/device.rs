@@ -9,7 +9,7 @@
 //! - [`allocate`]: which devices does the container get? The answer is a [`DeviceGrant`]; nothing changes until
 //!   its edits are applied to the state.
 //!
-//! What an init container held can be used again by later containers of its pod: see [`Reusable`].
+//! What an init container held can be used again by later containers of its pod: see [`ReusableDevices`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +26,12 @@ mod width;
 
 pub use affinity::ByAffinity;
 pub use allocate::{
-    AllocationAsk, DeviceError, DeviceGrant, DeviceRequest, NoPreference, PreferredAllocation,
-    allocate, devices_to_allocate,
+    DeviceError, DeviceGrant, DeviceRequest, NoPreference, PreferredAllocation,
+    PreferredAllocationQuery, allocate, devices_to_allocate,
 };
 pub use hints::{container_hints, pod_hints};
-pub use pool::{Device, DeviceOffer, DevicePool};
-pub use reuse::Reusable;
+pub use pool::{AdvertisedDevices, Device, DevicePool};
+pub use reuse::ReusableDevices;
 pub use state::{DeviceEdit, DeviceState, StaleDeviceEdit};
 
 /// Some devices of one resource.

@@ -1,14 +1,14 @@
-//! [`Explanation`]: the facts behind a decision, as data. Text is made of them elsewhere.
+//! [`Explanation`]: the facts behind a decision, as data. Text is made of them without_topology.
 
 use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::cpu::CpuError;
-use crate::decision::Manager;
+use crate::decision::ResourceManager;
 use crate::device::DeviceError;
 use crate::hint::Hint;
 use crate::memory::MemoryError;
-use crate::merge::{MergeFacts, Wish};
+use crate::merge::{HintSummary, MergeFacts};
 use crate::name::{ContainerName, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::policy::TopologyPolicy;
@@ -63,9 +63,9 @@ pub struct ResourceFacts {
     /// Its name.
     pub resource: ResourceName,
     /// Who hands it out.
-    pub manager: Manager,
-    /// How much was asked for: CPUs, bytes or devices.
-    pub asked: u64,
+    pub manager: ResourceManager,
+    /// How much was requested for: CPUs, bytes or devices.
+    pub requested: u64,
     /// What pods could get of it on an empty machine, everything counted once.
     pub total: u64,
     /// What could be handed out now, everything counted once.
@@ -73,16 +73,16 @@ pub struct ResourceFacts {
     /// What every NUMA node has of it. A device near several nodes is on each of them.
     pub nodes: SmallVec<[NodeFacts; 8]>,
     /// What lies near no NUMA node: devices without topology.
-    pub elsewhere: Elsewhere,
+    pub without_topology: WithoutTopology,
     /// What it wanted of the merge; `None` where there was none.
-    pub wish: Option<Wish>,
+    pub hints: Option<HintSummary>,
     /// Its position in [`MergeFacts::resources`]; `None` where there was no merge.
-    pub place: Option<usize>,
+    pub merge_index: Option<usize>,
 }
 
 /// One resource away from all NUMA nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Elsewhere {
+pub struct WithoutTopology {
     /// What pods could get there on an empty machine.
     pub total: u64,
     /// What could be handed out now.
@@ -99,17 +99,17 @@ pub struct NodeFacts {
     /// What could be handed out now: with `full-pcpus-only` no threads of split cores.
     pub free: u64,
     /// How memory of running pods binds the node.
-    pub bound: Bound,
+    pub grouping: MemoryGrouping,
 }
 
 /// Whether memory of running pods says how a node can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bound {
+pub enum MemoryGrouping {
     /// It can be used alone or together with others.
-    Free,
+    Unrestricted,
     /// Memory of its own is in use: it can only be used alone.
-    Alone,
+    SingleNodeOnly,
     /// It can only be used together with exactly these nodes, itself included.
     Group(NodeSet),
 }

@@ -55,7 +55,7 @@ pub enum ResourceHints {
     /// The resource does not mind (the kubelet's nil list, nil map or empty map).
     DontCare,
     /// The request cannot be served here (the kubelet's empty list).
-    Cannot,
+    Unsatisfiable,
     /// Every member of the family would do.
     Family(Family),
     /// Exactly these, as another program listed them.

@@ -15,31 +15,31 @@
 use std::sync::Arc;
 
 use crate::decision::{Assignment, ContainerAssignment, Decision};
-use crate::device::{DeviceOffer, PreferredAllocation};
+use crate::device::{AdvertisedDevices, PreferredAllocation};
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::pod::Pod;
 
 mod admit;
-mod amend;
 mod audit;
 mod change;
-mod draft;
 mod facts;
 mod grant;
-mod picture;
+mod occupancy;
 mod release;
 mod restart;
 mod rules;
 mod state;
+mod transaction;
+mod what_if;
 
-use draft::Draft;
+use transaction::Transaction;
 
-pub use audit::Finding;
-pub use change::{Change, Conflict, Edit, Event};
+pub use audit::AuditFinding;
+pub use change::{Change, ChangeConflict, Edit, LedgerEvent};
 pub use grant::{GrantError, GrantedCpus};
 pub use restart::{RestartError, Restarted, SavedState};
 pub use rules::{Rules, SettingsError};
-pub use state::{LedgerState, Resident, ReusableCpus};
+pub use state::{AdmittedPod, LedgerState, ReusableCpus};
 
 /// The state of one node under its rules.
 #[derive(Clone, Debug)]
@@ -62,10 +62,10 @@ pub struct Admission {
 pub enum LedgerError {
     /// The pod lives here already.
     #[error("pod {0} is admitted already")]
-    AlreadyHere(PodUid),
+    AlreadyAdmitted(PodUid),
     /// The pod does not live here.
     #[error("pod {0} is not on this node")]
-    NotHere(PodUid),
+    NotAdmitted(PodUid),
     /// The pod has no container of that name.
     #[error("pod {pod} has no container {container}")]
     NoSuchContainer {
@@ -115,19 +115,19 @@ impl Ledger {
 
     /// The pods on this node, in the order they came.
     #[must_use]
-    pub fn residents(&self) -> Vec<&Resident> {
-        let mut residents: Vec<&Resident> = self.state.residents.values().collect();
-        residents.sort_by_key(|resident| resident.ordinal);
-        residents
+    pub fn admitted_pods(&self) -> Vec<&AdmittedPod> {
+        let mut admitted_pods: Vec<&AdmittedPod> = self.state.admitted_pods.values().collect();
+        admitted_pods.sort_by_key(|admitted| admitted.ordinal);
+        admitted_pods
     }
 
     /// What a pod on this node holds.
     #[must_use]
     pub fn assignment(&self, pod: &PodUid) -> Option<Assignment> {
-        let resident = self.state.residents.get(pod)?;
+        let admitted = self.state.admitted_pods.get(pod)?;
         let holding = |name: &ContainerName| ContainerAssignment {
             name: name.clone(),
-            affinity: resident.affinity(name),
+            affinity: admitted.affinity(name),
             cpus: self.state.cpus.container(pod, name).cloned(),
             memory: self.state.memory.blocks(pod, name).map(<[_]>::to_vec),
             devices: self
@@ -137,7 +137,7 @@ impl Ledger {
                 .cloned()
                 .unwrap_or_default(),
         };
-        let containers = resident
+        let containers = admitted
             .pod
             .all_containers()
             .map(|container| holding(&container.name));
@@ -156,29 +156,29 @@ impl Ledger {
         pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<Admission, LedgerError> {
-        if self.state.residents.contains_key(&pod.uid) {
-            return Err(LedgerError::AlreadyHere(pod.uid.clone()));
+        if self.state.admitted_pods.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()));
         }
         check_containers(pod)?;
         Ok(self.decide(pod, plugins))
     }
 
     /// The plugin of `resource` offers these devices now; `None` if it is gone. `None` if that changes nothing.
-    pub fn offer(
+    pub fn set_devices(
         &mut self,
         resource: ResourceName,
-        devices: Option<DeviceOffer>,
+        devices: Option<AdvertisedDevices>,
     ) -> Option<Change> {
-        let mut draft = Draft::new(&self.rules, &mut self.state);
-        draft.offer(resource.clone(), devices);
-        draft.finish(Event::Offered(resource))
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        transaction.set_devices(resource.clone(), devices);
+        transaction.finish(LedgerEvent::DevicesChanged(resource))
     }
 
     /// Carries out a change that another copy of this ledger made.
     ///
     /// # Errors
     /// If it was made for another state; nothing is changed then.
-    pub fn apply(&mut self, change: &Change) -> Result<(), Conflict> {
+    pub fn apply(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation)?;
         self.state.apply_all(&change.edits)?;
         self.state.generation += 1;
@@ -189,18 +189,18 @@ impl Ledger {
     ///
     /// # Errors
     /// If it was not the last change of this ledger; nothing is changed then.
-    pub fn undo(&mut self, change: &Change) -> Result<(), Conflict> {
+    pub fn undo(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation + 1)?;
         self.state.undo_all(&change.edits)?;
         self.state.generation -= 1;
         Ok(())
     }
 
-    fn expect_generation(&self, expected: u64) -> Result<(), Conflict> {
+    fn expect_generation(&self, expected: u64) -> Result<(), ChangeConflict> {
         let found = self.state.generation;
         match found == expected {
             true => Ok(()),
-            false => Err(Conflict::Generation { expected, found }),
+            false => Err(ChangeConflict::Generation { expected, found }),
         }
     }
 }

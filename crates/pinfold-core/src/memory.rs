@@ -23,7 +23,6 @@ use crate::pod::{Container, Pod, ResourceList};
 mod allocate;
 mod allocate_pod;
 mod cover;
-mod draft;
 mod edit;
 mod facts;
 mod hints;
@@ -37,11 +36,12 @@ mod static_policy;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use allocate::{MemoryError, MemoryGrant};
 pub use allocate_pod::EmptySharedPool;
 pub use edit::{MemoryEdit, StaleMemoryEdit};
-pub use facts::{MemoryFacts, NodeFacts, ResourceFacts};
+pub use facts::{MemoryFacts, MemoryNodeFacts, MemoryResourceFacts};
 pub use hints::{MemoryBasis, MemoryHints};
 pub use reserved::{
     MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,
@@ -49,7 +49,7 @@ pub use reserved::{
 pub use reuse::Leftover;
 pub use start::{MemoryStartError, TableDifference};
 pub use static_policy::StaticMemory;
-pub use table::{Amounts, Block, MemoryAssignments, MemoryState, NodeMemory};
+pub use table::{MemoryAmounts, MemoryAssignments, MemoryBlock, MemoryState, NodeMemory};
 
 /// The memory manager's policy: whether memory is managed at all.
 #[derive(Clone, Debug)]

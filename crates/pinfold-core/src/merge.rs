@@ -16,34 +16,36 @@
 //! what it costs, and why      budget, facts
 //! ```
 
+mod and_closure;
 mod budget;
 mod choice;
 mod closest;
-mod combos;
 mod cover;
 mod distances;
 mod facts;
 mod families;
-mod gauge;
 mod linkage;
 mod lists;
 mod neighbours;
 mod packing;
+mod part_product;
 mod preferred;
+mod prepared_threshold;
+mod problem;
 mod rank;
-mod reach;
-mod reachable;
 mod resources;
-mod scene;
 mod single_node;
+mod smallest_and;
 mod width;
 
-pub use budget::{Budgets, Question, Questions};
+pub use budget::{Budgets, MergeSearch, UnfinishedSearches};
 pub use distances::Distances;
-pub use facts::{DistanceFacts, MergeFacts, NoPreferred, ResourceFacts, Rule, WidthRange, Wish};
+pub use facts::{
+    DistanceFacts, HintSummary, MergeFacts, MergeResourceFacts, MergeRule, NoPreferred, WidthRange,
+};
 pub use width::narrowest_width;
 
-use self::resources::Resource;
+use self::resources::MergeResource;
 use crate::hint::{Hint, ProviderHints, ResourceHints};
 use crate::node_set::NodeSet;
 use crate::policy::TopologyPolicy;
@@ -65,7 +67,7 @@ pub struct MergeRequest<'a> {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeResult {
     /// Where the pod or container goes.
     pub hint: Hint,
     /// Whether the policy lets it run.
@@ -80,7 +82,7 @@ pub struct Merged {
 /// a search runs out of steps on such a machine, the families are listed after all, so up to 16 nodes the answer is
 /// always exact; beyond, the facts tell.
 #[must_use]
-pub fn merge(request: &MergeRequest<'_>) -> Merged {
+pub fn merge(request: &MergeRequest<'_>) -> MergeResult {
     let by_lists = || merge_by_lists(request);
     let only_lists = request
         .resources()
@@ -97,8 +99,8 @@ pub fn merge(request: &MergeRequest<'_>) -> Merged {
 
 /// The same by searching, whatever the number of nodes: lists count as families of single masks.
 #[must_use]
-pub fn merge_by_families(request: &MergeRequest<'_>) -> Merged {
-    let families = |resources: &[Resource<'_>]| {
+pub fn merge_by_families(request: &MergeRequest<'_>) -> MergeResult {
+    let families = |resources: &[MergeResource<'_>]| {
         Some(families::merge(
             request.nodes,
             request.closest,
@@ -113,7 +115,7 @@ pub fn merge_by_families(request: &MergeRequest<'_>) -> Merged {
 
 /// The same by writing out all hints. `None` beyond 16 nodes.
 #[must_use]
-pub fn merge_by_lists(request: &MergeRequest<'_>) -> Option<Merged> {
+pub fn merge_by_lists(request: &MergeRequest<'_>) -> Option<MergeResult> {
     request.merge_by(|resources| lists::merge(request.nodes, request.closest, resources))
 }
 
@@ -125,10 +127,10 @@ impl MergeRequest<'_> {
 
     fn merge_by(
         &self,
-        method: impl FnOnce(&[Resource<'_>]) -> Option<(Hint, MergeFacts)>,
-    ) -> Option<Merged> {
+        method: impl FnOnce(&[MergeResource<'_>]) -> Option<(Hint, MergeFacts)>,
+    ) -> Option<MergeResult> {
         let (hint, facts) = match self.policy {
-            TopologyPolicy::None => (Hint::NONE, MergeFacts::new(Rule::NoPolicy)),
+            TopologyPolicy::None => (Hint::NONE, MergeFacts::new(MergeRule::NoPolicy)),
             TopologyPolicy::SingleNumaNode => {
                 single_node::merge(self.nodes, &resources::of(self.providers))
             }
@@ -136,7 +138,7 @@ impl MergeRequest<'_> {
                 method(&resources::of(self.providers))?
             }
         };
-        Some(Merged {
+        Some(MergeResult {
             hint,
             admit: self.policy.admits(hint),
             facts,

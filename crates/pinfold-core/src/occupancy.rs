@@ -13,7 +13,7 @@ pub struct Occupancy {
     pub holders: Vec<Holder>,
     /// How many pods live here without anything of their own.
     #[serde(default)]
-    pub without: usize,
+    pub shared_only_pods: usize,
     /// CPUs that nobody holds for itself alone; reserved ones are among them unless reserved strictly.
     pub shared: CpuSet,
     /// CPUs kept for the system.
@@ -21,7 +21,7 @@ pub struct Occupancy {
     /// Memory and hugepages per NUMA node.
     pub memory: Vec<MemoryRow>,
     /// Devices, ascending by resource and id.
-    pub devices: Vec<DeviceSeat>,
+    pub devices: Vec<DeviceUse>,
 }
 
 /// A pod that holds something for itself.
@@ -63,7 +63,7 @@ pub struct MemoryRow {
 
 /// One device and who has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceSeat {
+pub struct DeviceUse {
     /// The resource it is handed out as, or its kind.
     pub resource: ResourceName,
     /// Its id.

@@ -23,12 +23,12 @@ pub enum QosClass {
 
 /// CPU and memory, as far as they are above zero.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Sums {
+struct QosSums {
     cpu: Option<Quantity>,
     memory: Option<Quantity>,
 }
 
-impl Sums {
+impl QosSums {
     fn of(list: &ResourceList) -> Self {
         let positive = |name| list.get(name).copied().filter(Quantity::is_positive);
         Self {
@@ -37,7 +37,7 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, other: Sums) {
+    fn add(&mut self, other: QosSums) {
         let plus = |a: Option<Quantity>, b: Option<Quantity>| match (a, b) {
             (Some(a), Some(b)) => Some(a + b),
             (one, None) | (None, one) => one,
@@ -55,24 +55,24 @@ impl QosClass {
     /// The class of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
-        let mut requests = Sums::default();
-        let mut limits = Sums::default();
+        let mut requests = QosSums::default();
+        let mut limits = QosSums::default();
         let mut limited = true;
         if pod.pod_requests.is_some() || pod.pod_limits.is_some() {
             let sums =
-                |list: &Option<ResourceList>| list.as_ref().map(Sums::of).unwrap_or_default();
+                |list: &Option<ResourceList>| list.as_ref().map(QosSums::of).unwrap_or_default();
             requests = sums(&pod.pod_requests);
             limits = sums(&pod.pod_limits);
             limited = limits.has_both();
         } else {
             for container in pod.all_containers() {
-                let own_limits = Sums::of(&container.limits);
+                let own_limits = QosSums::of(&container.limits);
                 limited &= own_limits.has_both();
                 limits.add(own_limits);
-                requests.add(Sums::of(&container.requests));
+                requests.add(QosSums::of(&container.requests));
             }
         }
-        if requests == Sums::default() && limits == Sums::default() {
+        if requests == QosSums::default() && limits == QosSums::default() {
             QosClass::BestEffort
         } else if limited && requests == limits {
             QosClass::Guaranteed

@@ -30,7 +30,7 @@ pub use parse::QuantityError;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
-    format: Format,
+    format: QuantityFormat,
 }
 
 /// The two forms an amount can have.
@@ -53,7 +53,7 @@ impl Default for Amount {
 
 /// The family of suffixes that an amount was written with and is printed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Format {
+enum QuantityFormat {
     /// `12e6`
     DecimalExponent,
     /// `12Mi`
@@ -70,7 +70,7 @@ impl Quantity {
             value: 0,
             exponent: 0,
         },
-        format: Format::DecimalSi,
+        format: QuantityFormat::DecimalSi,
     };
 
     /// So many thousandths: `milli(1500)` is one and a half.
@@ -81,7 +81,7 @@ impl Quantity {
                 value,
                 exponent: -3,
             },
-            format: Format::DecimalSi,
+            format: QuantityFormat::DecimalSi,
         }
     }
 
@@ -90,7 +90,7 @@ impl Quantity {
     pub fn bytes(value: i64) -> Self {
         Self {
             amount: Amount::Integer { value, exponent: 0 },
-            format: Format::BinarySi,
+            format: QuantityFormat::BinarySi,
         }
     }
 
@@ -250,7 +250,7 @@ impl From<i64> for Quantity {
     fn from(value: i64) -> Self {
         Self {
             amount: Amount::Integer { value, exponent: 0 },
-            format: Format::DecimalSi,
+            format: QuantityFormat::DecimalSi,
         }
     }
 }

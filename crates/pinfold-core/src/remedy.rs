@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::decision::{Assignment, Decision, Manager};
+use crate::decision::{Assignment, Decision, ResourceManager};
 use crate::device::PreferredAllocation;
 use crate::ledger::{Ledger, LedgerError};
 use crate::name::{ContainerName, PodUid, ResourceName};
@@ -29,16 +29,16 @@ use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
 mod amounts;
-mod ask;
 mod critical;
+mod evictions;
 mod moves;
-mod neighbours;
+mod request_change;
 mod settings;
 mod trial;
 
 use trial::Trial;
 
-pub use moves::{Defragmentation, Move, Plan, Step, defragment};
+pub use moves::{Defragmentation, Move, MovePlan, MoveStep, defragment};
 
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Effort {
     /// How many admissions may be tried in all. Changes of the pod get at most half of them.
     pub admissions: usize,
     /// How many neighbours may have to leave together.
-    pub neighbours: usize,
+    pub evictions: usize,
     /// How many neighbours may have to change places.
     pub moves: usize,
 }
@@ -55,7 +55,7 @@ impl Default for Effort {
     fn default() -> Self {
         Self {
             admissions: 5_000,
-            neighbours: 3,
+            evictions: 3,
             moves: 2,
         }
     }
@@ -69,7 +69,7 @@ pub struct Remedies {
     /// Changes with which the pod would be let in, the smallest first.
     pub fitting: Vec<Remedy>,
     /// What holds for the machine without any other pod.
-    pub alone: Alone,
+    pub on_empty_node: OnEmptyNode,
     /// How many admissions were tried.
     pub tried: usize,
     /// Whether everything was tried that could have been; otherwise more remedies may exist.
@@ -79,13 +79,13 @@ pub struct Remedies {
 /// What would become of the pod if it were the only one on the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Alone {
+pub enum OnEmptyNode {
     /// It would be let in.
     Fits,
     /// It never fits here as it is.
     Never {
         /// The most of each thing that would fit, the smallest change first.
-        most: Vec<Remedy>,
+        largest: Vec<Remedy>,
     },
 }
 
@@ -95,7 +95,7 @@ pub struct Remedy {
     /// What changes.
     pub alteration: Alteration,
     /// How large the change is.
-    pub size: Size,
+    pub size: RemedySize,
     /// What the pod would get.
     pub assignment: Assignment,
     /// Whether no smaller change of this kind would do. `false` if not all of them could be tried.
@@ -107,11 +107,11 @@ pub struct Remedy {
 #[serde(rename_all = "kebab-case")]
 pub enum Alteration {
     /// The pod asks for something else: one amount, or the CPUs of all containers by one factor.
-    Ask(Vec<Ask>),
+    Request(Vec<RequestChange>),
     /// These pods change places, and all of them run on.
-    Move(Plan),
+    Move(MovePlan),
     /// These pods leave.
-    Release(Vec<Neighbour>),
+    Evict(Vec<PodRef>),
     /// The node is run under another topology policy.
     Policy {
         /// The policy.
@@ -129,7 +129,7 @@ pub enum Alteration {
     /// One option is switched off.
     OptionOff {
         /// Whose option.
-        of: OptionOf,
+        of: OptionOwner,
         /// Its name in a kubelet configuration.
         name: String,
     },
@@ -137,14 +137,14 @@ pub enum Alteration {
 
 /// Another amount of one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ask {
+pub struct RequestChange {
     /// The container; `None` for the pod as a whole (pod-level resources).
     pub container: Option<ContainerName>,
     /// The resource.
     pub resource: ResourceName,
     /// Who hands it out: amounts are CPUs, bytes or devices.
-    pub manager: Manager,
-    /// What is asked for.
+    pub manager: ResourceManager,
+    /// What is requested for.
     pub from: u64,
     /// What would fit.
     pub to: u64,
@@ -152,7 +152,7 @@ pub struct Ask {
 
 /// A pod on the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Neighbour {
+pub struct PodRef {
     /// Its id.
     pub uid: PodUid,
     /// What people call it; may be empty.
@@ -162,7 +162,7 @@ pub struct Neighbour {
 /// Whose option it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum OptionOf {
+pub enum OptionOwner {
     /// The static CPU policy.
     CpuManager,
     /// The topology manager.
@@ -171,10 +171,10 @@ pub enum OptionOf {
 
 /// How large a change is: first whom it touches, then how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Size {
+pub struct RemedySize {
     /// Whom it touches.
-    pub reach: Reach,
-    /// How much, inside the same reach: thousandths of what was asked, pods, or steps of policy.
+    pub scope: RemedyScope,
+    /// How much, inside the same reach: thousandths of what was requested, pods, or steps of policy.
     pub amount: u64,
     /// What breaks ties: how much is lost with it, in CPUs, for pods that leave.
     pub loss: u64,
@@ -183,18 +183,18 @@ pub struct Size {
 /// Whom a change touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reach {
+pub enum RemedyScope {
     /// The pod itself.
     Pod,
     /// Other pods.
-    Neighbours,
+    OtherPods,
     /// Everything that will ever run on the node.
     Node,
 }
 
 /// Looks for the nearest changes with which `pod` would be let in. The ledger is not changed.
 ///
-/// `plugins` is asked in every trial, so it should answer the same question in the same way.
+/// `plugins` is requested in every trial, so it should answer the same question in the same way.
 ///
 /// # Errors
 /// If the pod is here already or is no pod the kubelet would see.
@@ -208,7 +208,7 @@ pub fn find(
     let decision = copy.admit(pod, plugins)?.decision;
     let mut found = Remedies {
         fitting: Vec::new(),
-        alone: Alone::Fits,
+        on_empty_node: OnEmptyNode::Fits,
         tried: 1,
         complete: true,
         decision,
@@ -229,16 +229,16 @@ pub fn find(
         trial.with_share(share, |trial| {
             fitting.extend(moves::fewest(ledger, pod, effort.moves, trial).0);
         });
-        fitting.extend(neighbours::remedies(
+        fitting.extend(evictions::remedies(
             ledger,
             pod,
-            effort.neighbours,
+            effort.evictions,
             &mut trial,
         ));
     } else {
-        let mut most = amounts::remedies(&empty, pod, rejection.reason, &mut trial);
-        most.sort_by_key(|remedy| remedy.size);
-        found.alone = Alone::Never { most };
+        let mut largest = amounts::remedies(&empty, pod, rejection.reason, &mut trial);
+        largest.sort_by_key(|remedy| remedy.size);
+        found.on_empty_node = OnEmptyNode::Never { largest };
     }
     fitting.sort_by_key(|remedy| remedy.size);
     found.fitting = fitting;

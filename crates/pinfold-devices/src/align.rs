@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 
 use kubelet_api::pod_resources as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::quantity::Quantity;
 
 /// The devices that each container of a pod was given, by resource.
-pub type Given = BTreeMap<ContainerName, BTreeMap<ResourceName, DeviceOffer>>;
+pub type Given = BTreeMap<ContainerName, BTreeMap<ResourceName, AdvertisedDevices>>;
 
 /// A pod that asks for what it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Aligned {
     /// The pod to admit.
     pub pod: Pod,
     /// What to offer to the ledger before that. When the pod has left, these resources are gone: `None` for each.
-    pub offers: BTreeMap<ResourceName, DeviceOffer>,
+    pub offers: BTreeMap<ResourceName, AdvertisedDevices>,
 }
 
 /// What pod resources say a pod was given. A device without NUMA nodes is close to none in particular.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubelet_api::device_plugin::ContainerAllocateResponse;
-use pinfold_core::device::{DeviceOffer, DeviceSet};
+use pinfold_core::device::{AdvertisedDevices, DeviceSet};
 use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 use pinfold_kube::state::device::{DeviceEntry, DeviceState};
@@ -33,7 +33,7 @@ impl Grant {
     /// These devices, of which the plugin has told where they are.
     pub(crate) fn new(
         devices: &DeviceSet,
-        offer: Option<&DeviceOffer>,
+        offer: Option<&AdvertisedDevices>,
         response: ContainerAllocateResponse,
     ) -> Self {
         let mut by_node = BTreeMap::<_, Vec<DeviceId>>::new();
@@ -130,8 +130,8 @@ impl Grants {
 
     /// The kubelet's checkpoint, with the healthy devices of all resources as they are known now.
     #[must_use]
-    pub fn checkpoint(&self, known: &BTreeMap<ResourceName, DeviceOffer>) -> DeviceState {
-        let healthy = |offer: &DeviceOffer| {
+    pub fn checkpoint(&self, known: &BTreeMap<ResourceName, AdvertisedDevices>) -> DeviceState {
+        let healthy = |offer: &AdvertisedDevices| {
             let healthy = offer.iter().filter(|(_, device)| device.healthy);
             healthy.map(|(id, _)| id.to_string()).collect()
         };

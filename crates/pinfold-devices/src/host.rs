@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use kubelet_api::unix::Peers;
-use pinfold_core::device::{DeviceOffer, DevicesByResource};
+use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_kube::state::{DeviceState, MAX_FILE_BYTES, RestoreError};
 use tokio::task::JoinHandle;
@@ -69,7 +69,7 @@ pub enum HostError {
 
 /// Where the offers of plugins come out: a resource and its devices, `None` once the plugin has been gone for longer
 /// than the grace period.
-pub type OfferReceiver = Receiver<(ResourceName, Option<DeviceOffer>)>;
+pub type OfferReceiver = Receiver<(ResourceName, Option<AdvertisedDevices>)>;
 
 /// The device side of an agent. Dropping it stops it and removes its sockets.
 #[derive(Debug)]

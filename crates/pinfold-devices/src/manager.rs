@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kubelet_api::device_plugin as api;
 use kubelet_api::unix::{self, Peers};
 use pinfold_core::device::{
-    AllocationAsk, DeviceOffer, DeviceSet, DevicesByResource, PreferredAllocation,
+    AdvertisedDevices, DeviceSet, DevicesByResource, PreferredAllocation, PreferredAllocationQuery,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
@@ -129,7 +129,7 @@ impl Manager {
         };
         let offers = Offers::default();
         for resource in &config.restored {
-            offers.put(resource.clone(), Some(DeviceOffer::new()));
+            offers.put(resource.clone(), Some(AdvertisedDevices::new()));
         }
         let registry = Registry::restored(&config.restored, Instant::now());
         let shared = Arc::new(Shared {
@@ -163,7 +163,7 @@ impl Manager {
 
     /// What is known of every resource now.
     #[must_use]
-    pub fn devices(&self) -> BTreeMap<ResourceName, DeviceOffer> {
+    pub fn devices(&self) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let registry = self.shared.registry();
         let known = registry.devices();
         known
@@ -302,7 +302,10 @@ pub struct Advice<'a> {
 impl PreferredAllocation for Advice<'_> {
     /// Passes the answer on as it is, like the kubelet: what is not available is ignored and what is missing filled
     /// up by the rules that asked.
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(
+        &mut self,
+        ask: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);

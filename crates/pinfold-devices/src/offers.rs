@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use pinfold_core::device::DeviceOffer;
+use pinfold_core::device::AdvertisedDevices;
 use pinfold_core::name::ResourceName;
 
 /// What the plugin of a resource offers now: an argument for `Ledger::offer`.
@@ -16,7 +16,7 @@ pub struct Offer {
     /// The resource.
     pub resource: ResourceName,
     /// Its devices; `None` once the plugin has been gone for longer than the grace period.
-    pub devices: Option<DeviceOffer>,
+    pub devices: Option<AdvertisedDevices>,
 }
 
 /// The receiving end. Clones share what is waiting.
@@ -27,7 +27,7 @@ pub struct Offers {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    latest: BTreeMap<ResourceName, Option<DeviceOffer>>,
+    latest: BTreeMap<ResourceName, Option<AdvertisedDevices>>,
     is_closed: bool,
 }
 
@@ -59,7 +59,7 @@ impl Offers {
     }
 
     /// Puts an offer in the place of an older one that nobody has taken.
-    pub(crate) fn put(&self, resource: ResourceName, devices: Option<DeviceOffer>) {
+    pub(crate) fn put(&self, resource: ResourceName, devices: Option<AdvertisedDevices>) {
         let (waiting, changed) = &*self.shared;
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.latest.insert(resource, devices);
@@ -84,7 +84,7 @@ mod tests {
         let offers = Offers::default();
         let resource = ResourceName::from("example.com/gpu");
         for _ in 0..1000 {
-            offers.put(resource.clone(), Some(DeviceOffer::new()));
+            offers.put(resource.clone(), Some(AdvertisedDevices::new()));
         }
         offers.put(resource.clone(), None);
         let expected = Offer {

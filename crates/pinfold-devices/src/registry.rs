@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 use tokio::task::AbortHandle;
@@ -37,7 +37,7 @@ struct Entry {
     /// The task that follows its lists.
     follower: Option<AbortHandle>,
     /// `None` before the first list.
-    devices: Option<DeviceOffer>,
+    devices: Option<AdvertisedDevices>,
     stopped: Option<Instant>,
 }
 
@@ -49,7 +49,7 @@ impl Registry {
                 session: Session(0),
                 plugin: None,
                 follower: None,
-                devices: Some(DeviceOffer::new()),
+                devices: Some(AdvertisedDevices::new()),
                 stopped: Some(now),
             };
             (resource.clone(), entry)
@@ -97,7 +97,7 @@ impl Registry {
         &mut self,
         resource: &ResourceName,
         session: Session,
-        devices: &DeviceOffer,
+        devices: &AdvertisedDevices,
     ) -> bool {
         match self.entries.get_mut(resource) {
             Some(entry) if entry.session == session => {
@@ -115,7 +115,7 @@ impl Registry {
         resource: &ResourceName,
         session: Session,
         now: Instant,
-    ) -> Option<DeviceOffer> {
+    ) -> Option<AdvertisedDevices> {
         let entry = self.entries.get_mut(resource)?;
         if entry.session != session {
             return None;
@@ -146,7 +146,7 @@ impl Registry {
     }
 
     /// What is known of every resource.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &DeviceOffer)> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &AdvertisedDevices)> {
         let entries = self.entries.iter();
         entries.filter_map(|(resource, entry)| Some((resource, entry.devices.as_ref()?)))
     }
@@ -154,7 +154,10 @@ impl Registry {
 
 /// A plugin's list in core's terms. The last of two devices with one id counts, as in the kubelet. A socket of
 /// the first design stands for the NUMA nodes of that socket.
-pub(crate) fn offer(devices: Vec<api::Device>, sockets: &BTreeMap<i32, NodeSet>) -> DeviceOffer {
+pub(crate) fn offer(
+    devices: Vec<api::Device>,
+    sockets: &BTreeMap<i32, NodeSet>,
+) -> AdvertisedDevices {
     let one = |device: api::Device| {
         let numa = device.topology.map(|topology| {
             let socket = topology.socket.and_then(|socket| sockets.get(&socket));

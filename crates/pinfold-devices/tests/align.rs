@@ -81,7 +81,7 @@ fn ledger(policy: &str, scope: &str) -> Ledger {
 fn cpus(ledger: &mut Ledger, pod: &Pod, devices: &[(&str, &[i64])]) -> Option<CpuSet> {
     let aligned = aligned(pod, &given(&resources(devices)));
     for (resource, devices) in aligned.offers {
-        ledger.offer(resource, Some(devices));
+        ledger.set_devices(resource, Some(devices));
     }
     let admission = ledger.admit(&Arc::new(aligned.pod), &mut NoPreference);
     let decision = admission.expect("a pod").decision;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{DevicePluginOptions, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{DeviceSet, PreferredAllocation, PreferredAllocationQuery};
 use pinfold_core::name::ResourceName;
 use pinfold_devices::pod_resources::{Holding, PodSnapshot, ReadError, Reader, Snapshot};
 use pinfold_devices::{
@@ -123,7 +123,7 @@ fn a_plugin_that_thinks_too_long_gives_no_advice() {
     let resource = ResourceName::from(GPU);
     let mut advice = host.advice();
     for _ in 0..10 {
-        let ask = AllocationAsk {
+        let ask = PreferredAllocationQuery {
             resource: &resource,
             available: &set(&["g0", "g1"]),
             must_include: &set(&[]),

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{Device, DevicePluginOptions, KUBELET_SOCKET, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{
+    AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
+};
 use pinfold_core::name::ResourceName;
 use pinfold_devices::{Config, Grants, Limits, Manager, Offer, PluginError};
 use tempfile::TempDir;
@@ -38,7 +40,7 @@ fn next(manager: &Manager) -> Option<String> {
     offer.devices.as_ref().map(short)
 }
 
-fn short(offer: &DeviceOffer) -> String {
+fn short(offer: &AdvertisedDevices) -> String {
     let one = |(id, device): (_, &pinfold_core::device::Device)| {
         let nodes: Vec<i64> = device.numa.clone().unwrap_or_default();
         format!("{id}{}{nodes:?}", if device.healthy { '+' } else { '-' })
@@ -254,7 +256,7 @@ fn plugins_are_asked_for_advice_devices_and_readiness() {
     );
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     let resource = ResourceName::from(GPU);
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &set(&["g0", "g1"]),
         must_include: &set(&["g0"]),
@@ -287,7 +289,7 @@ fn a_plugin_without_options_is_neither_asked_nor_told() {
     let fake = start_gpus(folder.path(), gpus());
     let resource = ResourceName::from(GPU);
     let all = set(&["g0", "g1"]);
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &all,
         must_include: &set(&[]),

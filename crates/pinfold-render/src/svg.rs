@@ -9,8 +9,8 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 
 use crate::amount;
+use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
-use crate::plan::{Plan, PlannedCache, PlannedCpu, PlannedNode, Seat};
 use crate::text::count;
 
 /// Edge of one core.
@@ -28,27 +28,31 @@ const NODE_WIDTH: usize = 2 * PAD + 2 * (ACROSS * (CORE + GAP)) + PAD;
 /// Nodes beside each other.
 const NODES_ACROSS: usize = 2;
 
-/// Draws the plan as one SVG document.
+/// Draws the layout as one SVG document.
 #[must_use]
-pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
+pub fn draw(layout: &MachineLayout, occupancy: &Occupancy, title: &str) -> String {
     let mut body = String::new();
     let mut y = PAD + LINE + PAD;
-    let shown: Vec<&PlannedNode> = plan.nodes.iter().filter(|node| !node.is_empty()).collect();
+    let shown: Vec<&NodeLayout> = layout
+        .nodes
+        .iter()
+        .filter(|node| !node.is_empty())
+        .collect();
     for row in shown.chunks(NODES_ACROSS) {
-        let heights = row.iter().map(|node| node_height(node, plan.bare));
+        let heights = row.iter().map(|node| node_height(node, layout.bare));
         let height = heights.max().unwrap_or(0);
         for (column, node) in row.iter().enumerate() {
             draw_node(
                 &mut body,
                 node,
-                plan.bare,
+                layout.bare,
                 (PAD + column * (NODE_WIDTH + PAD), y),
                 height,
             );
         }
         y += height + PAD;
     }
-    let places: NodeSet = plan
+    let places: NodeSet = layout
         .nodes
         .iter()
         .filter(|node| node.is_empty())
@@ -59,7 +63,7 @@ pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
         text(&mut body, PAD, y + 10, &line, false);
         y += LINE + PAD;
     }
-    y = draw_legend(&mut body, plan, occupancy, y);
+    y = draw_legend(&mut body, layout, occupancy, y);
     let across = shown.len().clamp(1, NODES_ACROSS);
     let width = PAD + across * (NODE_WIDTH + PAD);
     let mut svg = String::new();
@@ -76,7 +80,7 @@ pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
     svg
 }
 
-fn facts(node: &PlannedNode, bare: bool) -> Vec<String> {
+fn facts(node: &NodeLayout, bare: bool) -> Vec<String> {
     let rows = node.memory.iter().filter(|row| row.total > 0);
     rows.map(|row| match bare {
         true => format!("{} {}", row.resource, amount::bytes(row.total)),
@@ -89,36 +93,36 @@ fn facts(node: &PlannedNode, bare: bool) -> Vec<String> {
 }
 
 /// Caches stand in pairs; a single one has the whole width.
-fn caches_across(node: &PlannedNode) -> usize {
+fn caches_across(node: &NodeLayout) -> usize {
     node.caches.len().clamp(1, 2)
 }
 
-fn cores_across(node: &PlannedNode) -> usize {
+fn cores_across(node: &NodeLayout) -> usize {
     2 * ACROSS / caches_across(node)
 }
 
 /// The height of some caches beside each other: a label, if they have one, and the rows of cores.
-fn caches_height(node: &PlannedNode, caches: &[PlannedCache]) -> usize {
+fn caches_height(node: &NodeLayout, caches: &[CacheLayout]) -> usize {
     let rows = caches
         .iter()
         .map(|cache| cache.cores.len().div_ceil(cores_across(node)));
     label_height(caches) + rows.max().unwrap_or(0) * (CORE + GAP)
 }
 
-fn label_height(caches: &[PlannedCache]) -> usize {
+fn label_height(caches: &[CacheLayout]) -> usize {
     match caches.iter().any(|cache| cache.id.is_some()) {
         true => LINE,
         false => 0,
     }
 }
 
-fn node_height(node: &PlannedNode, bare: bool) -> usize {
+fn node_height(node: &NodeLayout, bare: bool) -> usize {
     let caches = node.caches.chunks(caches_across(node));
     let caches: usize = caches.map(|caches| caches_height(node, caches)).sum();
     PAD + LINE * (1 + facts(node, bare).len() + device_lines(node)) + PAD + caches + PAD
 }
 
-fn device_lines(node: &PlannedNode) -> usize {
+fn device_lines(node: &NodeLayout) -> usize {
     node.devices.len().div_ceil(DEVICES_ACROSS)
 }
 
@@ -133,7 +137,7 @@ const RESERVED: &str = "#afb8c1";
 
 fn draw_node(
     svg: &mut String,
-    node: &PlannedNode,
+    node: &NodeLayout,
     bare: bool,
     (x, y): (usize, usize),
     height: usize,
@@ -200,15 +204,15 @@ fn draw_node(
 }
 
 /// One core: its threads from top to bottom.
-fn draw_core(svg: &mut String, core: &[PlannedCpu], x: usize, y: usize) {
+fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
     let threads = core.len().max(1);
     for (index, cpu) in core.iter().enumerate() {
         let top = y + index * CORE / threads;
         let height = (index + 1) * CORE / threads - index * CORE / threads;
-        let (fill, who) = match cpu.seat {
-            Seat::Free => (FREE, "free".to_owned()),
-            Seat::Reserved => (RESERVED, "reserved".to_owned()),
-            Seat::Held(holder) => (
+        let (fill, who) = match cpu.used_by {
+            CpuUse::Free => (FREE, "free".to_owned()),
+            CpuUse::Reserved => (RESERVED, "reserved".to_owned()),
+            CpuUse::Held(holder) => (
                 palette::hex(holder),
                 format!("pod {}", palette::sign(holder)),
             ),
@@ -221,8 +225,8 @@ fn draw_core(svg: &mut String, core: &[PlannedCpu], x: usize, y: usize) {
     }
 }
 
-fn draw_legend(svg: &mut String, plan: &Plan, occupancy: &Occupancy, y: usize) -> usize {
-    if plan.bare {
+fn draw_legend(svg: &mut String, layout: &MachineLayout, occupancy: &Occupancy, y: usize) -> usize {
+    if layout.bare {
         return y;
     }
     let mut rows = vec![(FREE, "free".to_owned())];
@@ -251,7 +255,7 @@ fn draw_legend(svg: &mut String, plan: &Plan, occupancy: &Occupancy, y: usize) -
     let unsigned = occupancy.holders.len().saturating_sub(palette::SIGNS);
     let more = [
         (unsigned, "more"),
-        (occupancy.without, "in the shared pool"),
+        (occupancy.shared_only_pods, "in the shared pool"),
     ];
     for (pods, what) in more.into_iter().filter(|(pods, _)| *pods > 0) {
         let pods = count(pods, "pod", "pods");

@@ -21,7 +21,7 @@ use pinfold_apiserver::Warning;
 use pinfold_core::cluster::{Cluster, Decided, Placement};
 use pinfold_core::koordinator::plugin::Args;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::node_topology::replica::Shelf;
+use pinfold_core::node_topology::replica::RulesCache;
 
 pub(crate) mod firm;
 mod freshness;
@@ -114,7 +114,7 @@ pub struct Cache {
     koordinators: usize,
     args: Arc<Args>,
     /// What kubelets of one kind have in common.
-    shelf: RefCell<Shelf>,
+    shelf: RefCell<RulesCache>,
     pub(crate) policy: Policy,
     /// Nodes that changed since somebody last asked which.
     changed: std::collections::BTreeSet<NodeName>,

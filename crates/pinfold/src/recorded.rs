@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pinfold_agent::journal::What;
 use pinfold_agent::{Entry, History, JournalError};
-use pinfold_core::device::DeviceOffer;
+use pinfold_core::device::AdvertisedDevices;
 use pinfold_core::ledger::{Edit, Ledger, LedgerState};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
@@ -25,7 +25,7 @@ pub(crate) struct Recorded {
     /// The pods that steps speak of.
     pub(crate) pods: Vec<Arc<Pod>>,
     /// What device plugins offered, which steps speak of.
-    pub(crate) offers: Vec<(ResourceName, Option<DeviceOffer>)>,
+    pub(crate) offers: Vec<(ResourceName, Option<AdvertisedDevices>)>,
     /// What happened.
     pub(crate) steps: Vec<Step>,
 }
@@ -129,7 +129,7 @@ fn pod_of(entry: &Entry) -> Option<Arc<Pod>> {
 }
 
 fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
-    let residents = ledger.residents().into_iter();
+    let residents = ledger.admitted_pods().into_iter();
     residents.map(|resident| resident.pod.clone()).collect()
 }
 

@@ -70,7 +70,7 @@ fn answer(input: &Input) -> Result<Value, String> {
 fn pool(input: &Input) -> DevicePool {
     let mut pool = DevicePool::new(input.numa_nodes);
     for resource in &input.resources {
-        pool.report(resource.plugin.name.clone(), resource.plugin.offer());
+        pool.set_devices(resource.plugin.name.clone(), resource.plugin.offer());
     }
     pool
 }
@@ -157,7 +157,7 @@ fn written_out(hints: &ProviderHints) -> Value {
     let rows = hints.rows.iter().map(|(resource, hints)| {
         let list = match hints {
             ResourceHints::DontCare => Value::Null,
-            ResourceHints::Cannot => json!([]),
+            ResourceHints::Unsatisfiable => json!([]),
             ResourceHints::Family(family) => json!(family.list()),
             ResourceHints::List(list) => json!(list),
         };

@@ -124,7 +124,7 @@ impl Service {
     }
 
     /// What other settings would mean.
-    fn planned(&self, settings: &[u8]) -> Result<(Plan, PlanReport), ApiError> {
+    fn planned(&self, settings: &[u8]) -> Result<(MachineLayout, PlanReport), ApiError> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = place
             .settings("the settings", settings)
@@ -217,7 +217,7 @@ impl Service {
         wanted: Option<&ContainerName>,
     ) -> Result<(ContainerName, Allowance), ApiError> {
         let mut node = lock(&self.node);
-        let resident = node.keeper().ledger().state().residents().get(pod);
+        let resident = node.keeper().ledger().state().admitted_pods().get(pod);
         let Some(resident) = resident else {
             let error = format!("there is no pod {pod}");
             return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));

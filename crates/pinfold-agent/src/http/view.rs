@@ -274,7 +274,7 @@ impl PodReport {
     /// A pod of the ledger; `None` if it is not there. Containers without CPUs of their own have the shared ones.
     #[must_use]
     pub fn of(ledger: &Ledger, pod: &PodUid) -> Option<Self> {
-        let resident = ledger.state().residents().get(pod)?;
+        let resident = ledger.state().admitted_pods().get(pod)?;
         let assignment = ledger.assignment(pod)?;
         let shared = ledger.state().cpus().shared();
         let containers = assignment.containers.into_iter().map(|held| {
@@ -318,7 +318,7 @@ impl PodReport {
     /// All pods of the ledger, in the order they came.
     #[must_use]
     pub fn all(ledger: &Ledger) -> Vec<Self> {
-        let residents = ledger.residents().into_iter();
+        let residents = ledger.admitted_pods().into_iter();
         residents
             .filter_map(|resident| Self::of(ledger, &resident.pod.uid))
             .collect()
@@ -328,9 +328,9 @@ impl PodReport {
 impl PlanReport {
     /// What a plan says. `ledger` knows the names.
     #[must_use]
-    pub fn of(plan: &Plan, ledger: &Ledger, generation: u64) -> Self {
+    pub fn of(plan: &MachineLayout, ledger: &Ledger, generation: u64) -> Self {
         let pods = plan.fates.iter().map(|(uid, fate)| {
-            let resident = ledger.state().residents().get(uid);
+            let resident = ledger.state().admitted_pods().get(uid);
             let (word, restart, reason, to) = match fate {
                 Fate::Stays => ("stays", false, "", None),
                 Fate::Moves { to, restart } => ("moves", *restart, "", Some(to)),

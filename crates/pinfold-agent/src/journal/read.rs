@@ -57,7 +57,7 @@ impl History {
     pub fn ledger(&self, path: &Path) -> Result<Ledger, JournalError> {
         let rules = self.base.rules();
         let rules = rules.map_err(|error| JournalError::damaged(path, error))?;
-        let ledger = Ledger::resume(rules.into(), self.base.state.clone());
+        let ledger = Ledger::from_journal(rules.into(), self.base.state.clone());
         let mut ledger = ledger.map_err(|finding| JournalError::damaged(path, finding))?;
         let base = self.base.number;
         for entry in self.entries.iter().filter(|entry| entry.number > base) {

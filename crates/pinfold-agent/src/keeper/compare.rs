@@ -97,7 +97,7 @@ impl Keeper {
             found.push(Difference::TailLost { bytes: self.torn });
         }
         let state = self.ledger.state();
-        let gone = state.residents().keys();
+        let gone = state.admitted_pods().keys();
         let gone = gone.filter(|pod| !running.pods.contains_key(*pod));
         found.extend(gone.cloned().map(Difference::Gone));
         self.compare_rules(now, &mut found);
@@ -139,7 +139,7 @@ impl Keeper {
         containers: &BTreeMap<ContainerName, CpuSet>,
         found: &mut Vec<Difference>,
     ) {
-        let Some(resident) = self.ledger.state().residents().get(pod) else {
+        let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
             let mut used = CpuSet::new();
             containers.values().for_each(|cpus| used |= cpus);
             return found.push(self.unknown(pod, None, &used));

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pinfold_core::decision::{Assignment, Verdict};
+use pinfold_core::decision::{AdmissionResult, Assignment};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, LedgerState, Rules, SettingsError};
 use pinfold_core::name::PodUid;
@@ -88,7 +88,7 @@ impl Keeper {
             Some(kept) => kept,
             None => place_anew(&self.ledger, rules)?,
         };
-        Ok(Plan {
+        Ok(MachineLayout {
             fates,
             ledger,
             generation: self.generation(),
@@ -152,27 +152,27 @@ fn keep(ledger: &Ledger, rules: &Arc<Rules>) -> Option<(Fates, Ledger)> {
     if !same_managers {
         return None;
     }
-    let mut kept = ledger.under(rules.clone())?;
+    let mut kept = ledger.with_rules(rules.clone())?;
     let mut fates = Vec::new();
     for pod in pods(ledger) {
         let has = ledger.assignment(&pod.uid)?;
         let mut trial = kept.clone();
         trial.release(&pod.uid).ok()?;
         let decision = trial.admit(&pod, &mut NoPreference).ok()?.decision;
-        let fate = match &decision.verdict {
-            Verdict::Rejected(_) => Fate::Unaligned {
+        let fate = match &decision.result {
+            AdmissionResult::Rejected(_) => Fate::Unaligned {
                 reason: explain::one_line(&decision),
                 to: has,
                 restart: false,
             },
-            Verdict::Admitted(to)
+            AdmissionResult::Admitted(to)
                 if nodes(rules, to).len() < nodes(rules, &has).len() && same_devices(&has, to) =>
             {
                 let to = to.clone();
                 kept = trial;
                 Fate::Moves { to, restart: false }
             }
-            Verdict::Admitted(_) => Fate::Stays,
+            AdmissionResult::Admitted(_) => Fate::Stays,
         };
         fates.push((pod.uid.clone(), fate));
     }
@@ -184,7 +184,7 @@ fn place_anew(ledger: &Ledger, rules: &Arc<Rules>) -> Result<(Fates, Ledger), Pl
     let mut anew = Ledger::new(rules.clone());
     let pool = ledger.state().pool();
     for resource in pool.resources() {
-        anew.offer(resource.clone(), pool.devices(resource).cloned());
+        anew.set_devices(resource.clone(), pool.devices(resource).cloned());
     }
     let relaxed = Settings {
         topology_policy: TopologyPolicy::BestEffort.name().to_owned(),
@@ -235,9 +235,9 @@ fn place_anew(ledger: &Ledger, rules: &Arc<Rules>) -> Result<(Fates, Ledger), Pl
 fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Result<Assignment, String> {
     let admission = ledger.admit(pod, &mut NoPreference);
     let decision = admission.map_err(|error| error.to_string())?.decision;
-    match &decision.verdict {
-        Verdict::Admitted(assignment) => Ok(assignment.clone()),
-        Verdict::Rejected(_) => Err(explain::one_line(&decision)),
+    match &decision.result {
+        AdmissionResult::Admitted(assignment) => Ok(assignment.clone()),
+        AdmissionResult::Rejected(_) => Err(explain::one_line(&decision)),
     }
 }
 
@@ -248,7 +248,7 @@ fn unaligned(
     pod: &Arc<Pod>,
 ) -> Result<Assignment, String> {
     let resume = |rules: &Arc<Rules>, state: &LedgerState| {
-        Ledger::resume(rules.clone(), state.clone()).map_err(|finding| finding.to_string())
+        Ledger::from_journal(rules.clone(), state.clone()).map_err(|finding| finding.to_string())
     };
     let mut other = resume(relaxed, ledger.state())?;
     let assignment = admit(&mut other, pod)?;
@@ -257,7 +257,7 @@ fn unaligned(
 }
 
 fn pods(ledger: &Ledger) -> Vec<Arc<Pod>> {
-    let residents = ledger.residents().into_iter();
+    let residents = ledger.admitted_pods().into_iter();
     residents.map(|resident| resident.pod.clone()).collect()
 }
 
@@ -266,7 +266,7 @@ fn nodes(rules: &Rules, assignment: &Assignment) -> NodeSet {
     let mut nodes = NodeSet::EMPTY;
     for container in &assignment.containers {
         for cpu in container.cpus.iter().flat_map(|cpus| cpus.iter()) {
-            if let Some(place) = rules.topology().place(cpu) {
+            if let Some(place) = rules.topology().location(cpu) {
                 nodes = nodes | NodeSet::single(place.node);
             }
         }

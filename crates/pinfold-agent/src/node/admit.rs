@@ -182,7 +182,11 @@ impl Node {
     }
 
     pub(super) fn lives_here(&self, pod: &PodUid) -> bool {
-        self.keeper.ledger().state().residents().contains_key(pod)
+        self.keeper
+            .ledger()
+            .state()
+            .admitted_pods()
+            .contains_key(pod)
     }
 
     /// Turns a pod away before the ledger was asked, and writes that down.

@@ -114,7 +114,7 @@ impl Koordinator {
 
     /// Learns about pods that came, and forgets those that left.
     pub(super) fn learn(&mut self, keeper: &Keeper) {
-        let residents = keeper.ledger().state().residents();
+        let residents = keeper.ledger().state().admitted_pods();
         self.terms.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
             if self.terms.contains_key(uid) {

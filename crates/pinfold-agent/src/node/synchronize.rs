@@ -169,7 +169,7 @@ impl Node {
             let note = notes.get(pod);
             note.is_some_and(|note| note.origin == Origin::Declared)
         };
-        let residents = self.keeper.ledger().state().residents().keys();
+        let residents = self.keeper.ledger().state().admitted_pods().keys();
         let gone = residents.filter(|pod| !alive.contains(*pod) && !stays(pod));
         for pod in gone.cloned().collect::<Vec<_>>() {
             self.keeper.release(&pod, now)?;
@@ -218,7 +218,7 @@ impl Node {
             .keeper
             .ledger()
             .state()
-            .residents()
+            .admitted_pods()
             .range(prefix.clone()..);
         let next = after.next();
         next.is_some_and(|(resident, _)| resident.as_str().starts_with(prefix.as_str()))

@@ -190,7 +190,7 @@ fn a_rejected_pod_leaves_nothing_behind_and_says_why() {
         "{why}"
     );
     assert!(scene.node.sandbox("box-big").is_none());
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.keeper().ledger().admitted_pods().is_empty());
     assert_eq!(scene.node.rejections(), 1);
 }
 
@@ -214,7 +214,7 @@ fn without_a_specification_each_container_is_decided_about_alone() {
         .container_comes(guest, &mut NoPreference, NOW)
         .expect("let in");
     assert_eq!(allowance.expect("its own").cpus, set("1,9"));
-    let residents = scene.node.keeper().ledger().residents();
+    let residents = scene.node.keeper().ledger().admitted_pods();
     assert_eq!(residents[0].pod.uid.as_str(), "p/main");
     assert_eq!(QosClass::of(&residents[0].pod), QosClass::Guaranteed);
     // It is no stranger after a restart.
@@ -228,7 +228,7 @@ fn without_a_specification_each_container_is_decided_about_alone() {
     assert_eq!(remarks, []);
     assert_eq!(scene.told("p-main"), "1,9");
     scene.stop("p");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.keeper().ledger().admitted_pods().is_empty());
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_sandbox_that_is_made_anew_keeps_its_pod() {
         own.cpus
     );
     scene.node.pod_stops("box-again", NOW).expect("written");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.keeper().ledger().admitted_pods().is_empty());
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_restart_repairs_toward_the_journal() {
         .iter()
         .find(|update| update.container == "stays-main");
     assert_eq!(mine.expect("told").allowance, own);
-    let residents = scene.node.keeper().ledger().residents();
+    let residents = scene.node.keeper().ledger().admitted_pods();
     let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
     assert_eq!(uids, ["stays", "asked-for", "new"]);
 }
@@ -534,7 +534,7 @@ fn a_pod_that_somebody_asked_for_stays_when_its_sandbox_stops() {
     let uid = "asked-for".into();
     assert_eq!(scene.node.keeper().ledger().exclusive_cpus(&uid), own);
     scene.node.release(&uid, NOW).expect("written");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.keeper().ledger().admitted_pods().is_empty());
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub(crate) type Held = BTreeMap<String, String>;
 
 pub(crate) fn held(keeper: &Keeper) -> Held {
     let cpus = keeper.ledger().state().cpus();
-    let residents = keeper.ledger().state().residents();
+    let residents = keeper.ledger().state().admitted_pods();
     let own = |uid: &PodUid| (uid.to_string(), cpus.containers_of(uid).to_string());
     residents.keys().map(own).collect()
 }
@@ -124,7 +124,7 @@ pub(crate) fn step(keeper: &mut Keeper, random: &mut Random) -> Result<(), Keepe
     let residents: Vec<PodUid> = keeper
         .ledger()
         .state()
-        .residents()
+        .admitted_pods()
         .keys()
         .cloned()
         .collect();

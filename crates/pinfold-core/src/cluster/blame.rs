@@ -81,11 +81,11 @@ impl Blame {
             _ => {}
         }
         let short = explanation.shortage.iter();
-        let mut short = short.filter(|facts| facts.asked > facts.free);
+        let mut short = short.filter(|facts| facts.requested > facts.free);
         let facts = short.next().or_else(|| explanation.shortage.first())?;
         Some(Blame::Whole {
             resource: facts.resource.clone(),
-            asked: facts.asked,
+            asked: facts.requested,
             free: facts.free,
         })
     }
@@ -105,11 +105,11 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<Blame> {
             _ => width(facts)?,
         };
         let most = of_best(facts.nodes.iter().map(|node| node.free), width)
-            .saturating_add(facts.elsewhere.free);
-        if facts.asked > most {
+            .saturating_add(facts.without_topology.free);
+        if facts.requested > most {
             return Some(Blame::Aligned {
                 resource: facts.resource.clone(),
-                asked: facts.asked,
+                asked: facts.requested,
                 nodes: width,
                 most,
             });
@@ -123,8 +123,9 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<Blame> {
 /// The fewest NUMA nodes that could have so much on an empty machine; all if none could.
 fn width(facts: &ResourceFacts) -> Option<usize> {
     let most = facts.nodes.len();
-    let enough =
-        |width: &usize| of_best(facts.nodes.iter().map(|node| node.total), *width) >= facts.asked;
+    let enough = |width: &usize| {
+        of_best(facts.nodes.iter().map(|node| node.total), *width) >= facts.requested
+    };
     (1..=most).find(enough).or((most > 0).then_some(most))
 }
 

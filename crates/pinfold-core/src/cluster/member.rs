@@ -113,7 +113,7 @@ impl Member {
     #[must_use]
     pub fn kubelet(ledger: Ledger, allocatable: Amounts) -> Self {
         let mut used = Amounts::new();
-        for resident in ledger.state().residents().values() {
+        for resident in ledger.state().admitted_pods().values() {
             fit::book(&mut used, &Amounts::of(&effective_requests(&resident.pod)));
         }
         Self {
@@ -313,7 +313,8 @@ impl Member {
             Dialect::Kubelet(ledger) => {
                 let state = ledger.state();
                 // What init containers of a pod of this id left is only its own to take over.
-                is_here && state.residents().contains_key(pod) || state.has_reusable_cpus_of(pod)
+                is_here && state.admitted_pods().contains_key(pod)
+                    || state.has_reusable_cpus_of(pod)
             }
             Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
         }

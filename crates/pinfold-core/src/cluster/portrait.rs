@@ -62,7 +62,7 @@ impl Cluster {
         let pods = usize::try_from(member.pods())
             .unwrap_or(0)
             .max(here().count());
-        portrait.occupancy.without = pods.saturating_sub(holding);
+        portrait.occupancy.shared_only_pods = pods.saturating_sub(holding);
         Some(portrait)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Accumulator`]: CPUs being gathered, largest wholes first. Mirrors `cpuAccumulator`.
+//! [`CpuAccumulator`]: CPUs being gathered, largest wholes first. Mirrors `cpuAccumulator`.
 //!
 //! The order inside each kind of group is always the same: fewest available CPUs first, then the lower
 //! id, so that what is already broken is used up first. Groups are visited down one of two ladders:
@@ -25,7 +25,7 @@ pub(super) type Visits = SmallVec<[usize; 16]>;
 /// Cores as (available CPUs, position), in the order in which they are visited.
 type CoreVisits = SmallVec<[(usize, usize); 64]>;
 
-pub(super) struct Accumulator<'a> {
+pub(super) struct CpuAccumulator<'a> {
     pub(super) topology: &'a CpuTopology,
     /// What can still be taken.
     pub(super) free: CpuSet,
@@ -37,7 +37,7 @@ pub(super) struct Accumulator<'a> {
     fidelity: Fidelity,
 }
 
-impl<'a> Accumulator<'a> {
+impl<'a> CpuAccumulator<'a> {
     pub(super) fn new(
         topology: &'a CpuTopology,
         available: &CpuSet,

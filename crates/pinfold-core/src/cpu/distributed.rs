@@ -6,9 +6,9 @@
 //! smallest standard deviation of the CPUs left. If no choice works, CPUs are packed. Mirrors
 //! `takeByTopologyNUMADistributed`.
 
-use super::accumulator::Accumulator;
-use super::distribution::{Plan, Search};
-use super::packed::{Packing, take_packed};
+use super::accumulator::CpuAccumulator;
+use super::distribution::{DistributionPlan, DistributionSearch};
+use super::packed::{PackingOptions, take_packed};
 use super::take::{CpuOrder, TakeError};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -31,14 +31,14 @@ pub fn take_distributed(
         0 => 1,
         some => some,
     };
-    let packing = Packing {
+    let packing = PackingOptions {
         order,
         align_by_cache: false,
     };
     if !count.is_multiple_of(group) {
         return take_packed(topology, available, count, packing, fidelity);
     }
-    let mut pile = Accumulator::new(topology, available, count, order, fidelity);
+    let mut pile = CpuAccumulator::new(topology, available, count, order, fidelity);
     if pile.is_satisfied() {
         return Ok(pile.taken);
     }
@@ -48,7 +48,7 @@ pub fn take_distributed(
             available: available.len(),
         });
     }
-    match Search::new(&pile, count, group, fidelity).best()? {
+    match DistributionSearch::new(&pile, count, group, fidelity).best()? {
         Some(plan) => {
             carry_out(&mut pile, &plan, group, packing, fidelity)?;
             match (pile.needed(), pile.surplus()) {
@@ -63,14 +63,14 @@ pub fn take_distributed(
 
 /// Takes what the plan says.
 fn carry_out(
-    pile: &mut Accumulator<'_>,
-    plan: &Plan,
+    pile: &mut CpuAccumulator<'_>,
+    plan: &DistributionPlan,
     group: usize,
-    packing: Packing,
+    packing: PackingOptions,
     fidelity: Fidelity,
 ) -> Result<(), TakeError> {
     let topology = pile.topology;
-    let take_on = |pile: &mut Accumulator<'_>, node: usize, count: usize| {
+    let take_on = |pile: &mut CpuAccumulator<'_>, node: usize, count: usize| {
         let here = &topology.nodes()[node].cpus & &pile.free;
         // A node of an overwritten combination may have too few; the original then takes none there.
         let cpus = take_packed(topology, &here, count, packing, fidelity).unwrap_or_default();

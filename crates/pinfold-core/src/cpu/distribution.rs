@@ -1,4 +1,4 @@
-//! [`Search`]: the most even way to take CPUs from several NUMA nodes.
+//! [`DistributionSearch`]: the most even way to take CPUs from several NUMA nodes.
 //!
 //! Tries 1, 2, 3, ... nodes and stops at the first number that works. A choice is scored by the standard
 //! deviation of the CPUs that all nodes have left, rounded to thousandths; the first of equal choices wins.
@@ -6,16 +6,16 @@
 //!
 //! There are up to 3^n choices for n nodes. The search stops after a fixed number of steps: exact fidelity
 //! then says that it cannot tell, sound fidelity takes the best choice so far, or else the nodes with the
-//! most CPUs ([`Search::greedy`]).
+//! most CPUs ([`DistributionSearch::greedy`]).
 
-use super::accumulator::{Accumulator, Visits};
+use super::accumulator::{CpuAccumulator, Visits};
 use super::combinations::{Combinations, Kept};
 use super::take::TakeError;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
 
 /// Which nodes give, as positions in the topology.
-pub(super) struct Plan {
+pub(super) struct DistributionPlan {
     /// Each gives `share` CPUs.
     pub(super) nodes: Visits,
     pub(super) share: usize,
@@ -34,7 +34,7 @@ const EXACT_STEPS: usize = 1 << 24;
 const SOUND_STEPS: usize = 1 << 18;
 
 /// The search for the best nodes to take from.
-pub(super) struct Search {
+pub(super) struct DistributionSearch {
     /// Nodes with available CPUs, in the order in which they are tried.
     nodes: Visits,
     /// Available CPUs by the node's position in the topology.
@@ -65,9 +65,9 @@ impl From<TakeError> for Stop {
     }
 }
 
-impl Search {
+impl DistributionSearch {
     pub(super) fn new(
-        pile: &Accumulator<'_>,
+        pile: &CpuAccumulator<'_>,
         count: usize,
         group: usize,
         fidelity: Fidelity,
@@ -105,7 +105,7 @@ impl Search {
     }
 
     /// The best plan, or none if CPUs cannot be distributed.
-    pub(super) fn best(mut self) -> Result<Option<Plan>, TakeError> {
+    pub(super) fn best(mut self) -> Result<Option<DistributionPlan>, TakeError> {
         for width in self.range.0..=self.range.1 {
             let mut best = None;
             match self.try_width(width, &mut best) {
@@ -126,11 +126,11 @@ impl Search {
         Ok(None)
     }
 
-    fn plan(&self, best: &Best) -> Plan {
+    fn plan(&self, best: &BestDistribution) -> DistributionPlan {
         let node = |&position: &usize| self.nodes[position];
         let nodes: Visits = best.nodes.positions().iter().map(node).collect();
         let share = self.share(nodes.len());
-        Plan {
+        DistributionPlan {
             remainder: self.count - share * nodes.len(),
             share,
             nodes,
@@ -151,7 +151,7 @@ impl Search {
     }
 
     /// Looks at every choice of `width` nodes.
-    fn try_width(&mut self, width: usize, best: &mut Option<Best>) -> Result<(), Stop> {
+    fn try_width(&mut self, width: usize, best: &mut Option<BestDistribution>) -> Result<(), Stop> {
         let mut combinations = Combinations::new(self.nodes.len(), width);
         while let Some(chosen) = combinations.next() {
             self.look_at(chosen)?;
@@ -168,7 +168,7 @@ impl Search {
             if let Some((balance, extra)) = self.try_nodes(&nodes)?
                 && balance < limit
             {
-                *best = Some(Best {
+                *best = Some(BestDistribution {
                     balance,
                     nodes: Kept::new(chosen),
                     extra,
@@ -316,7 +316,7 @@ impl Search {
 
     /// A good choice without a search: the `width` nodes with the most CPUs, and for the remainder
     /// always the one that has the most left.
-    fn greedy(&self, width: usize) -> Option<Plan> {
+    fn greedy(&self, width: usize) -> Option<DistributionPlan> {
         let mut nodes = self.nodes.clone();
         nodes.sort_by_key(|&at| std::cmp::Reverse(self.free[at]));
         nodes.truncate(width);
@@ -335,7 +335,7 @@ impl Search {
             left[most] -= signed(self.group);
             extra.push(most);
         }
-        Some(Plan {
+        Some(DistributionPlan {
             nodes,
             share,
             extra,
@@ -345,7 +345,7 @@ impl Search {
 }
 
 /// The best choice so far.
-struct Best {
+struct BestDistribution {
     balance: Balance,
     nodes: Kept,
     extra: Visits,

@@ -32,7 +32,7 @@ impl StaticCpus {
             return ProviderHints::none();
         }
         self.row(match state.container(&pod.uid, &container.name) {
-            Some(held) if held.len() != requested => ResourceHints::Cannot,
+            Some(held) if held.len() != requested => ResourceHints::Unsatisfiable,
             Some(held) => self.hints(&holding(held), requested),
             None => self.hints(&self.supply(state, reusable, &pod.uid), requested),
         })
@@ -47,7 +47,7 @@ impl StaticCpus {
         }
         if self.pod_level.manages(pod) {
             if self.check_pod_budget(pod).is_err() {
-                return self.row(ResourceHints::Cannot);
+                return self.row(ResourceHints::Unsatisfiable);
             }
             if let Some(held) = self.pod_as_recorded(state, pod) {
                 return self.row(self.hints(&holding(held), requested));
@@ -59,7 +59,7 @@ impl StaticCpus {
                 continue;
             };
             if held.len() != demand::container_cpus(pod, container, self.pod_level) {
-                return self.row(ResourceHints::Cannot);
+                return self.row(ResourceHints::Unsatisfiable);
             }
             assigned |= held;
         }
@@ -90,7 +90,7 @@ impl StaticCpus {
             thresholds: smallvec![Threshold::new(need, free.chain(unknown))],
         };
         if component.is_empty() {
-            return ResourceHints::Cannot;
+            return ResourceHints::Unsatisfiable;
         }
         ResourceHints::Family(Family {
             components: smallvec![component],

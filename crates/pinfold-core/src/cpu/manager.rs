@@ -7,7 +7,7 @@ use super::error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 use super::options::{CpuOptions, OptionGates};
 use super::pod_level::PodCpuRejection;
 use super::state::{CpuEdits, CpuState};
-use super::static_policy::{CpuGrant, Reservation, StaticCpus, StaticSettings};
+use super::static_policy::{CpuGrant, CpuReservation, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
@@ -66,7 +66,7 @@ impl CpuManager {
                 let settings = StaticSettings {
                     options: CpuOptions::parse(config.options, config.gates)
                         .map_err(CpuPolicyError::from)?,
-                    reservation: Reservation {
+                    reservation: CpuReservation {
                         count: usize::try_from(milli.div_ceil(1000)).unwrap_or(usize::MAX),
                         cpus: config.reserved_cpus.clone(),
                     },

@@ -3,7 +3,7 @@
 //! Whole sockets and NUMA nodes first, then (if asked) CPUs of one L3 cache, then whole cores, then
 //! single CPUs. Mirrors `takeByTopologyNUMAPacked`.
 
-use super::accumulator::Accumulator;
+use super::accumulator::CpuAccumulator;
 use super::take::{CpuOrder, TakeError};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -11,7 +11,7 @@ use crate::machine::cpus::CpuTopology;
 
 /// How [`take_packed`] fills what whole sockets and NUMA nodes leave open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Packing {
+pub struct PackingOptions {
     /// In which order single CPUs are taken.
     pub order: CpuOrder,
     /// Whether to stay inside one L3 cache where that is possible.
@@ -26,10 +26,10 @@ pub fn take_packed(
     topology: &CpuTopology,
     available: &CpuSet,
     count: usize,
-    packing: Packing,
+    options: PackingOptions,
     fidelity: Fidelity,
 ) -> Result<CpuSet, TakeError> {
-    let mut pile = Accumulator::new(topology, available, count, packing.order, fidelity);
+    let mut pile = CpuAccumulator::new(topology, available, count, options.order, fidelity);
     if pile.is_satisfied() {
         return Ok(pile.taken);
     }
@@ -40,10 +40,10 @@ pub fn take_packed(
         });
     }
     pile.take_whole_sockets_and_nodes();
-    if packing.align_by_cache && !pile.is_satisfied() {
+    if options.align_by_cache && !pile.is_satisfied() {
         take_by_cache(&mut pile, fidelity)?;
     }
-    if packing.order == CpuOrder::Packed && !pile.is_satisfied() {
+    if options.order == CpuOrder::Packed && !pile.is_satisfied() {
         pile.take_whole_cores();
     }
     if !pile.is_satisfied() {
@@ -60,7 +60,7 @@ pub fn take_packed(
 ///
 /// The original looks for whole caches again before every partial one. That never finds more than the
 /// first time: the need only falls, so a cache that was too large stays too large.
-fn take_by_cache(pile: &mut Accumulator<'_>, fidelity: Fidelity) -> Result<(), TakeError> {
+fn take_by_cache(pile: &mut CpuAccumulator<'_>, fidelity: Fidelity) -> Result<(), TakeError> {
     let caches = pile.caches();
     if pile.needed() >= pile.topology.cpus_per_cache() {
         pile.take_whole_caches();
@@ -79,7 +79,7 @@ fn take_by_cache(pile: &mut Accumulator<'_>, fidelity: Fidelity) -> Result<(), T
 /// The lowest cores of the cache are considered, as many as the need fills if all of them were wholly
 /// available; with an odd need the highest of their CPUs is left out. It must then fit exactly.
 fn take_part_of_cache(
-    pile: &mut Accumulator<'_>,
+    pile: &mut CpuAccumulator<'_>,
     cache: usize,
     fidelity: Fidelity,
 ) -> Result<(), TakeError> {

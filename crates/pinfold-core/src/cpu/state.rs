@@ -63,7 +63,7 @@ pub type CpuEdits = SmallVec<[CpuEdit; 2]>;
 /// An edit that does not start from what the state holds. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the CPU state holds {found:?} where the change expects {expected:?}")]
-pub struct Conflict {
+pub struct StaleCpuEdit {
     /// What the edit starts from.
     pub expected: Option<CpuSet>,
     /// What the state holds.
@@ -167,7 +167,7 @@ impl CpuState {
     ///
     /// # Errors
     /// If the state is not what the edit starts from.
-    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), Conflict> {
+    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), StaleCpuEdit> {
         match edit {
             CpuEdit::SharedPool { before, after } => self.change_shared(before, after),
             CpuEdit::Container {
@@ -186,7 +186,7 @@ impl CpuState {
     ///
     /// # Errors
     /// If the state is not what the edit led to.
-    pub fn revert(&mut self, edit: &CpuEdit) -> Result<(), Conflict> {
+    pub fn revert(&mut self, edit: &CpuEdit) -> Result<(), StaleCpuEdit> {
         match edit {
             CpuEdit::SharedPool { before, after } => self.change_shared(after, before),
             CpuEdit::Container {
@@ -201,7 +201,7 @@ impl CpuState {
         }
     }
 
-    fn change_shared(&mut self, from: &CpuSet, to: &CpuSet) -> Result<(), Conflict> {
+    fn change_shared(&mut self, from: &CpuSet, to: &CpuSet) -> Result<(), StaleCpuEdit> {
         expect(Some(from), Some(&self.shared))?;
         self.shared.clone_from(to);
         Ok(())
@@ -213,7 +213,7 @@ impl CpuState {
         container: &ContainerName,
         from: Option<&CpuSet>,
         to: Option<&CpuSet>,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), StaleCpuEdit> {
         expect(from, self.container(pod, container))?;
         if let Some(cpus) = to {
             let containers = self.containers.entry(pod.clone()).or_default();
@@ -232,7 +232,7 @@ impl CpuState {
         pod: &PodUid,
         from: Option<&CpuSet>,
         to: Option<&CpuSet>,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), StaleCpuEdit> {
         expect(from, self.pods.get(pod))?;
         match to {
             Some(cpus) => self.pods.insert(pod.clone(), cpus.clone()),
@@ -242,10 +242,10 @@ impl CpuState {
     }
 }
 
-fn expect(expected: Option<&CpuSet>, found: Option<&CpuSet>) -> Result<(), Conflict> {
+fn expect(expected: Option<&CpuSet>, found: Option<&CpuSet>) -> Result<(), StaleCpuEdit> {
     match expected == found {
         true => Ok(()),
-        false => Err(Conflict {
+        false => Err(StaleCpuEdit {
             expected: expected.cloned(),
             found: found.cloned(),
         }),

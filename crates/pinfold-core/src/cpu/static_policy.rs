@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::distributed::take_distributed;
 use super::error::{CpuError, CpuPolicyError};
 use super::options::CpuOptions;
-use super::packed::{Packing, take_packed};
+use super::packed::{PackingOptions, take_packed};
 use super::state::{CpuEdits, CpuState};
 use super::take::{CpuOrder, TakeError};
 use crate::cpu_set::{CpuList, CpuSet, CpuSetTextError};
@@ -27,7 +27,7 @@ use crate::pod::{Container, Pod};
 
 /// CPUs that are kept out of exclusive use, for the system and the kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reservation {
+pub struct CpuReservation {
     /// How many.
     pub count: usize,
     /// Which; if empty the policy chooses.
@@ -40,7 +40,7 @@ pub struct StaticSettings<'a> {
     /// Its options.
     pub options: CpuOptions,
     /// The reserved CPUs.
-    pub reservation: Reservation,
+    pub reservation: CpuReservation,
     /// The name of the topology manager's policy: some options contradict some policies.
     pub topology_policy: &'a str,
     /// Whether pods with pod-level resources are managed.
@@ -115,7 +115,7 @@ impl StaticCpus {
         Ok(policy)
     }
 
-    fn choose_reserved(&self, reservation: &Reservation) -> Result<CpuSet, CpuPolicyError> {
+    fn choose_reserved(&self, reservation: &CpuReservation) -> Result<CpuSet, CpuPolicyError> {
         let count = reservation.count;
         let wrong_size = |reserved| CpuPolicyError::ReservedSize { reserved, count };
         if !reservation.cpus.is_empty() {
@@ -147,7 +147,7 @@ impl StaticCpus {
         let mut all = CpuSet::new();
         for cpu in cpus {
             let unknown = CpuPolicyError::UnknownReserved(i64::from(cpu.get()));
-            let place = self.topology.place(cpu).ok_or(unknown)?;
+            let place = self.topology.location(cpu).ok_or(unknown)?;
             all |= &self.topology.cpus_of_core(place.core);
         }
         Ok(all)
@@ -410,7 +410,7 @@ impl StaticCpus {
             };
             return take_distributed(topology, available, count, group, order, self.fidelity);
         }
-        let packing = Packing {
+        let packing = PackingOptions {
             order,
             align_by_cache: self.options.prefer_align_by_cache,
         };

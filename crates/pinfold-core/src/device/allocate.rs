@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{
-    ByAffinity, DeviceEdit, DevicePool, DeviceSet, DeviceState, DevicesByResource, Reusable,
+    ByAffinity, DeviceEdit, DevicePool, DeviceSet, DeviceState, DevicesByResource, ReusableDevices,
 };
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
@@ -88,7 +88,7 @@ pub enum DeviceError {
 
 /// What a device plugin is asked before devices are chosen (`GetPreferredAllocation`).
 #[derive(Clone, Copy, Debug)]
-pub struct AllocationAsk<'a> {
+pub struct PreferredAllocationQuery<'a> {
     /// The resource.
     pub resource: &'a ResourceName,
     /// The devices to choose from.
@@ -107,14 +107,18 @@ pub trait PreferredAllocation {
     ///
     /// # Errors
     /// What went wrong, for people.
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String>;
+    fn preferred(&mut self, ask: PreferredAllocationQuery<'_>)
+    -> Result<Option<DeviceSet>, String>;
 }
 
 impl<F> PreferredAllocation for F
 where
-    F: FnMut(AllocationAsk<'_>) -> Result<Option<DeviceSet>, String>,
+    F: FnMut(PreferredAllocationQuery<'_>) -> Result<Option<DeviceSet>, String>,
 {
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(
+        &mut self,
+        ask: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         self(ask)
     }
 }
@@ -124,7 +128,7 @@ where
 pub struct NoPreference;
 
 impl PreferredAllocation for NoPreference {
-    fn preferred(&mut self, _: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(&mut self, _: PreferredAllocationQuery<'_>) -> Result<Option<DeviceSet>, String> {
         Ok(None)
     }
 }
@@ -139,7 +143,7 @@ pub struct DeviceRequest<'a> {
     /// The chosen NUMA nodes; `None` if none were chosen.
     pub affinity: Option<NodeSet>,
     /// What earlier containers of the pod left.
-    pub reusable: &'a Reusable,
+    pub reusable: &'a ReusableDevices,
     /// The container is found running while the node agent starts again: it has what it needs.
     pub already_running: bool,
 }
@@ -223,7 +227,7 @@ pub fn devices_to_allocate(
             got: 0,
         });
     };
-    let mut choice = Choice {
+    let mut choice = DeviceChoice {
         resource,
         size,
         chosen: BTreeSet::new(),
@@ -272,14 +276,14 @@ fn check_health(
 }
 
 /// A choice of devices that grows until it is complete.
-struct Choice<'a> {
+struct DeviceChoice<'a> {
     resource: &'a ResourceName,
     size: usize,
     chosen: DeviceSet,
     plugins: &'a mut dyn PreferredAllocation,
 }
 
-impl Choice<'_> {
+impl DeviceChoice<'_> {
     fn missing(&self) -> usize {
         self.size - self.chosen.len()
     }
@@ -316,7 +320,7 @@ impl Choice<'_> {
 
     /// Takes what the plugin advises out of `devices`.
     fn take_advice(&mut self, devices: &DeviceSet) -> Result<(), DeviceError> {
-        let ask = AllocationAsk {
+        let ask = PreferredAllocationQuery {
             resource: self.resource,
             available: &(devices | &self.chosen),
             must_include: &self.chosen,

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::ascending::Ascending;
 use super::width::narrowest;
-use super::{Device, DeviceOffer, DevicePool, DeviceSet, DeviceState, Reusable};
+use super::{AdvertisedDevices, Device, DevicePool, DeviceSet, DeviceState, ReusableDevices};
 use crate::demand;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
@@ -27,7 +27,7 @@ pub fn container_hints(
     state: &DeviceState,
     pod: &Pod,
     container: &Container,
-    reusable: &Reusable,
+    reusable: &ReusableDevices,
 ) -> ProviderHints {
     let nothing = DeviceSet::new();
     rows(pool, state, &container.limits, |resource, request| {
@@ -92,7 +92,7 @@ fn hints(
                 let matching = Matching::new(pool.nodes(), devices, request, is_available);
                 matching.family(devices, &none)
             }
-            false => ResourceHints::Cannot,
+            false => ResourceHints::Unsatisfiable,
         },
         _ => {
             let mut in_use = Ascending::new(state.in_use_of(resource));
@@ -104,7 +104,7 @@ fn hints(
             };
             let left = reusable.iter().filter(is_taken).count();
             match i64::try_from(matching.available() + left).is_ok_and(|enough| enough < request) {
-                true => ResourceHints::Cannot,
+                true => ResourceHints::Unsatisfiable,
                 false => matching.family(devices, reusable),
             }
         }
@@ -116,12 +116,12 @@ struct Matching {
     /// The nodes that a mask may have.
     universe: NodeSet,
     /// All devices, as far as they lie on these nodes.
-    devices: SmallVec<[Seat; 32]>,
+    devices: SmallVec<[CandidateDevice; 32]>,
     request: u64,
 }
 
 /// Where a device lies, and whether it can be had.
-struct Seat {
+struct CandidateDevice {
     nodes: NodeSet,
     available: bool,
 }
@@ -130,13 +130,13 @@ impl Matching {
     /// Asks `is_available` about every device once, in ascending order.
     fn new(
         nodes: NodeSet,
-        devices: &DeviceOffer,
+        devices: &AdvertisedDevices,
         request: i64,
         mut is_available: impl FnMut(&DeviceId, &Device) -> bool,
     ) -> Self {
-        let mut seats: SmallVec<[Seat; 32]> = devices
+        let mut seats: SmallVec<[CandidateDevice; 32]> = devices
             .iter()
-            .map(|(id, device)| Seat {
+            .map(|(id, device)| CandidateDevice {
                 nodes: device.nodes(),
                 available: is_available(id, device),
             })
@@ -161,14 +161,14 @@ impl Matching {
     }
 
     /// The masks in which all reusable devices lie, and together with the available ones enough.
-    fn family(&self, devices: &DeviceOffer, reusable: &DeviceSet) -> ResourceHints {
+    fn family(&self, devices: &AdvertisedDevices, reusable: &DeviceSet) -> ResourceHints {
         let mut must_lie_in: SmallVec<[NodeSet; 8]> = SmallVec::new();
         for device in reusable.iter().filter_map(|id| devices.get(id)) {
             match device.nodes() & self.universe {
                 // Without topology information it neither restricts nor counts.
                 _ if device.numa.is_none() => {}
                 // It lies in no mask.
-                NodeSet::EMPTY => return ResourceHints::Cannot,
+                NodeSet::EMPTY => return ResourceHints::Unsatisfiable,
                 nodes => must_lie_in.push(nodes),
             }
         }
@@ -195,7 +195,7 @@ impl Matching {
             thresholds,
         };
         if component.is_empty() {
-            return ResourceHints::Cannot;
+            return ResourceHints::Unsatisfiable;
         }
         ResourceHints::Family(Family {
             components: SmallVec::from_iter([component]),

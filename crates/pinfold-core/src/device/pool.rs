@@ -37,7 +37,7 @@ impl Device {
 }
 
 /// What the plugin of one resource offers.
-pub type DeviceOffer = BTreeMap<DeviceId, Device>;
+pub type AdvertisedDevices = BTreeMap<DeviceId, Device>;
 
 /// All devices of a node, by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ impl DevicePool {
 
     /// The plugin of `resource` reports its devices; what it reported before is forgotten. An empty report is a
     /// plugin that has registered but offers nothing.
-    pub fn report(
+    pub fn set_devices(
         &mut self,
         resource: ResourceName,
         devices: impl IntoIterator<Item = (DeviceId, Device)>,
@@ -69,7 +69,7 @@ impl DevicePool {
     }
 
     /// The plugin of `resource` is gone for good.
-    pub fn withdraw(&mut self, resource: &ResourceName) {
+    pub fn remove_resource(&mut self, resource: &ResourceName) {
         self.resources.remove(resource);
     }
 

@@ -1,4 +1,4 @@
-//! [`Reusable`]: devices that init containers leave to the containers after them.
+//! [`ReusableDevices`]: devices that init containers leave to the containers after them.
 
 use super::{DeviceSet, DeviceState, DevicesByResource};
 use crate::name::{ContainerName, ResourceName};
@@ -9,11 +9,11 @@ use crate::pod::{Container, Pod};
 /// An init container that ends leaves its devices behind; every other container keeps what it takes. Mirrors
 /// `devicesToReuse` with `addContainerAllocatedResources` and `removeContainerAllocatedResources`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reusable {
+pub struct ReusableDevices {
     devices: DevicesByResource,
 }
 
-impl Reusable {
+impl ReusableDevices {
     /// What can be taken over when it is the turn of `container`: every container before it has had its turn.
     #[must_use]
     pub fn before(state: &DeviceState, pod: &Pod, container: &ContainerName) -> Self {
@@ -47,7 +47,7 @@ impl Reusable {
     }
 }
 
-impl From<DevicesByResource> for Reusable {
+impl From<DevicesByResource> for ReusableDevices {
     fn from(devices: DevicesByResource) -> Self {
         Self { devices }
     }

@@ -23,7 +23,7 @@ pub(super) fn narrowest(threshold: &Threshold, universe: NodeSet) -> usize {
     if is_laminar(threshold) {
         return upper;
     }
-    let mut search = Search {
+    let mut search = DeviceWidthSearch {
         threshold,
         work_left: MOST_WORK,
     };
@@ -71,12 +71,12 @@ fn is_laminar(threshold: &Threshold) -> bool {
 }
 
 /// A search with a limit on its work.
-struct Search<'a> {
+struct DeviceWidthSearch<'a> {
     threshold: &'a Threshold,
     work_left: usize,
 }
 
-impl Search<'_> {
+impl DeviceWidthSearch<'_> {
     /// Whether `chosen` and `more` nodes of `rest` meet the threshold. `None`: not known, too much work.
     fn reaches(&mut self, chosen: NodeSet, rest: NodeSet, more: usize) -> Option<bool> {
         let work = (rest.len() + 1) * (self.threshold.groups.len() + 1);

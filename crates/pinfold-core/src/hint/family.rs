@@ -156,7 +156,7 @@ impl SocketRule {
 
     /// Whether two nodes can be swapped in any mask without touching other sockets.
     #[must_use]
-    pub fn is_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+    pub fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
         let same = |nodes: &NodeSet| nodes.contains(x) == nodes.contains(y);
         self.nodes_of_socket.iter().all(same)
     }

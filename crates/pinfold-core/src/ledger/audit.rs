@@ -9,7 +9,7 @@ use crate::node_set::NodeSet;
 
 /// Something that does not add up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Finding {
+pub enum AuditFinding {
     /// A pod that is not here holds something.
     #[error("pod {0} holds something but is not on this node")]
     Ghost(PodUid),
@@ -88,7 +88,7 @@ pub enum Finding {
 impl Ledger {
     /// Everything that does not add up; nothing, unless the ledger is a faithful copy of a kubelet that lost count.
     #[must_use]
-    pub fn audit(&self) -> Vec<Finding> {
+    pub fn audit(&self) -> Vec<AuditFinding> {
         let mut findings = Vec::new();
         self.audit_cpus(&mut findings);
         self.audit_memory(&mut findings);
@@ -96,7 +96,7 @@ impl Ledger {
         findings
     }
 
-    fn audit_cpus(&self, findings: &mut Vec<Finding>) {
+    fn audit_cpus(&self, findings: &mut Vec<AuditFinding>) {
         let Some(policy) = self.rules.cpus.as_static() else {
             return;
         };
@@ -112,19 +112,19 @@ impl Ledger {
         }
         let mut seen = shared.clone();
         for (&pod, own) in &held {
-            if !self.state.residents.contains_key(pod) {
-                findings.push(Finding::Ghost(pod.clone()));
+            if !self.state.admitted_pods.contains_key(pod) {
+                findings.push(AuditFinding::Ghost(pod.clone()));
             }
             let common = own & shared;
             if !common.is_empty() {
-                findings.push(Finding::CpusShared {
+                findings.push(AuditFinding::CpusShared {
                     cpus: common,
                     pod: pod.clone(),
                 });
             }
             let reserved = own & policy.reserved();
             if !reserved.is_empty() {
-                findings.push(Finding::CpusReserved {
+                findings.push(AuditFinding::CpusReserved {
                     cpus: reserved,
                     pod: pod.clone(),
                 });
@@ -134,7 +134,7 @@ impl Ledger {
             {
                 let common = own & theirs;
                 if !common.is_empty() {
-                    findings.push(Finding::CpusTwice {
+                    findings.push(AuditFinding::CpusTwice {
                         cpus: common,
                         one: pod.clone(),
                         other: other.clone(),
@@ -148,15 +148,15 @@ impl Ledger {
         }
         let lost = self.rules.topology.all() - &seen;
         if !lost.is_empty() {
-            findings.push(Finding::CpusLost(lost));
+            findings.push(AuditFinding::CpusLost(lost));
         }
         let unknown = &seen - self.rules.topology.all();
         if !unknown.is_empty() {
-            findings.push(Finding::CpusUnknown(unknown));
+            findings.push(AuditFinding::CpusUnknown(unknown));
         }
     }
 
-    fn audit_memory(&self, findings: &mut Vec<Finding>) {
+    fn audit_memory(&self, findings: &mut Vec<AuditFinding>) {
         let memory = &self.state.memory;
         let mut booked: BTreeMap<ResourceName, u64> = BTreeMap::new();
         for (&node, row) in memory.nodes() {
@@ -164,7 +164,7 @@ impl Ledger {
                 let booked = booked.entry(resource.clone()).or_default();
                 *booked = booked.saturating_add(amounts.reserved);
                 if amounts.free.saturating_add(amounts.reserved) != amounts.allocatable {
-                    findings.push(Finding::MemoryUneven {
+                    findings.push(AuditFinding::MemoryUneven {
                         resource: resource.clone(),
                         nodes: NodeSet::single(node),
                         free: amounts.free,
@@ -181,10 +181,10 @@ impl Ledger {
             .chain(memory.pod_assignments().keys())
             .collect();
         for pod in pods {
-            if !self.state.residents.contains_key(pod) {
-                findings.push(Finding::Ghost(pod.clone()));
+            if !self.state.admitted_pods.contains_key(pod) {
+                findings.push(AuditFinding::Ghost(pod.clone()));
             }
-            for block in memory.booked_for(pod) {
+            for block in memory.blocks_charged_to(pod) {
                 let held = held.entry(block.resource.clone()).or_default();
                 *held = held.saturating_add(block.size);
             }
@@ -192,7 +192,7 @@ impl Ledger {
         for (resource, reserved) in booked {
             let held = held.get(&resource).copied().unwrap_or(0);
             if held != reserved {
-                findings.push(Finding::MemoryUnbooked {
+                findings.push(AuditFinding::MemoryUnbooked {
                     resource,
                     held,
                     reserved,
@@ -201,11 +201,11 @@ impl Ledger {
         }
     }
 
-    fn audit_devices(&self, findings: &mut Vec<Finding>) {
+    fn audit_devices(&self, findings: &mut Vec<AuditFinding>) {
         let mut holder: BTreeMap<(ResourceName, DeviceId), PodUid> = BTreeMap::new();
         for (pod, containers) in self.state.devices.pods() {
-            if !self.state.residents.contains_key(pod) {
-                findings.push(Finding::Ghost(pod.clone()));
+            if !self.state.admitted_pods.contains_key(pod) {
+                findings.push(AuditFinding::Ghost(pod.clone()));
             }
             for (resource, device) in
                 containers
@@ -217,7 +217,7 @@ impl Ledger {
             {
                 let key = (resource.clone(), device.clone());
                 match holder.get(&key) {
-                    Some(one) if one != pod => findings.push(Finding::DeviceTwice {
+                    Some(one) if one != pod => findings.push(AuditFinding::DeviceTwice {
                         resource: key.0,
                         device: key.1,
                         one: one.clone(),

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{LedgerState, Resident, ReusableCpus};
+use super::state::{AdmittedPod, LedgerState, ReusableCpus};
 use crate::cpu::CpuEdit;
-use crate::device::{DeviceEdit, DeviceOffer};
+use crate::device::{AdvertisedDevices, DeviceEdit};
 use crate::memory::MemoryEdit;
 use crate::name::{ContainerName, PodUid, ResourceName};
 
@@ -14,7 +14,7 @@ pub struct Change {
     /// The generation of the ledger it was made for. It makes the next one.
     pub generation: u64,
     /// What happened.
-    pub event: Event,
+    pub event: LedgerEvent,
     /// What it changed, in order.
     pub edits: Vec<Edit>,
 }
@@ -22,7 +22,7 @@ pub struct Change {
 /// What can happen to a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
+pub enum LedgerEvent {
     /// A pod was let in.
     Admitted(PodUid),
     /// A pod was turned away. Only a faithful copy of the kubelet writes this down: there, a rejected pod
@@ -33,7 +33,7 @@ pub enum Event {
     /// A pod left.
     Released(PodUid),
     /// A device plugin came, went, or reported other devices or other health.
-    Offered(ResourceName),
+    DevicesChanged(ResourceName),
 }
 
 /// One entry of the ledger before and after.
@@ -47,13 +47,13 @@ pub enum Edit {
     /// Of the device manager.
     Device(DeviceEdit),
     /// A pod that lives here.
-    Resident {
+    Pod {
         /// Which.
         pod: PodUid,
         /// What was known of it; `None` if it did not live here.
-        before: Option<Box<Resident>>,
+        before: Option<Box<AdmittedPod>>,
         /// What is known of it.
-        after: Option<Box<Resident>>,
+        after: Option<Box<AdmittedPod>>,
     },
     /// The CPUs that finished init containers leave to the rest of their pod.
     ReusableCpus {
@@ -63,19 +63,19 @@ pub enum Edit {
         after: Option<ReusableCpus>,
     },
     /// The devices that the plugin of one resource offers; `None` while it has not registered.
-    Offer {
+    AdvertisedDevices {
         /// Of which resource.
         resource: ResourceName,
         /// What it offered.
-        before: Option<DeviceOffer>,
+        before: Option<AdvertisedDevices>,
         /// What it offers.
-        after: Option<DeviceOffer>,
+        after: Option<AdvertisedDevices>,
     },
 }
 
 /// A change that was made for another ledger than the one it met. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Conflict {
+pub enum ChangeConflict {
     /// Made for another moment.
     #[error("the change is for generation {expected} of the ledger, which is at {found}")]
     Generation {
@@ -91,7 +91,7 @@ pub enum Conflict {
 
 impl LedgerState {
     /// Carries out one edit.
-    pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), Conflict> {
+    pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.apply(edit).map_err(content),
             Edit::Memory(edit) => self
@@ -99,22 +99,22 @@ impl LedgerState {
                 .apply(std::slice::from_ref(edit))
                 .map_err(content),
             Edit::Device(edit) => self.devices.apply(edit).map_err(content),
-            Edit::Resident { pod, before, after } => {
+            Edit::Pod { pod, before, after } => {
                 self.swap_resident(pod, before.as_deref(), after.as_deref())
             }
             Edit::ReusableCpus { before, after } => {
                 self.swap_reusable(before.as_ref(), after.as_ref())
             }
-            Edit::Offer {
+            Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
-            } => self.swap_offer(resource, before.as_ref(), after.as_ref()),
+            } => self.swap_devices(resource, before.as_ref(), after.as_ref()),
         }
     }
 
     /// Takes one edit back.
-    pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), Conflict> {
+    pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.revert(edit).map_err(content),
             Edit::Memory(edit) => self
@@ -122,32 +122,32 @@ impl LedgerState {
                 .revert(std::slice::from_ref(edit))
                 .map_err(content),
             Edit::Device(edit) => self.devices.revert(edit).map_err(content),
-            Edit::Resident { pod, before, after } => {
+            Edit::Pod { pod, before, after } => {
                 self.swap_resident(pod, after.as_deref(), before.as_deref())
             }
             Edit::ReusableCpus { before, after } => {
                 self.swap_reusable(after.as_ref(), before.as_ref())
             }
-            Edit::Offer {
+            Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
-            } => self.swap_offer(resource, after.as_ref(), before.as_ref()),
+            } => self.swap_devices(resource, after.as_ref(), before.as_ref()),
         }
     }
 
     fn swap_resident(
         &mut self,
         pod: &PodUid,
-        from: Option<&Resident>,
-        to: Option<&Resident>,
-    ) -> Result<(), Conflict> {
-        if self.residents.get(pod) != from {
-            return Err(Conflict::Content(format!("pod {pod}")));
+        from: Option<&AdmittedPod>,
+        to: Option<&AdmittedPod>,
+    ) -> Result<(), ChangeConflict> {
+        if self.admitted_pods.get(pod) != from {
+            return Err(ChangeConflict::Content(format!("pod {pod}")));
         }
         match to {
-            Some(resident) => drop(self.residents.insert(pod.clone(), resident.clone())),
-            None => drop(self.residents.remove(pod)),
+            Some(admitted) => drop(self.admitted_pods.insert(pod.clone(), admitted.clone())),
+            None => drop(self.admitted_pods.remove(pod)),
         }
         Ok(())
     }
@@ -156,32 +156,34 @@ impl LedgerState {
         &mut self,
         from: Option<&ReusableCpus>,
         to: Option<&ReusableCpus>,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), ChangeConflict> {
         if self.reusable_cpus.as_ref() != from {
-            return Err(Conflict::Content("CPUs that init containers left".into()));
+            return Err(ChangeConflict::Content(
+                "CPUs that init containers left".into(),
+            ));
         }
         self.reusable_cpus = to.cloned();
         Ok(())
     }
 
-    fn swap_offer(
+    fn swap_devices(
         &mut self,
         resource: &ResourceName,
-        from: Option<&DeviceOffer>,
-        to: Option<&DeviceOffer>,
-    ) -> Result<(), Conflict> {
+        from: Option<&AdvertisedDevices>,
+        to: Option<&AdvertisedDevices>,
+    ) -> Result<(), ChangeConflict> {
         if self.pool.devices(resource) != from {
-            return Err(Conflict::Content(format!("devices of {resource}")));
+            return Err(ChangeConflict::Content(format!("devices of {resource}")));
         }
         match to {
-            Some(devices) => self.pool.report(resource.clone(), devices.clone()),
-            None => self.pool.withdraw(resource),
+            Some(devices) => self.pool.set_devices(resource.clone(), devices.clone()),
+            None => self.pool.remove_resource(resource),
         }
         Ok(())
     }
 
     /// Carries out all edits or none.
-    pub(super) fn apply_all(&mut self, edits: &[Edit]) -> Result<(), Conflict> {
+    pub(super) fn apply_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
         for (done, edit) in edits.iter().enumerate() {
             if let Err(conflict) = self.apply(edit) {
                 self.revert_all(&edits[..done]);
@@ -200,7 +202,7 @@ impl LedgerState {
     }
 
     /// Takes all edits back or none.
-    pub(super) fn undo_all(&mut self, edits: &[Edit]) -> Result<(), Conflict> {
+    pub(super) fn undo_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
         for (at, edit) in edits.iter().enumerate().rev() {
             if let Err(conflict) = self.revert(edit) {
                 for undone in &edits[at + 1..] {
@@ -218,6 +220,6 @@ impl LedgerState {
     clippy::needless_pass_by_value,
     reason = "the shape that map_err wants"
 )]
-fn content(problem: impl ToString) -> Conflict {
-    Conflict::Content(problem.to_string())
+fn content(problem: impl ToString) -> ChangeConflict {
+    ChangeConflict::Content(problem.to_string())
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::change::{Change, Event};
-use super::draft::Draft;
-use super::state::Resident;
+use super::change::{Change, LedgerEvent};
+use super::state::AdmittedPod;
+use super::transaction::Transaction;
 use super::{Admission, Ledger, LedgerError, check_containers};
 use crate::cpu_set::CpuSet;
-use crate::decision::{Rejection, Verdict};
+use crate::decision::{AdmissionResult, Rejection};
 use crate::device::PreferredAllocation;
 use crate::name::{ContainerName, PodUid};
 use crate::pod::Pod;
@@ -53,13 +53,13 @@ fn pods(holders: &[PodUid]) -> String {
 }
 
 impl Ledger {
-    /// Lets `pod` in with these CPUs and nothing else. No policy is asked: whoever chose them has.
+    /// Lets `pod` in with these CPUs and nothing else. No policy is requested: whoever chose them has.
     ///
     /// # Errors
     /// If it cannot have them, or is no pod for this node.
     pub fn grant(&mut self, pod: &Arc<Pod>, cpus: &GrantedCpus) -> Result<Change, GrantError> {
-        if self.state.residents.contains_key(&pod.uid) {
-            return Err(LedgerError::AlreadyHere(pod.uid.clone()).into());
+        if self.state.admitted_pods.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()).into());
         }
         check_containers(pod)?;
         if let Some(stranger) = cpus.keys().find(|name| pod.container(name).is_none()) {
@@ -69,23 +69,26 @@ impl Ledger {
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
         self.check_granted(&all)?;
-        let resident = Resident {
+        let admitted = AdmittedPod {
             pod: pod.clone(),
             ordinal: self.state.generation,
             affinities: BTreeMap::new(),
         };
         let shared = self.state.cpus.shared() - &all;
-        let mut draft = Draft::new(&self.rules, &mut self.state);
-        let edit = draft.state.cpus.set_shared(shared);
-        draft.cpu(edit);
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let edit = transaction.state.cpus.set_shared(shared);
+        transaction.cpu(edit);
         for (container, cpus) in cpus.iter().filter(|(_, cpus)| !cpus.is_empty()) {
             let held = Some(cpus.clone());
-            let edit = draft.state.cpus.set_container(&pod.uid, container, held);
-            draft.cpu(edit);
+            let edit = transaction
+                .state
+                .cpus
+                .set_container(&pod.uid, container, held);
+            transaction.cpu(edit);
         }
-        draft.resident(&pod.uid, Some(resident));
-        let event = Event::Admitted(pod.uid.clone());
-        Ok(draft.finish(event).expect("a resident was added"))
+        transaction.set_pod(&pod.uid, Some(admitted));
+        let event = LedgerEvent::Admitted(pod.uid.clone());
+        Ok(transaction.finish(event).expect("a admitted was added"))
     }
 
     /// Decides about `pod` by the rules of this node, with exactly these CPUs for its own: memory and devices are
@@ -93,20 +96,20 @@ impl Ledger {
     ///
     /// # Errors
     /// If it cannot have them, all of them and no others, or is no pod for this node.
-    pub fn admit_with(
+    pub fn admit_with_cpus(
         &mut self,
         pod: &Arc<Pod>,
         cpus: &CpuSet,
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<Admission, GrantError> {
-        if self.state.residents.contains_key(&pod.uid) {
-            return Err(LedgerError::AlreadyHere(pod.uid.clone()).into());
+        if self.state.admitted_pods.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()).into());
         }
         check_containers(pod)?;
         self.check_granted(cpus)?;
         let aside = &(self.state.cpus.shared() - cpus) - &self.rules.reserved_cpus();
-        let admission = self.decide_apart(pod, plugins, Some(&aside));
-        if let Verdict::Rejected(rejection) = admission.decision.verdict {
+        let admission = self.decide_without(pod, plugins, Some(&aside));
+        if let AdmissionResult::Rejected(rejection) = admission.decision.result {
             return Err(GrantError::Rejected(Box::new(rejection)));
         }
         let got = self.exclusive_cpus(&pod.uid);
@@ -138,7 +141,7 @@ impl Ledger {
             return Ok(());
         }
         let holds = |pod: &&PodUid| !self.exclusive_cpus(pod).is_disjoint(&taken);
-        let holders = self.state.residents.keys().filter(holds).cloned();
+        let holders = self.state.admitted_pods.keys().filter(holds).cloned();
         Err(GrantError::Taken {
             holders: holders.collect(),
             cpus: taken,
@@ -254,7 +257,7 @@ mod tests {
             assert_eq!(ledger.state(), &before);
         }
         let twice = ledger.grant(&pod("p"), &chosen("4", "5"));
-        assert_eq!(twice, Err(LedgerError::AlreadyHere("p".into()).into()));
+        assert_eq!(twice, Err(LedgerError::AlreadyAdmitted("p".into()).into()));
     }
 
     /// A pod of one container with two CPUs and memory.
@@ -286,7 +289,7 @@ mod tests {
         let mut ledger = Ledger::new(Arc::new(rules));
         let empty = ledger.clone();
         let set = |text: &str| text.parse::<CpuSet>().unwrap();
-        let admitted = ledger.admit_with(&small("p"), &set("6-7"), &mut NoPreference);
+        let admitted = ledger.admit_with_cpus(&small("p"), &set("6-7"), &mut NoPreference);
         let change = admitted.unwrap().change.unwrap();
         let assignment = ledger.assignment(&"p".into()).unwrap();
         let held = &assignment.containers[0];
@@ -300,13 +303,13 @@ mod tests {
         assert_eq!(copy.state(), ledger.state());
         let before = ledger.state().clone();
         // Two nodes are no single one.
-        let rejected = ledger.admit_with(&small("q"), &set("3-4"), &mut NoPreference);
+        let rejected = ledger.admit_with_cpus(&small("q"), &set("3-4"), &mut NoPreference);
         assert!(matches!(rejected, Err(GrantError::Rejected(_))));
         assert_eq!(ledger.state(), &before);
-        let three = ledger.admit_with(&small("q"), &set("1-3"), &mut NoPreference);
+        let three = ledger.admit_with_cpus(&small("q"), &set("1-3"), &mut NoPreference);
         assert_eq!(three.unwrap_err(), GrantError::Fewer(set("1-2")));
         assert_eq!(ledger.state(), &before);
-        let taken = ledger.admit_with(&small("q"), &set("5-6"), &mut NoPreference);
+        let taken = ledger.admit_with_cpus(&small("q"), &set("5-6"), &mut NoPreference);
         assert!(matches!(taken, Err(GrantError::Taken { .. })));
     }
 
@@ -314,7 +317,7 @@ mod tests {
     fn a_pod_without_cpus_of_its_own_is_a_resident_like_any_other() {
         let mut ledger = ledger();
         ledger.grant(&pod("p"), &GrantedCpus::new()).unwrap();
-        assert_eq!(ledger.residents().len(), 1);
+        assert_eq!(ledger.admitted_pods().len(), 1);
         let again = ledger.admit(&pod("p"), &mut NoPreference);
         assert!(again.is_err());
     }

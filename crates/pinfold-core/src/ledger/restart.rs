@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rules::Rules;
-use super::state::{LedgerState, Resident};
-use super::{Finding, Ledger, LedgerError, check_containers};
+use super::state::{AdmittedPod, LedgerState};
+use super::{AuditFinding, Ledger, LedgerError, check_containers};
 use crate::cpu::{CpuState, CpuStateError};
-use crate::decision::{Decision, Verdict};
+use crate::decision::{AdmissionResult, Decision};
 use crate::device::{DevicePool, DeviceState, PreferredAllocation};
 use crate::explanation::Explanation;
 use crate::memory::{MemoryStartError, MemoryState};
@@ -49,7 +49,7 @@ pub enum RestartError {
     Memory(#[from] MemoryStartError),
     /// What was written down does not add up, and there is nothing sound to make of it.
     #[error("the saved state does not add up: {0}")]
-    Unsound(Finding),
+    Unsound(AuditFinding),
     /// A pod that is no pod.
     #[error(transparent)]
     Pod(#[from] LedgerError),
@@ -66,9 +66,9 @@ impl Ledger {
     ) -> Result<Restarted, RestartError> {
         if !self.rules.fidelity().restarts_like_the_kubelet() {
             let decisions = self
-                .residents()
+                .admitted_pods()
                 .into_iter()
-                .map(|resident| self.kept(&resident.pod));
+                .map(|admitted| self.kept(&admitted.pod));
             return Ok(Restarted {
                 decisions: decisions.collect(),
             });
@@ -79,13 +79,13 @@ impl Ledger {
             devices: self.state.devices.clone(),
         };
         let pods: Vec<Arc<Pod>> = self
-            .residents()
+            .admitted_pods()
             .into_iter()
-            .map(|resident| resident.pod.clone())
+            .map(|admitted| admitted.pod.clone())
             .collect();
         let pool = self.state.pool.clone();
         let (mut ledger, restarted) =
-            Ledger::restore(self.rules.clone(), saved, pool, &pods, plugins)?;
+            Ledger::restart_from(self.rules.clone(), saved, pool, &pods, plugins)?;
         ledger.state.generation = ledger.state.generation.max(self.state.generation);
         *self = ledger;
         Ok(restarted)
@@ -95,7 +95,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If what was written down contradicts itself, the machine or the settings.
-    pub fn restore(
+    pub fn restart_from(
         rules: Arc<Rules>,
         saved: SavedState,
         pool: DevicePool,
@@ -135,7 +135,7 @@ impl Ledger {
     /// A node as the books of another program have it: nothing is decided again and nothing is put right. Whether it
     /// adds up is for [`Ledger::audit`] to say.
     #[must_use]
-    pub fn mirrored(
+    pub fn from_kubelet_state(
         rules: Arc<Rules>,
         saved: SavedState,
         pool: DevicePool,
@@ -156,7 +156,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If it does not add up: with the first finding.
-    pub fn resume(rules: Arc<Rules>, state: LedgerState) -> Result<Self, Finding> {
+    pub fn from_journal(rules: Arc<Rules>, state: LedgerState) -> Result<Self, AuditFinding> {
         let ledger = Self { rules, state };
         match ledger.audit().into_iter().next() {
             Some(finding) => Err(finding),
@@ -168,7 +168,7 @@ impl Ledger {
     fn kept(&self, pod: &Pod) -> Decision {
         Decision {
             pod: pod.uid.clone(),
-            verdict: Verdict::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
+            result: AdmissionResult::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
             explanation: Explanation {
                 policy: self.rules.policy,
                 scope: self.rules.scope,
@@ -193,16 +193,16 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Makes `pods` residents, in this order, with what they hold already.
+    /// Makes `pods` admitted_pods, in this order, with what they hold already.
     fn adopt(&mut self, pods: &[Arc<Pod>]) {
         for pod in pods {
             let ordinal = self.generation;
-            let resident = Resident {
+            let admitted = AdmittedPod {
                 pod: pod.clone(),
                 ordinal,
                 affinities: BTreeMap::new(),
             };
-            self.residents.insert(pod.uid.clone(), resident);
+            self.admitted_pods.insert(pod.uid.clone(), admitted);
             self.generation += 1;
         }
     }

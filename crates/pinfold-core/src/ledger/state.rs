@@ -22,15 +22,15 @@ pub struct LedgerState {
     pub(super) memory: MemoryState,
     pub(super) pool: DevicePool,
     pub(super) devices: DeviceState,
-    pub(super) residents: BTreeMap<PodUid, Resident>,
+    pub(super) admitted_pods: BTreeMap<PodUid, AdmittedPod>,
     #[serde(default)]
     pub(super) reusable_cpus: Option<ReusableCpus>,
 }
 
 /// A pod that lives on the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resident {
-    /// What it asked for.
+pub struct AdmittedPod {
+    /// What it requested for.
     pub pod: Arc<Pod>,
     /// Its place in the order in which pods came.
     pub ordinal: u64,
@@ -38,7 +38,7 @@ pub struct Resident {
     pub affinities: BTreeMap<ContainerName, Hint>,
 }
 
-impl Resident {
+impl AdmittedPod {
     /// Where a container was aligned to; nowhere in particular if it was not.
     #[must_use]
     pub fn affinity(&self, container: &ContainerName) -> Hint {
@@ -119,7 +119,7 @@ impl LedgerState {
 
     /// The pods that live here.
     #[must_use]
-    pub fn residents(&self) -> &BTreeMap<PodUid, Resident> {
-        &self.residents
+    pub fn admitted_pods(&self) -> &BTreeMap<PodUid, AdmittedPod> {
+        &self.admitted_pods
     }
 }

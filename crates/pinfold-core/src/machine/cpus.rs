@@ -12,7 +12,7 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// Where one CPU sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuPlace {
+pub struct CpuLocation {
     /// The lowest CPU id of its core.
     pub core: u32,
     /// Its socket.
@@ -35,7 +35,7 @@ pub struct CpuGroup<Id> {
 /// The CPU manager's view of a machine, with every group looked up once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuTopology {
-    places: Vec<Option<CpuPlace>>,
+    places: Vec<Option<CpuLocation>>,
     all: CpuSet,
     sockets: Vec<CpuGroup<u32>>,
     nodes: Vec<CpuGroup<NodeId>>,
@@ -54,7 +54,7 @@ impl CpuTopology {
     /// Derives the view.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
-        let mut places: Vec<Option<CpuPlace>> = Vec::new();
+        let mut places: Vec<Option<CpuLocation>> = Vec::new();
         let mut num_cores = 0;
         for node in machine.nodes() {
             num_cores += node.cores.len();
@@ -62,7 +62,7 @@ impl CpuTopology {
                 let Some(lowest) = core.threads.iter().min() else {
                     continue;
                 };
-                let place = CpuPlace {
+                let place = CpuLocation {
                     core: lowest.get(),
                     socket: core.socket,
                     node: node.id,
@@ -102,7 +102,7 @@ impl CpuTopology {
 
     /// Where `cpu` sits; `None` if it is not online.
     #[must_use]
-    pub fn place(&self, cpu: CpuId) -> Option<CpuPlace> {
+    pub fn location(&self, cpu: CpuId) -> Option<CpuLocation> {
         self.places.get(cpu.index()).copied().flatten()
     }
 
@@ -235,12 +235,12 @@ fn largest_first(nodes: &[CpuGroup<NodeId>]) -> Vec<usize> {
 }
 
 struct Groups<'a> {
-    places: &'a [Option<CpuPlace>],
+    places: &'a [Option<CpuLocation>],
     all: &'a CpuSet,
 }
 
 impl Groups<'_> {
-    fn by<Id: Ord + Copy>(&self, key: impl Fn(&CpuPlace) -> Id) -> Vec<CpuGroup<Id>> {
+    fn by<Id: Ord + Copy>(&self, key: impl Fn(&CpuLocation) -> Id) -> Vec<CpuGroup<Id>> {
         let mut groups = std::collections::BTreeMap::<Id, CpuSet>::new();
         for cpu in self.all {
             if let Some(place) = &self.places[cpu.index()] {

@@ -7,12 +7,12 @@
 use serde::Serialize;
 
 use super::allocate_pod::EmptySharedPool;
-use super::draft::Draft;
 use super::edit::MemoryEdit;
-use super::hints::{Search, breaks_group, is_inside_group};
-use super::reuse::{self, Reusable};
+use super::hints::{MemoryHintSearch, breaks_group, is_inside_group};
+use super::reuse::{self, ReusableMemory};
 use super::static_policy::StaticMemory;
-use super::table::{Block, MemoryState};
+use super::table::{MemoryBlock, MemoryState};
+use super::transaction::MemoryTransaction;
 use crate::demand::{MemoryDemand, NotWholeBytes, container_memory};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
@@ -40,7 +40,7 @@ pub enum MemoryError {
     )]
     NoNodes {
         /// Bytes by type.
-        asked: MemoryDemand,
+        requested: MemoryDemand,
     },
     /// The topology manager left the choice free but wants a preferred one; there is only another.
     #[error("[memorymanager] failed to find the default preferred hint")]
@@ -54,7 +54,7 @@ pub enum MemoryError {
         /// The chosen nodes.
         chosen: NodeSet,
         /// Bytes by type.
-        asked: MemoryDemand,
+        requested: MemoryDemand,
     },
     /// The chosen nodes are preferred but have too little, and the wider set is not preferred.
     #[error("[memorymanager] failed to find the extended preferred hint")]
@@ -97,62 +97,68 @@ impl StaticMemory {
         if !self.manages(pod) {
             return Ok(MemoryGrant::default());
         }
-        let mut draft = Draft::new(state);
+        let mut transaction = MemoryTransaction::new(state);
         if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
-            self.remember(&mut draft, state, pod, container, blocks);
+            self.remember(&mut transaction, state, pod, container, blocks);
             return Ok(MemoryGrant {
                 placed: None,
-                edits: draft.into_edits(),
+                edits: transaction.into_edits(),
             });
         }
-        let asked = container_memory(pod, container, self.pod_level)?;
-        let nothing = asked.is_empty() && !self.fidelity.places_empty_memory_demands();
+        let requested = container_memory(pod, container, self.pod_level)?;
+        let nothing = requested.is_empty() && !self.fidelity.places_empty_memory_demands();
         let whole = state.pods.contains_key(&pod.uid) && self.keeps_booking(pod);
         if nothing || whole || self.has_ended(state, pod, container) {
             return Ok(MemoryGrant::default());
         }
-        let search = Search {
+        let search = MemoryHintSearch {
             state,
-            asked: &asked,
-            reusable: Reusable::of_container(state, pod, container, self.fidelity),
+            requested: &requested,
+            reusable: ReusableMemory::of_container(state, pod, container, self.fidelity),
         };
         let placed = self.place(&search, affinity)?;
         let nodes = placed.mask.unwrap_or_default();
-        for (resource, &size) in &asked {
+        for (resource, &size) in &requested {
             let left = search.reusable.amount(nodes, resource);
-            draft.book(nodes, resource, size.saturating_sub(left));
+            transaction.book(nodes, resource, size.saturating_sub(left));
         }
-        let blocks = blocks_on(nodes, &asked);
-        self.remember(&mut draft, state, pod, container, &blocks);
-        reuse::take_over(&mut draft, pod, container, &blocks);
-        draft.set_blocks(&pod.uid, &container.name, Some(blocks));
+        let blocks = blocks_on(nodes, &requested);
+        self.remember(&mut transaction, state, pod, container, &blocks);
+        reuse::take_over(&mut transaction, pod, container, &blocks);
+        transaction.set_blocks(&pod.uid, &container.name, Some(blocks));
         Ok(MemoryGrant {
             placed: Some(placed),
-            edits: draft.into_edits(),
+            edits: transaction.into_edits(),
         })
     }
 
     fn remember(
         &self,
-        draft: &mut Draft<'_>,
+        transaction: &mut MemoryTransaction<'_>,
         state: &MemoryState,
         pod: &Pod,
         container: &Container,
-        blocks: &[Block],
+        blocks: &[MemoryBlock],
     ) {
         if self.fidelity.remembers_memory_beside_the_table() {
-            draft.set_leftover(reuse::remember(state, pod, container, blocks));
+            transaction.set_leftover(reuse::remember(state, pod, container, blocks));
         }
     }
 
     /// The nodes a request gets when the topology manager chose `affinity`. The mask is always there.
-    pub(super) fn place(&self, search: &Search<'_>, affinity: Hint) -> Result<Hint, MemoryError> {
-        let asked = || search.asked.clone();
+    pub(super) fn place(
+        &self,
+        search: &MemoryHintSearch<'_>,
+        affinity: Hint,
+    ) -> Result<Hint, MemoryError> {
+        let requested = || search.requested.clone();
         let (mut chosen, mut preferred) = match affinity.mask {
             Some(mask) => (mask, affinity.preferred),
             None => {
                 let best = search.best_hint(NodeSet::EMPTY);
-                let best = best.ok_or_else(|| MemoryError::NoNodes { asked: asked() })?;
+                let best = best.ok_or_else(|| MemoryError::NoNodes {
+                    requested: requested(),
+                })?;
                 let mask = best.mask.unwrap_or_default();
                 if affinity.preferred && !best.preferred {
                     return Err(MemoryError::DefaultNotPreferred { best: mask });
@@ -167,9 +173,9 @@ impl StaticMemory {
         let alone_in_group =
             !self.fidelity.grants_one_node_of_a_group() && is_inside_group(search.state, chosen);
         if alone_in_group || !search.is_satisfied_by(chosen) {
-            let asked = asked();
+            let requested = requested();
             let extended = search.best_hint(chosen);
-            let extended = extended.ok_or(MemoryError::CannotExtend { chosen, asked })?;
+            let extended = extended.ok_or(MemoryError::CannotExtend { chosen, requested })?;
             let best = extended.mask.unwrap_or_default();
             if preferred && !extended.preferred {
                 return Err(MemoryError::ExtendedNotPreferred { chosen, best });
@@ -184,8 +190,8 @@ impl StaticMemory {
 }
 
 /// One block per type, all on the same nodes.
-pub(super) fn blocks_on(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<Block> {
-    let block = |(resource, &size): (&crate::name::ResourceName, &u64)| Block {
+pub(super) fn blocks_on(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<MemoryBlock> {
+    let block = |(resource, &size): (&crate::name::ResourceName, &u64)| MemoryBlock {
         resource: resource.clone(),
         size,
         nodes,

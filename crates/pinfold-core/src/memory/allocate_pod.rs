@@ -8,12 +8,12 @@
 use serde::Serialize;
 
 use super::allocate::{MemoryError, MemoryGrant, blocks_on};
-use super::draft::Draft;
-use super::hints::Search;
+use super::hints::MemoryHintSearch;
 use super::pod_total::to_book;
-use super::reuse::Reusable;
+use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
-use super::table::{Block, MemoryState};
+use super::table::{MemoryBlock, MemoryState};
+use super::transaction::MemoryTransaction;
 use crate::demand::{MemoryDemand, NotWholeBytes, PodLevel, container_memory, pod_memory};
 use crate::fidelity::Fidelity;
 use crate::hint::Hint;
@@ -60,26 +60,26 @@ impl StaticMemory {
         }
         check_shared_pool(pod, &named, self.pod_level)?;
         let total = to_book(pod, &named, self.pod_level, self.fidelity)?;
-        let search = Search {
+        let search = MemoryHintSearch {
             state,
-            asked: &total,
-            reusable: Reusable::of_pod(state, pod, self.fidelity),
+            requested: &total,
+            reusable: ReusableMemory::of_pod(state, pod, self.fidelity),
         };
         let placed = self.place(&search, affinity)?;
         let nodes = placed.mask.unwrap_or_default();
 
         let shares = self.divide(pod, &total, nodes)?;
-        let mut draft = Draft::new(state);
+        let mut transaction = MemoryTransaction::new(state);
         for (resource, &size) in &total {
-            draft.book(nodes, resource, size);
+            transaction.book(nodes, resource, size);
         }
-        draft.set_pod_blocks(&pod.uid, Some(blocks_on(nodes, &total)));
+        transaction.set_pod_blocks(&pod.uid, Some(blocks_on(nodes, &total)));
         for (container, blocks) in shares {
-            draft.set_blocks(&pod.uid, &container, Some(blocks));
+            transaction.set_blocks(&pod.uid, &container, Some(blocks));
         }
         Ok(MemoryGrant {
             placed: Some(placed),
-            edits: draft.into_edits(),
+            edits: transaction.into_edits(),
         })
     }
 
@@ -89,7 +89,7 @@ impl StaticMemory {
         pod: &Pod,
         total: &MemoryDemand,
         nodes: NodeSet,
-    ) -> Result<Vec<(ContainerName, Vec<Block>)>, NotWholeBytes> {
+    ) -> Result<Vec<(ContainerName, Vec<MemoryBlock>)>, NotWholeBytes> {
         let mut pool = Pool {
             amounts: total.clone(),
             fidelity: self.fidelity,
@@ -142,12 +142,12 @@ impl Pool {
         }
     }
 
-    fn blocks(&self, nodes: NodeSet) -> Vec<Block> {
+    fn blocks(&self, nodes: NodeSet) -> Vec<MemoryBlock> {
         positive_blocks(nodes, &self.amounts)
     }
 }
 
-fn positive_blocks(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<Block> {
+fn positive_blocks(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<MemoryBlock> {
     let mut blocks = blocks_on(nodes, amounts);
     blocks.retain(|block| block.size > 0);
     blocks

@@ -49,7 +49,7 @@ pub(super) fn narrowest(universe: NodeSet, forced: NodeSet, thresholds: &[Thresh
     if !forced.is_empty() && enough(forced) {
         return Narrowest::Mask(forced);
     }
-    let mut search = Search::new(universe - forced, forced, thresholds);
+    let mut search = MemoryCoverSearch::new(universe - forced, forced, thresholds);
     let open = search.nodes.len();
     for width in 1..=open {
         match (search.of_width(width), search.steps_left) {
@@ -122,14 +122,14 @@ fn spare(universe: NodeSet, forced: NodeSet, enough: impl Fn(NodeSet) -> bool) -
 }
 
 /// One threshold over the open nodes: what each adds, and the most that some of them add together.
-struct Row {
+struct MemoryCoverRow {
     need: u64,
     weights: SmallVec<[u64; 8]>,
     /// At `[places * (n + 1) + count]` the sum of the `count` largest weights among the first `places`.
     best: SmallVec<[u64; 81]>,
 }
 
-impl Row {
+impl MemoryCoverRow {
     fn new(need: u64, weights: SmallVec<[u64; 8]>) -> Self {
         let n = weights.len();
         let mut best: SmallVec<[u64; 81]> = smallvec![0; (n + 1) * (n + 1)];
@@ -155,25 +155,28 @@ impl Row {
     }
 }
 
-struct Search {
+struct MemoryCoverSearch {
     /// The nodes to choose from, ascending.
     nodes: SmallVec<[NodeId; 8]>,
-    rows: SmallVec<[Row; 3]>,
+    rows: SmallVec<[MemoryCoverRow; 3]>,
     /// For each node the set of places with the same weights: interchangeable nodes.
     alike: SmallVec<[u64; 8]>,
     steps_left: u32,
     limit: u32,
 }
 
-impl Search {
+impl MemoryCoverSearch {
     fn new(open: NodeSet, forced: NodeSet, thresholds: &[Threshold]) -> Self {
         let nodes: SmallVec<[NodeId; 8]> = open.iter().collect();
-        let mut rows: SmallVec<[Row; 3]> = SmallVec::new();
+        let mut rows: SmallVec<[MemoryCoverRow; 3]> = SmallVec::new();
         for threshold in thresholds {
             let need = threshold.need.saturating_sub(threshold.value(forced));
             if need > 0 {
                 let weight = |&node: &NodeId| threshold.weight(node).min(need);
-                rows.push(Row::new(need, nodes.iter().map(weight).collect()));
+                rows.push(MemoryCoverRow::new(
+                    need,
+                    nodes.iter().map(weight).collect(),
+                ));
             }
         }
         if rows.len() > 1 {
@@ -212,7 +215,7 @@ impl Search {
 
     /// Chooses `count` of the first `places` nodes on top of `taken`, which adds up to `have`.
     fn choose(&mut self, places: usize, count: usize, have: &[u64], taken: u64) -> Option<u64> {
-        let reachable = |row: &Row, have: u64| {
+        let reachable = |row: &MemoryCoverRow, have: u64| {
             count <= places && have.saturating_add(row.best(places, count)) >= row.need
         };
         if count > places
@@ -246,11 +249,11 @@ impl Search {
 }
 
 /// All thresholds added up, each as a share of its need: what one node gives to all of them together.
-fn shares(rows: &[Row], nodes: usize) -> Row {
-    let share = |row: &Row, place: usize| share_of(row.weights[place], row.need);
+fn shares(rows: &[MemoryCoverRow], nodes: usize) -> MemoryCoverRow {
+    let share = |row: &MemoryCoverRow, place: usize| share_of(row.weights[place], row.need);
     let sum = |place| rows.iter().map(|row| share(row, place)).sum();
     let need = rows.iter().map(|_| WHOLE).sum();
-    Row::new(need, (0..nodes).map(sum).collect())
+    MemoryCoverRow::new(need, (0..nodes).map(sum).collect())
 }
 
 /// A whole need as a share.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::reuse::Leftover;
-use super::table::{Block, MemoryState, NodeMemory};
+use super::table::{MemoryBlock, MemoryState, NodeMemory};
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeId;
 
@@ -27,18 +27,18 @@ pub enum MemoryEdit {
         /// The container.
         container: ContainerName,
         /// The entry the edit was made for.
-        before: Option<Vec<Block>>,
+        before: Option<Vec<MemoryBlock>>,
         /// The entry it makes.
-        after: Option<Vec<Block>>,
+        after: Option<Vec<MemoryBlock>>,
     },
     /// What a pod holds as a whole.
     Pod {
         /// The pod.
         pod: PodUid,
         /// The entry the edit was made for.
-        before: Option<Vec<Block>>,
+        before: Option<Vec<MemoryBlock>>,
         /// The entry it makes.
-        after: Option<Vec<Block>>,
+        after: Option<Vec<MemoryBlock>>,
     },
     /// What is remembered of init containers.
     Leftover {

@@ -1,4 +1,4 @@
-//! The facts behind a memory decision: what was asked, and what every NUMA node had.
+//! The facts behind a memory decision: what was requested, and what every NUMA node had.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,27 +7,27 @@ use crate::demand::MemoryDemand;
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What was asked and what there was, type by type.
+/// What was requested and what there was, type by type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFacts {
     /// One row per requested type.
-    pub resources: Vec<ResourceFacts>,
+    pub resources: Vec<MemoryResourceFacts>,
 }
 
 /// One requested type of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResourceFacts {
+pub struct MemoryResourceFacts {
     /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
-    /// Bytes asked for.
-    pub asked: u64,
+    /// Bytes requested for.
+    pub requested: u64,
     /// What every NUMA node had.
-    pub nodes: Vec<NodeFacts>,
+    pub nodes: Vec<MemoryNodeFacts>,
 }
 
 /// One type of memory on one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeFacts {
+pub struct MemoryNodeFacts {
     /// The node.
     pub node: NodeId,
     /// Bytes nobody holds.
@@ -41,13 +41,13 @@ pub struct NodeFacts {
 }
 
 impl MemoryFacts {
-    /// What `state` has of everything that is `asked`.
+    /// What `state` has of everything that is `requested`.
     #[must_use]
-    pub fn new(state: &MemoryState, asked: &MemoryDemand) -> Self {
-        let resource = |(resource, &asked): (&ResourceName, &u64)| {
+    pub fn new(state: &MemoryState, requested: &MemoryDemand) -> Self {
+        let resource = |(resource, &requested): (&ResourceName, &u64)| {
             let nodes = state.nodes().iter().map(|(&node, memory)| {
                 let amounts = memory.amounts(resource);
-                NodeFacts {
+                MemoryNodeFacts {
                     node,
                     free: amounts.free,
                     allocatable: amounts.allocatable,
@@ -55,14 +55,14 @@ impl MemoryFacts {
                     in_use: memory.assignments > 0,
                 }
             });
-            ResourceFacts {
+            MemoryResourceFacts {
                 resource: resource.clone(),
-                asked,
+                requested,
                 nodes: nodes.collect(),
             }
         };
         Self {
-            resources: asked.iter().map(resource).collect(),
+            resources: requested.iter().map(resource).collect(),
         }
     }
 }

@@ -21,9 +21,9 @@ use smallvec::SmallVec;
 use super::allocate_pod::{EmptySharedPool, check_shared_pool};
 use super::cover::{least_width, narrowest};
 use super::pod_total::to_book;
-use super::reuse::Reusable;
+use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
-use super::table::{Amounts, Block, MemoryState};
+use super::table::{MemoryAmounts, MemoryBlock, MemoryState};
 use crate::demand::{MemoryDemand, container_memory, pod_memory};
 use crate::hint::{Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
 use crate::name::ResourceName;
@@ -50,10 +50,10 @@ pub enum MemoryBasis {
     HeldDiffers,
     /// The pod's own containers leave nothing for those that share: it cannot run anywhere.
     EmptySharedPool(EmptySharedPool),
-    /// This was asked, and these hints fit; none means that it fits nowhere.
+    /// This was requested, and these hints fit; none means that it fits nowhere.
     Searched {
         /// Bytes by type; see [`super::MemoryFacts`] for what there was.
-        asked: MemoryDemand,
+        requested: MemoryDemand,
     },
 }
 
@@ -79,59 +79,60 @@ impl StaticMemory {
         pod: &Pod,
         container: &Container,
     ) -> MemoryHints {
-        let asked = match container_memory(pod, container, self.pod_level) {
-            Ok(asked) if self.manages(pod) => asked,
+        let requested = match container_memory(pod, container, self.pod_level) {
+            Ok(requested) if self.manages(pod) => requested,
             _ => return MemoryHints::unmanaged(),
         };
         if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
-            return held(state, blocks, &asked);
+            return held(state, blocks, &requested);
         }
         if self.has_ended(state, pod, container) {
             return MemoryHints::unmanaged();
         }
-        let reusable = Reusable::of_container(state, pod, container, self.fidelity);
-        searched(state, asked, reusable)
+        let reusable = ReusableMemory::of_container(state, pod, container, self.fidelity);
+        searched(state, requested, reusable)
     }
 
     /// The hints for a pod as a whole. Mirrors `GetPodTopologyHints`.
     #[must_use]
     pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
-        let mut asked = match pod_memory(pod, self.pod_level) {
-            Ok(asked) if self.manages(pod) => asked,
+        let mut requested = match pod_memory(pod, self.pod_level) {
+            Ok(requested) if self.manages(pod) => requested,
             _ => return MemoryHints::unmanaged(),
         };
         if self.pod_level.manages(pod) {
-            if let Err(problem) = check_shared_pool(pod, &asked, self.pod_level) {
-                let cannot = |resource: &ResourceName| (resource.clone(), ResourceHints::Cannot);
-                let rows = asked.keys().map(cannot).collect();
+            if let Err(problem) = check_shared_pool(pod, &requested, self.pod_level) {
+                let cannot =
+                    |resource: &ResourceName| (resource.clone(), ResourceHints::Unsatisfiable);
+                let rows = requested.keys().map(cannot).collect();
                 return MemoryHints {
                     hints: ProviderHints { rows },
                     basis: MemoryBasis::EmptySharedPool(problem),
                 };
             }
-            match to_book(pod, &asked, self.pod_level, self.fidelity) {
-                Ok(total) => asked = total,
+            match to_book(pod, &requested, self.pod_level, self.fidelity) {
+                Ok(total) => requested = total,
                 Err(_) => return MemoryHints::unmanaged(),
             }
         }
-        if asked.is_empty() {
+        if requested.is_empty() {
             return MemoryHints::unmanaged();
         }
         let held_first = pod
             .all_containers()
             .find_map(|container| state.blocks(&pod.uid, &container.name));
         if let Some(blocks) = held_first {
-            return held(state, blocks, &asked);
+            return held(state, blocks, &requested);
         }
-        let reusable = Reusable::of_pod(state, pod, self.fidelity);
-        searched(state, asked, reusable)
+        let reusable = ReusableMemory::of_pod(state, pod, self.fidelity);
+        searched(state, requested, reusable)
     }
 }
 
-/// The nodes it already has, if they hold exactly what is asked. Mirrors `regenerateHints`.
-fn held(state: &MemoryState, blocks: &[Block], asked: &MemoryDemand) -> MemoryHints {
-    let matches = |block: &Block| asked.get(&block.resource) == Some(&block.size);
-    if blocks.len() != asked.len() || !blocks.iter().all(matches) {
+/// The nodes it already has, if they hold exactly what is requested. Mirrors `regenerateHints`.
+fn held(state: &MemoryState, blocks: &[MemoryBlock], requested: &MemoryDemand) -> MemoryHints {
+    let matches = |block: &MemoryBlock| requested.get(&block.resource) == Some(&block.size);
+    if blocks.len() != requested.len() || !blocks.iter().all(matches) {
         return MemoryHints::without_opinion(MemoryBasis::HeldDiffers);
     }
     let machine = state.node_ids();
@@ -139,7 +140,7 @@ fn held(state: &MemoryState, blocks: &[Block], asked: &MemoryDemand) -> MemoryHi
         let own = blocks.iter().filter(|block| block.resource == *resource);
         let masks: SmallVec<[NodeSet; 1]> = own.map(|block| block.nodes).collect();
         let hints = match masks.as_slice() {
-            [] => ResourceHints::Cannot,
+            [] => ResourceHints::Unsatisfiable,
             [mask] if !mask.is_empty() && mask.is_subset(machine) => {
                 ResourceHints::Family(Family {
                     components: SmallVec::from_iter([Component::fixed(*mask)]),
@@ -152,16 +153,16 @@ fn held(state: &MemoryState, blocks: &[Block], asked: &MemoryDemand) -> MemoryHi
     };
     MemoryHints {
         hints: ProviderHints {
-            rows: asked.keys().map(row).collect(),
+            rows: requested.keys().map(row).collect(),
         },
         basis: MemoryBasis::Held,
     }
 }
 
-fn searched(state: &MemoryState, asked: MemoryDemand, reusable: Reusable) -> MemoryHints {
-    let search = Search {
+fn searched(state: &MemoryState, requested: MemoryDemand, reusable: ReusableMemory) -> MemoryHints {
+    let search = MemoryHintSearch {
         state,
-        asked: &asked,
+        requested: &requested,
         reusable,
     };
     let rows = match search.family() {
@@ -169,26 +170,26 @@ fn searched(state: &MemoryState, asked: MemoryDemand, reusable: Reusable) -> Mem
         Some(family) => {
             let row =
                 |resource: &ResourceName| (resource.clone(), ResourceHints::Family(family.clone()));
-            asked.keys().map(row).collect()
+            requested.keys().map(row).collect()
         }
     };
     MemoryHints {
         hints: ProviderHints { rows },
-        basis: MemoryBasis::Searched { asked },
+        basis: MemoryBasis::Searched { requested },
     }
 }
 
 /// One request against one table.
-pub(super) struct Search<'a> {
+pub(super) struct MemoryHintSearch<'a> {
     pub(super) state: &'a MemoryState,
-    pub(super) asked: &'a MemoryDemand,
-    pub(super) reusable: Reusable,
+    pub(super) requested: &'a MemoryDemand,
+    pub(super) reusable: ReusableMemory,
 }
 
-impl Search<'_> {
+impl MemoryHintSearch<'_> {
     /// All hints, or `None` if there is none.
     pub(super) fn family(&self) -> Option<Family> {
-        if self.asked.is_empty() {
+        if self.requested.is_empty() {
             return None;
         }
         let in_use: NodeSet = self
@@ -247,7 +248,7 @@ impl Search<'_> {
     /// Whether `mask` has enough free, leftovers of init containers not counted. Mirrors
     /// `isAffinitySatisfyRequest`.
     pub(super) fn is_satisfied_by(&self, mask: NodeSet) -> bool {
-        self.asked
+        self.requested
             .iter()
             .all(|(resource, &amount)| self.state.free(mask, resource) >= amount)
     }
@@ -262,7 +263,7 @@ impl Search<'_> {
         !mask.is_empty()
             && mask.is_subset(self.state.node_ids())
             && respects_groups(self.state, mask)
-            && self.asked.iter().all(enough)
+            && self.requested.iter().all(enough)
     }
 
     /// The width of the narrowest mask that would do on an empty machine; 0, which no mask has, if that
@@ -273,9 +274,9 @@ impl Search<'_> {
     }
 
     /// One threshold per requested type.
-    fn thresholds(&self, field: impl Fn(Amounts) -> u64) -> SmallVec<[Threshold; 2]> {
-        let asked = self.asked.iter().filter(|(_, amount)| **amount > 0);
-        asked
+    fn thresholds(&self, field: impl Fn(MemoryAmounts) -> u64) -> SmallVec<[Threshold; 2]> {
+        let requested = self.requested.iter().filter(|(_, amount)| **amount > 0);
+        requested
             .map(|(resource, &amount)| {
                 let nodes = self.state.nodes.iter();
                 let rows = nodes.map(|(&id, node)| (id, field(node.amounts(resource))));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{Amounts, NodeMemory};
+use super::table::{MemoryAmounts, NodeMemory};
 use crate::demand::is_memory;
 use crate::fidelity::Fidelity;
 use crate::machine::{Machine, NumaNode};
@@ -36,7 +36,7 @@ pub fn hugepages_resource(size_kib: u64) -> ResourceName {
 pub struct MemoryReservation {
     /// The NUMA node as the configuration names it; the machine may lack it.
     pub numa_node: i64,
-    /// Amounts by type.
+    /// MemoryAmounts by type.
     pub limits: ResourceList,
 }
 
@@ -110,7 +110,7 @@ impl SystemReserved {
         Ok(Self { by_node })
     }
 
-    /// Amounts that were checked elsewhere.
+    /// MemoryAmounts that were checked elsewhere.
     #[must_use]
     pub fn from_bytes(by_node: BTreeMap<NodeId, BTreeMap<ResourceName, u64>>) -> Self {
         Self { by_node }
@@ -181,7 +181,7 @@ fn initial_node(node: &NumaNode, reserved: &SystemReserved, fidelity: Fidelity) 
     let amounts = |resource: &ResourceName, total: u64, elsewhere: u64| {
         let system_reserved = reserved.on(node.id, resource);
         let allocatable = minus(minus(total, system_reserved), elsewhere);
-        Amounts {
+        MemoryAmounts {
             total,
             system_reserved,
             allocatable,

@@ -10,8 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::Draft;
-use super::table::{Block, MemoryState};
+use super::table::{MemoryBlock, MemoryState};
+use super::transaction::MemoryTransaction;
 use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
@@ -23,16 +23,16 @@ pub struct Leftover {
     /// The pod that was given memory last.
     pub pod: PodUid,
     /// One block per mask and type.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MemoryBlock>,
 }
 
 /// What a container about to be placed may take over.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reusable {
-    blocks: Vec<Block>,
+pub(super) struct ReusableMemory {
+    blocks: Vec<MemoryBlock>,
 }
 
-impl Reusable {
+impl ReusableMemory {
     /// What `container` may take over from the init containers of its pod.
     pub(super) fn of_container(
         state: &MemoryState,
@@ -94,11 +94,16 @@ fn earlier_init_containers<'a>(
 
 /// Subtracts what `container` took over from the blocks of earlier init containers. Mirrors
 /// `updateInitContainersMemoryBlocks`.
-pub(super) fn take_over(draft: &mut Draft<'_>, pod: &Pod, container: &Container, given: &[Block]) {
+pub(super) fn take_over(
+    transaction: &mut MemoryTransaction<'_>,
+    pod: &Pod,
+    container: &Container,
+    given: &[MemoryBlock],
+) {
     for block in given {
         let mut left = block.size;
         for init in earlier_init_containers(pod, &container.name) {
-            let Some(held) = draft.blocks(&pod.uid, &init.name) else {
+            let Some(held) = transaction.blocks(&pod.uid, &init.name) else {
                 continue;
             };
             let mut held = held.to_vec();
@@ -109,7 +114,7 @@ pub(super) fn take_over(draft: &mut Draft<'_>, pod: &Pod, container: &Container,
                     left -= taken;
                 }
             }
-            draft.set_blocks(&pod.uid, &init.name, Some(held));
+            transaction.set_blocks(&pod.uid, &init.name, Some(held));
         }
     }
 }
@@ -119,12 +124,13 @@ pub(super) fn remember(
     state: &MemoryState,
     pod: &Pod,
     container: &Container,
-    given: &[Block],
+    given: &[MemoryBlock],
 ) -> Option<Leftover> {
-    let mut blocks = Reusable::remembered(state, pod).blocks;
+    let mut blocks = ReusableMemory::remembered(state, pod).blocks;
     let leaves = pod.is_finishing_init(&container.name);
     for block in given {
-        let same = |old: &&mut Block| old.resource == block.resource && old.nodes == block.nodes;
+        let same =
+            |old: &&mut MemoryBlock| old.resource == block.resource && old.nodes == block.nodes;
         match blocks.iter_mut().find(same) {
             Some(old) if leaves => old.size = old.size.max(block.size),
             Some(old) => old.size = old.size.saturating_sub(block.size),

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::Draft;
 use super::edit::MemoryEdit;
 use super::static_policy::StaticMemory;
-use super::table::{Amounts, Block, MemoryState, NodeMemory};
+use super::table::{MemoryAmounts, MemoryBlock, MemoryState, NodeMemory};
+use super::transaction::MemoryTransaction;
 use crate::demand::PodLevel;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeId;
@@ -80,9 +80,9 @@ impl StaticMemory {
     /// # Errors
     /// If the table contradicts the machine or its own assignments.
     pub fn start(&self, restored: &MemoryState) -> Result<Vec<MemoryEdit>, MemoryStartError> {
-        let mut draft = Draft::new(restored);
-        draft.set_leftover(None);
-        let mut edits = draft.into_edits();
+        let mut transaction = MemoryTransaction::new(restored);
+        transaction.set_leftover(None);
+        let mut edits = transaction.into_edits();
         if restored.nodes.is_empty() {
             if !restored.containers.is_empty() {
                 return Err(MemoryStartError::NoTable);
@@ -133,7 +133,7 @@ impl StaticMemory {
     fn book_again(
         &self,
         nodes: &mut BTreeMap<NodeId, NodeMemory>,
-        block: &Block,
+        block: &MemoryBlock,
         pod: &PodUid,
         container: Option<&ContainerName>,
     ) -> Result<(), MemoryStartError> {
@@ -183,7 +183,8 @@ fn difference(found: &MemoryState, expected: &MemoryState) -> Option<TableDiffer
         if !a.memory.keys().eq(b.memory.keys()) {
             return Some(TableDifference::Types(id));
         }
-        let size = |amounts: Amounts| (amounts.total, amounts.system_reserved, amounts.allocatable);
+        let size =
+            |amounts: MemoryAmounts| (amounts.total, amounts.system_reserved, amounts.allocatable);
         for resource in a.memory.keys() {
             if size(a.amounts(resource)) != size(b.amounts(resource)) {
                 return Some(TableDifference::Size(id, resource.clone()));

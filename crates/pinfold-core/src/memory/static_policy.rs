@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::Draft;
 use super::edit::MemoryEdit;
 use super::reserved::{ReservationError, SystemReserved, initial_nodes};
 use super::table::{MemoryState, NodeMemory};
+use super::transaction::MemoryTransaction;
 use crate::demand::{PodLevel, has_pod_level_resources};
 use crate::fidelity::Fidelity;
 use crate::machine::Machine;
@@ -87,24 +87,24 @@ impl StaticMemory {
         pod: &PodUid,
         container: &ContainerName,
     ) -> Vec<MemoryEdit> {
-        let mut draft = Draft::new(state);
+        let mut transaction = MemoryTransaction::new(state);
         let of_pod = match self.pod_level {
             PodLevel::Managed => state.pod_blocks(pod),
             PodLevel::Ignored => None,
         };
-        draft.set_blocks(pod, container, None);
+        transaction.set_blocks(pod, container, None);
         match (of_pod, state.blocks(pod, container)) {
             (Some(blocks), _) => {
                 let others = state.containers.get(pod);
                 let is_last = !others.is_some_and(|held| held.keys().any(|name| name != container));
                 if is_last {
-                    draft.release(blocks, self.fidelity);
-                    draft.set_pod_blocks(pod, None);
+                    transaction.release(blocks, self.fidelity);
+                    transaction.set_pod_blocks(pod, None);
                 }
             }
-            (None, Some(blocks)) => draft.release(blocks, self.fidelity),
+            (None, Some(blocks)) => transaction.release(blocks, self.fidelity),
             (None, None) => {}
         }
-        draft.into_edits()
+        transaction.into_edits()
     }
 }

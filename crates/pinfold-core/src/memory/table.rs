@@ -12,7 +12,7 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// One type of memory on one NUMA node, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amounts {
+pub struct MemoryAmounts {
     /// What the hardware has.
     pub total: u64,
     /// What is kept for the system and never handed out.
@@ -32,21 +32,21 @@ pub struct NodeMemory {
     pub assignments: u64,
     /// The group: the nodes that the holders of this node share with it; only itself if unused.
     pub cells: NodeSet,
-    /// Amounts by type: `memory` and one `hugepages-<size>` per page size the node has.
-    pub memory: BTreeMap<ResourceName, Amounts>,
+    /// MemoryAmounts by type: `memory` and one `hugepages-<size>` per page size the node has.
+    pub memory: BTreeMap<ResourceName, MemoryAmounts>,
 }
 
 impl NodeMemory {
     /// The amounts of one type; all zero if the node lacks it.
     #[must_use]
-    pub fn amounts(&self, resource: &ResourceName) -> Amounts {
+    pub fn amounts(&self, resource: &ResourceName) -> MemoryAmounts {
         self.memory.get(resource).copied().unwrap_or_default()
     }
 }
 
 /// An amount of one type of memory on a set of NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct MemoryBlock {
     /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
     /// Bytes.
@@ -56,14 +56,14 @@ pub struct Block {
 }
 
 /// Blocks by pod and container.
-pub type MemoryAssignments = BTreeMap<PodUid, BTreeMap<ContainerName, Vec<Block>>>;
+pub type MemoryAssignments = BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>;
 
 /// The memory table of one machine. Only [`super::MemoryEdit`]s change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryState {
     pub(super) nodes: BTreeMap<NodeId, NodeMemory>,
     pub(super) containers: MemoryAssignments,
-    pub(super) pods: BTreeMap<PodUid, Vec<Block>>,
+    pub(super) pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
     pub(super) leftover: Option<Leftover>,
 }
 
@@ -73,7 +73,7 @@ impl MemoryState {
     pub fn new(
         nodes: BTreeMap<NodeId, NodeMemory>,
         containers: MemoryAssignments,
-        pods: BTreeMap<PodUid, Vec<Block>>,
+        pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
     ) -> Self {
         Self {
             nodes,
@@ -103,20 +103,20 @@ impl MemoryState {
 
     /// All blocks of pods whose memory was booked as a whole.
     #[must_use]
-    pub fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<Block>> {
+    pub fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<MemoryBlock>> {
         &self.pods
     }
 
     /// What a container holds; `None` if it was never given anything.
     #[must_use]
-    pub fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[Block]> {
+    pub fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[MemoryBlock]> {
         let blocks = self.containers.get(pod)?.get(container)?;
         Some(blocks)
     }
 
     /// The blocks that are booked for a pod: those of the pod as a whole if it has some, else those of its
     /// containers.
-    pub fn booked_for(&self, pod: &PodUid) -> impl Iterator<Item = &Block> {
+    pub fn blocks_charged_to(&self, pod: &PodUid) -> impl Iterator<Item = &MemoryBlock> {
         let whole = self.pods.get(pod);
         let apart = self.containers.get(pod).filter(|_| whole.is_none());
         whole
@@ -127,7 +127,7 @@ impl MemoryState {
 
     /// What a pod holds as a whole.
     #[must_use]
-    pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[Block]> {
+    pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[MemoryBlock]> {
         self.pods.get(pod).map(Vec::as_slice)
     }
 
@@ -156,7 +156,7 @@ impl MemoryState {
         &self,
         nodes: NodeSet,
         resource: &ResourceName,
-        field: impl Fn(Amounts) -> u64,
+        field: impl Fn(MemoryAmounts) -> u64,
     ) -> u64 {
         let on_node = |id: NodeId| {
             let node = self.nodes.get(&id);

@@ -1,15 +1,15 @@
 //! Step budgets: every search ends, and says so when it ended early.
 //!
-//! Four of the questions behind a merge are NP-hard in general (packing, covering with overlapping device
+//! Four of the searches behind a merge are NP-hard in general (packing, covering with overlapping device
 //! groups, two kinds of memory with unrelated sizes, the closest nodes). Real machines are far from the hard
-//! cases, but input can be made up, so each question has its own budget: one that runs dry must not starve
+//! cases, but input can be made up, so each search has its own budget: one that runs dry must not starve
 //! the others. Steps are counted, not time: the same input gives the same answer everywhere.
 use serde::{Serialize, Serializer};
 
-/// A question of the merge that may run out of steps, and what holds if it did.
+/// A search of the merge that may run out of steps, and what holds if it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Question {
+pub enum MergeSearch {
     /// How wide is the narrowest mask of a resource? The smallest width that was found is used: the answer
     /// is reachable, but may be wider than it had to be.
     Width,
@@ -30,43 +30,43 @@ pub enum Question {
     UnknownNodes,
 }
 
-impl Question {
-    /// All questions, in the order they are asked.
-    pub const ALL: [Question; 7] = [
-        Question::Amounts,
-        Question::UnknownNodes,
-        Question::Width,
-        Question::Preferred,
-        Question::Choices,
-        Question::Reach,
-        Question::Closest,
+impl MergeSearch {
+    /// All searches, in the order they are asked.
+    pub const ALL: [MergeSearch; 7] = [
+        MergeSearch::Amounts,
+        MergeSearch::UnknownNodes,
+        MergeSearch::Width,
+        MergeSearch::Preferred,
+        MergeSearch::Choices,
+        MergeSearch::Reach,
+        MergeSearch::Closest,
     ];
 }
 
 /// As a list.
-impl Serialize for Questions {
+impl Serialize for UnfinishedSearches {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-/// A set of questions.
+/// A set of searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Questions(u8);
+pub struct UnfinishedSearches(u8);
 
-impl Questions {
-    /// No question.
-    pub const NONE: Questions = Questions(0);
+impl UnfinishedSearches {
+    /// No search.
+    pub const NONE: UnfinishedSearches = UnfinishedSearches(0);
 
     /// Adds one.
-    pub fn insert(&mut self, question: Question) {
-        self.0 |= 1 << question as u8;
+    pub fn insert(&mut self, search: MergeSearch) {
+        self.0 |= 1 << search as u8;
     }
 
     /// Whether it is a member.
     #[must_use]
-    pub fn contains(self, question: Question) -> bool {
-        self.0 & 1 << question as u8 != 0
+    pub fn contains(self, search: MergeSearch) -> bool {
+        self.0 & 1 << search as u8 != 0
     }
 
     /// Whether there is none.
@@ -75,14 +75,14 @@ impl Questions {
         self.0 == 0
     }
 
-    /// The members in the order the questions are asked.
-    pub fn iter(self) -> impl Iterator<Item = Question> {
-        let all = Question::ALL.into_iter();
-        all.filter(move |&question| self.contains(question))
+    /// The members in the order the searches are asked.
+    pub fn iter(self) -> impl Iterator<Item = MergeSearch> {
+        let all = MergeSearch::ALL.into_iter();
+        all.filter(move |&search| self.contains(search))
     }
 }
 
-/// How many steps each question may take. A look at one state of a search is a step, and one more for every sixteen
+/// How many steps each search may take. A look at one state of a search is a step, and one more for every sixteen
 /// nodes and wide groups the search is about: a microsecond or less each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
@@ -111,7 +111,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// The same number for every question: 1 shows every fallback.
+    /// The same number for every search: 1 shows every fallback.
     #[must_use]
     pub fn all(steps: u32) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Budgets {
     }
 }
 
-/// What is left of the budget of one question.
+/// What is left of the budget of one search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     left: u32,
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn every_question_has_its_own_place_in_the_set() {
-        let mut asked = Questions::NONE;
-        for (count, question) in Question::ALL.into_iter().enumerate() {
-            assert!(!asked.contains(question));
-            asked.insert(question);
+        let mut asked = UnfinishedSearches::NONE;
+        for (count, search) in MergeSearch::ALL.into_iter().enumerate() {
+            assert!(!asked.contains(search));
+            asked.insert(search);
             assert_eq!(asked.iter().count(), count + 1);
         }
     }

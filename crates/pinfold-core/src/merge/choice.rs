@@ -6,7 +6,7 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// The task to take some of the `nodes`, and the states a walk over them passes through: it has come to position
 /// `at`, has `taken` some nodes before it, and has so many `places` left to fill from there on.
-pub(super) trait Choice {
+pub(super) trait NodeChoice {
     /// The nodes to choose from, descending.
     fn nodes(&self) -> &[NodeId];
 
@@ -43,7 +43,7 @@ pub(super) struct Classes {
 
 impl Classes {
     /// Classes by the choice's own measure and one more; both must be equivalences.
-    pub(super) fn new<C: Choice>(choice: &C, also: impl Fn(NodeId, NodeId) -> bool) -> Self {
+    pub(super) fn new<C: NodeChoice>(choice: &C, also: impl Fn(NodeId, NodeId) -> bool) -> Self {
         let nodes = choice.nodes();
         let mut higher: SmallVec<[NodeSet; 64]> = SmallVec::with_capacity(nodes.len());
         for (at, &node) in nodes.iter().enumerate() {

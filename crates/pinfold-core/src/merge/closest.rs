@@ -1,11 +1,11 @@
-//! Prefer-closest: of all solutions of a [`Choice`] the one whose nodes are nearest to each other.
+//! Prefer-closest: of all solutions of a [`NodeChoice`] the one whose nodes are nearest to each other.
 //!
 //! Branch and bound over the same walk as everywhere, from the highest node down, leaving out before taking. Masks
 //! appear in ascending order, so a later hit with an equal sum is never better: a state is cut when its lower bound
 //! is not below the best hit of the walk, or above a solution that was known before.
 
-use super::budget::{Budget, Question, Questions};
-use super::choice::{Choice, Classes};
+use super::budget::{Budget, MergeSearch, UnfinishedSearches};
+use super::choice::{Classes, NodeChoice};
 use super::distances::Distances;
 use super::facts::DistanceFacts;
 use super::linkage::{Leaf, Linkage};
@@ -34,10 +34,10 @@ impl<'d> Closest<'d> {
     }
 
     /// How good an answer with this sum is, given what else was given up.
-    pub(super) fn facts(&self, sum: u64, given_up: &mut Questions) -> DistanceFacts {
-        let all_searched = given_up.is_empty();
+    pub(super) fn facts(&self, sum: u64, unfinished: &mut UnfinishedSearches) -> DistanceFacts {
+        let all_searched = unfinished.is_empty();
         if self.gave_up {
-            given_up.insert(Question::Closest);
+            unfinished.insert(MergeSearch::Closest);
         }
         DistanceFacts {
             sum,
@@ -50,7 +50,7 @@ impl<'d> Closest<'d> {
     }
 
     /// The nearest solution; `known` is a solution, so there is one. If the budget runs dry: the best found.
-    pub(super) fn nearest<C: Choice>(&mut self, mut choice: C, known: NodeSet) -> NodeSet {
+    pub(super) fn nearest<C: NodeChoice>(&mut self, mut choice: C, known: NodeSet) -> NodeSet {
         let known = self.rank(known);
         let (nearest, bound) = match choice.places() {
             0 => (known, known.distance),
@@ -72,7 +72,7 @@ impl<'d> Closest<'d> {
     }
 
     /// One place left: try every node. Also the sum that no solution is below.
-    fn nearest_single<C: Choice>(&self, choice: &mut C, known: Rank) -> (Rank, u64) {
+    fn nearest_single<C: NodeChoice>(&self, choice: &mut C, known: Rank) -> (Rank, u64) {
         let mut best = known;
         let mut least = known.distance;
         for at in 0..choice.nodes().len() {
@@ -87,7 +87,7 @@ impl<'d> Closest<'d> {
     }
 
     /// Branch and bound. Also the sum that no solution is below.
-    fn walk<C: Choice>(&mut self, choice: &mut C, known: Rank) -> (Rank, u64) {
+    fn walk<C: NodeChoice>(&mut self, choice: &mut C, known: Rank) -> (Rank, u64) {
         let known = self.grow(choice, known);
         let taken = choice.taken();
         let nodes: NodeSet = choice.nodes().iter().copied().collect();
@@ -98,7 +98,7 @@ impl<'d> Closest<'d> {
         }
         let bound = linkage.least();
         let swappable = |x, y| self.distances.cannot_tell(x, y, nodes | taken);
-        let mut walk = Walk {
+        let mut walk = ClosestSearch {
             classes: Classes::new(choice, swappable),
             distances: self.distances,
             linkage,
@@ -114,7 +114,7 @@ impl<'d> Closest<'d> {
     }
 
     /// A good solution to start with: from every node, keep adding the nearest one.
-    fn grow<C: Choice>(&self, choice: &mut C, known: Rank) -> Rank {
+    fn grow<C: NodeChoice>(&self, choice: &mut C, known: Rank) -> Rank {
         let nodes: NodeSet = choice.nodes().iter().copied().collect();
         let mut best = known;
         for seed in nodes {
@@ -147,11 +147,11 @@ impl<'d> Closest<'d> {
 const PATIENCE: usize = 2;
 
 /// The branch and bound.
-struct Walk<'w> {
+struct ClosestSearch<'w> {
     classes: Classes,
     distances: &'w Distances,
     linkage: Linkage,
-    /// Made when the first bound has not ended the walk soon.
+    /// PreparedWithRounding when the first bound has not ended the walk soon.
     neighbours: Option<Neighbours<'w>>,
     steps: usize,
     /// Known before: not necessarily the smallest mask of its sum.
@@ -161,8 +161,8 @@ struct Walk<'w> {
     budget: &'w mut Budget,
 }
 
-impl Walk<'_> {
-    fn descend<C: Choice>(&mut self, choice: &mut C, at: usize, taken: NodeSet, places: usize) {
+impl ClosestSearch<'_> {
+    fn descend<C: NodeChoice>(&mut self, choice: &mut C, at: usize, taken: NodeSet, places: usize) {
         if !self.budget.step(choice.nodes().len()) {
             return;
         }
@@ -196,7 +196,7 @@ impl Walk<'_> {
         self.best.is_some_and(|best| least >= best.distance) || least > self.known.distance
     }
 
-    fn neighbours_say<C: Choice>(
+    fn neighbours_say<C: NodeChoice>(
         &mut self,
         choice: &C,
         at: usize,

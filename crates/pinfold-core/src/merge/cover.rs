@@ -1,10 +1,10 @@
-//! [`Cover`]: find so many nodes that meet all gauges at once.
+//! [`Cover`]: find so many nodes that meet all thresholds at once.
 //!
 //! This is the preferred phase: a mask that all resources prefer has their common width, contains everybody's forced
-//! nodes and meets everybody's gauges. It is also how the width of one resource is found.
+//! nodes and meets everybody's thresholds. It is also how the width of one resource is found.
 //!
 //! First a filter at the root, cheap and nearly always decisive: nodes that fit no solution leave, nodes without
-//! which there is none are taken, gauges that any choice meets are forgotten. What is left is searched depth
+//! which there is none are taken, thresholds that any choice meets are forgotten. What is left is searched depth
 //! first from the highest node down, leaving out before taking: masks appear in ascending order, so the
 //! first hit is the smallest ([`search`]).
 
@@ -15,11 +15,11 @@ mod tests;
 
 use smallvec::SmallVec;
 
-use self::search::Search;
+use self::search::CoverSearch;
 use self::surrogate::Tuned;
 use super::budget::Budget;
 use super::closest::Closest;
-use super::gauge::Gauge;
+use super::prepared_threshold::PreparedThreshold;
 use crate::hint::SocketRule;
 use crate::node_set::{NodeId, NodeSet};
 
@@ -34,7 +34,7 @@ pub(super) struct Cover<'g> {
     open: NodeSet,
     places: usize,
     /// What must be met, as far as it is not met by any choice.
-    gauges: SmallVec<[&'g Gauge; 8]>,
+    thresholds: SmallVec<[&'g PreparedThreshold; 8]>,
     /// Sockets of which an exact number must be touched.
     sockets: SmallVec<[&'g SocketRule; 1]>,
 }
@@ -49,7 +49,7 @@ pub(super) enum Goal<'w, 'd> {
     Closest(&'w mut Closest<'d>),
 }
 
-/// What a gauge has to say about a cover.
+/// What a prepared has to say about a cover.
 enum Effect {
     /// No choice meets it.
     Impossible,
@@ -68,13 +68,13 @@ impl<'g> Cover<'g> {
             taken: forced,
             open: within - forced,
             places,
-            gauges: SmallVec::new(),
+            thresholds: SmallVec::new(),
             sockets: SmallVec::new(),
         })
     }
 
-    pub(super) fn with_gauges(mut self, gauges: &'g [Gauge]) -> Self {
-        self.gauges.extend(gauges);
+    pub(super) fn with_gauges(mut self, thresholds: &'g [PreparedThreshold]) -> Self {
+        self.thresholds.extend(thresholds);
         self
     }
 
@@ -117,7 +117,7 @@ impl<'g> Cover<'g> {
         witness: Option<NodeSet>,
         budget: &mut Budget,
     ) -> Option<NodeSet> {
-        let mut search = Search::new(self);
+        let mut search = CoverSearch::new(self);
         let found = match self.is_free() {
             true => self.lowest(),
             false => match search.smallest(budget) {
@@ -131,8 +131,8 @@ impl<'g> Cover<'g> {
         })
     }
 
-    /// With one more gauge, which every solution meets.
-    fn with_bound<'b>(&self, bound: &'b Gauge) -> Cover<'b>
+    /// With one more prepared, which every solution meets.
+    fn with_bound<'b>(&self, bound: &'b PreparedThreshold) -> Cover<'b>
     where
         'g: 'b,
     {
@@ -140,14 +140,14 @@ impl<'g> Cover<'g> {
             taken: self.taken,
             open: self.open,
             places: self.places,
-            gauges: self.gauges.iter().copied().chain([bound]).collect(),
+            thresholds: self.thresholds.iter().copied().chain([bound]).collect(),
             sockets: self.sockets.iter().copied().collect(),
         }
     }
 
     /// Whether any choice of the open nodes is a solution.
     fn is_free(&self) -> bool {
-        self.gauges.is_empty() && self.sockets.is_empty()
+        self.thresholds.is_empty() && self.sockets.is_empty()
     }
 
     /// The smallest choice if any will do.
@@ -156,20 +156,23 @@ impl<'g> Cover<'g> {
         self.taken | lowest
     }
 
-    /// One inequality over all gauges says more than each alone, if there are several or if groups overlap. With very
+    /// One inequality over all thresholds says more than each alone, if there are several or if groups overlap. With very
     /// many groups it would take longer to make than it saves.
     fn wants_surrogate(&self) -> bool {
-        let groups = self.gauges.iter().map(|gauge| gauge.groups().len());
-        match self.gauges.as_slice() {
+        let groups = self
+            .thresholds
+            .iter()
+            .map(|prepared| prepared.groups().len());
+        match self.thresholds.as_slice() {
             [] => false,
-            [gauge] if gauge.is_laminar() => false,
+            [prepared] if prepared.is_laminar() => false,
             _ => groups.sum::<usize>() <= MOST_GROUPS,
         }
     }
 
     /// Whether `set`, of the right size, is a solution.
     fn is_solution(&self, set: NodeSet) -> bool {
-        self.gauges.iter().all(|gauge| gauge.is_met(set))
+        self.thresholds.iter().all(|prepared| prepared.is_met(set))
             && self.sockets.iter().all(|rule| rule.holds(set))
     }
 
@@ -178,11 +181,11 @@ impl<'g> Cover<'g> {
         loop {
             let before = (self.taken, self.open);
             let mut index = 0;
-            while let Some(&gauge) = self.gauges.get(index) {
-                match self.filter_by(gauge) {
+            while let Some(&prepared) = self.thresholds.get(index) {
+                match self.filter_by(prepared) {
                     Effect::Impossible => return false,
                     Effect::Settled => {
-                        self.gauges.swap_remove(index);
+                        self.thresholds.swap_remove(index);
                     }
                     Effect::Open => index += 1,
                 }
@@ -193,16 +196,16 @@ impl<'g> Cover<'g> {
         }
     }
 
-    /// Lets go of nodes that fit no solution of one gauge and takes those without which there is none.
-    fn filter_by(&mut self, gauge: &Gauge) -> Effect {
-        let base = gauge.value(self.taken);
-        if base >= gauge.need {
+    /// Lets go of nodes that fit no solution of one prepared and takes those without which there is none.
+    fn filter_by(&mut self, prepared: &PreparedThreshold) -> Effect {
+        let base = prepared.value(self.taken);
+        if base >= prepared.need {
             return Effect::Settled;
         }
-        let short = gauge.need - base;
+        let short = prepared.need - base;
         let gains: SmallVec<[(u64, NodeId); 64]> = {
             let open = self.open.iter();
-            open.map(|node| (gauge.gain(self.taken, node), node))
+            open.map(|node| (prepared.gain(self.taken, node), node))
                 .collect()
         };
         if self.places == 0 || gains.len() < self.places {
@@ -237,7 +240,7 @@ impl<'g> Cover<'g> {
             }
         }
         let worst: u64 = sorted.iter().rev().take(best.len()).sum();
-        match worst >= short && !gauge.has_groups() {
+        match worst >= short && !prepared.has_groups() {
             true => Effect::Settled,
             false => Effect::Open,
         }

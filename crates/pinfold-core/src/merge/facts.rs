@@ -3,30 +3,30 @@
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use super::budget::Questions;
+use super::budget::UnfinishedSearches;
 
 /// Why a merged hint is what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeFacts {
     /// The rule that chose the answer.
-    pub decided_by: Rule,
+    pub decided_by: MergeRule,
     /// Why there is no preferred answer. `None` if there is one, or if no hint was looked at.
     pub no_preferred: Option<NoPreferred>,
     /// The best width for an answer that is not preferred: the largest, over all resources, of the
     /// resource's narrowest mask. 0 if no resource has masks.
     pub best_width: usize,
     /// What every resource brought, in the order of the request.
-    pub resources: SmallVec<[ResourceFacts; 8]>,
+    pub resources: SmallVec<[MergeResourceFacts; 8]>,
     /// How many masks were left at the end, where that is known without looking for it.
     pub candidates: Option<usize>,
     /// With prefer-closest: how good the answer is.
     pub distance: Option<DistanceFacts>,
-    /// The questions whose step budget ran out. See [`Question`](super::Question) for what holds then.
-    pub given_up: Questions,
+    /// The searches whose step budget ran out. See [`MergeSearch`](super::MergeSearch) for what holds then.
+    pub unfinished: UnfinishedSearches,
 }
 
 impl MergeFacts {
-    pub(super) fn new(decided_by: Rule) -> Self {
+    pub(super) fn new(decided_by: MergeRule) -> Self {
         Self {
             decided_by,
             no_preferred: None,
@@ -34,21 +34,21 @@ impl MergeFacts {
             resources: SmallVec::new(),
             candidates: None,
             distance: None,
-            given_up: Questions::NONE,
+            unfinished: UnfinishedSearches::NONE,
         }
     }
 
     /// Whether the answer is certainly the one that the full product of all hints would give.
     #[must_use]
     pub fn exact(&self) -> bool {
-        self.given_up.is_empty()
+        self.unfinished.is_empty()
     }
 }
 
 /// The rule that chose an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum MergeRule {
     /// The policy does not look at hints.
     NoPolicy,
     /// A mask that every resource prefers.
@@ -60,15 +60,15 @@ pub enum Rule {
     /// Nothing of that width or narrower is reachable; this is the narrowest of what is wider.
     Wider,
     /// The resources have no node in common.
-    NothingLeft,
+    NoCommonNode,
 }
 
-/// Why no mask is preferred by all. Resources are positions in [`MergeFacts::resources`].
+/// Why no mask is preferred by all. MergeResources are positions in [`MergeFacts::resources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoPreferred {
     /// The resource cannot be had at all.
-    Cannot {
+    Unsatisfiable {
         /// Which.
         resource: usize,
     },
@@ -92,28 +92,28 @@ pub enum NoPreferred {
     /// Each resource prefers some masks, but no mask is preferred by all.
     NoCommonMask,
     /// None was found within the step budget; there may be one.
-    GaveUp,
+    BudgetExhausted,
 }
 
 /// What one resource brought into the merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ResourceFacts {
+pub struct MergeResourceFacts {
     /// The position of its provider in the request.
     pub provider: usize,
     /// The position of its row in the provider's hints; `None` for a provider without an opinion.
     pub row: Option<usize>,
     /// What it wants.
-    pub wish: Wish,
+    pub hints: HintSummary,
 }
 
 /// What a resource wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wish {
+pub enum HintSummary {
     /// Any node will do.
     DontCare,
     /// No node will do.
-    Cannot,
+    Unsatisfiable,
     /// One of its masks.
     Masks {
         /// How wide its narrowest mask is.

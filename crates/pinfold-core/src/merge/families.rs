@@ -7,16 +7,16 @@
 //!    no search: it is B if a combination with |W| >= B reaches that; else the largest |W| below B, as a
 //!    combination that does not reach width B reaches nothing narrower either; else the least width above B.
 
-use super::budget::{Budget, Budgets, Question};
+use super::budget::{Budget, Budgets, MergeSearch};
 use super::closest::Closest;
-use super::combos::{self, Combo};
 use super::distances::Distances;
-use super::facts::{MergeFacts, Rule};
+use super::facts::{MergeFacts, MergeRule};
 use super::packing::Bins;
+use super::part_product::{self, PartChoice};
+use super::problem::{MergeProblem, ProblemResource};
 use super::rank::{Rank, keep_best};
-use super::reach::{self, Keep};
-use super::resources::Resource;
-use super::scene::{Member, Scene};
+use super::resources::MergeResource;
+use super::smallest_and::{self, Keep};
 use super::{preferred, width};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
@@ -24,41 +24,41 @@ use crate::node_set::NodeSet;
 pub(super) fn merge(
     all: NodeSet,
     closest: Option<&Distances>,
-    resources: &[Resource<'_>],
+    resources: &[MergeResource<'_>],
     budgets: &Budgets,
 ) -> (Hint, MergeFacts) {
-    let mut scene = Scene::new(all, resources);
-    let mut facts = MergeFacts::new(Rule::Preferred);
-    facts.given_up = scene.given_up;
-    let hint = match preferred::search(&scene, closest, budgets, &mut facts) {
+    let mut problem = MergeProblem::new(all, resources);
+    let mut facts = MergeFacts::new(MergeRule::Preferred);
+    facts.unfinished = problem.unfinished;
+    let hint = match preferred::search(&problem, closest, budgets, &mut facts) {
         Ok(best) => Hint::on(best.mask, true),
         Err(reason) => {
             facts.no_preferred = Some(reason);
-            width::settle(&mut scene, budgets, &mut facts);
-            let best = best_reachable(&scene, closest, budgets, &mut facts);
+            width::settle(&mut problem, budgets, &mut facts);
+            let best = best_reachable(&problem, closest, budgets, &mut facts);
             Hint::on(best.map_or(all, |best| best.mask), false)
         }
     };
-    facts.best_width = scene.best_width();
-    let wishes = scene.members.iter().map(Member::wish);
+    facts.best_width = problem.best_width();
+    let summaries = problem.members.iter().map(ProblemResource::summary);
     facts.resources = resources
         .iter()
-        .zip(wishes)
-        .map(|(resource, wish)| resource.facts(wish))
+        .zip(summaries)
+        .map(|(resource, summary)| resource.facts(summary))
         .collect();
     (hint, facts)
 }
 
 fn best_reachable(
-    scene: &Scene<'_>,
+    problem: &MergeProblem<'_>,
     closest: Option<&Distances>,
     budgets: &Budgets,
     facts: &mut MergeFacts,
 ) -> Option<Rank> {
-    let combos = combos::of(scene, budgets.choices, &mut facts.given_up);
-    let best_width = scene.best_width();
-    let mut class = Class {
-        scene,
+    let combos = part_product::of(problem, budgets.choices, &mut facts.unfinished);
+    let best_width = problem.best_width();
+    let mut class = WidthClassSearch {
+        problem,
         combos: &combos,
         closest: closest.map(|distances| Closest::new(distances, budgets.closest)),
         looks: Budget::new((budgets.reach / 8).max(MIN_LOOKS)),
@@ -67,7 +67,7 @@ fn best_reachable(
         best: None,
     };
     facts.decided_by = class.search(best_width);
-    let Class {
+    let WidthClassSearch {
         closest,
         looks,
         budget,
@@ -75,10 +75,10 @@ fn best_reachable(
         ..
     } = class;
     if budget.ran_dry() || looks.ran_dry() {
-        facts.given_up.insert(Question::Reach);
+        facts.unfinished.insert(MergeSearch::Reach);
     }
     if let (Some(closest), Some(best)) = (closest, best) {
-        facts.distance = Some(closest.facts(best.distance, &mut facts.given_up));
+        facts.distance = Some(closest.facts(best.distance, &mut facts.unfinished));
     }
     best
 }
@@ -87,10 +87,10 @@ fn best_reachable(
 const MIN_LOOKS: u32 = 200;
 
 /// The search through the width classes.
-struct Class<'s, 'a> {
-    scene: &'s Scene<'a>,
+struct WidthClassSearch<'s, 'a> {
+    problem: &'s MergeProblem<'a>,
     /// Widest first.
-    combos: &'s [Combo],
+    combos: &'s [PartChoice],
     closest: Option<Closest<'s>>,
     /// How many combinations may be looked into.
     looks: Budget,
@@ -101,14 +101,14 @@ struct Class<'s, 'a> {
     best: Option<Rank>,
 }
 
-impl Class<'_, '_> {
-    fn search(&mut self, best_width: usize) -> Rule {
+impl WidthClassSearch<'_, '_> {
+    fn search(&mut self, best_width: usize) -> MergeRule {
         let Some(widest) = self.combos.first() else {
-            return Rule::NothingLeft;
+            return MergeRule::NoCommonNode;
         };
         let widest = widest.within.len();
         if best_width > 0 && self.of_width(best_width) {
-            return Rule::BestWidth;
+            return MergeRule::BestWidth;
         }
         let narrower = self
             .combos
@@ -116,14 +116,14 @@ impl Class<'_, '_> {
             .find(|combo| combo.within.len() < best_width);
         if let Some(narrower) = narrower {
             self.whole(narrower.within.len());
-            return Rule::Narrower;
+            return MergeRule::Narrower;
         }
         for width in best_width + 1..=widest {
             if self.of_width(width) {
                 break;
             }
         }
-        Rule::Wider
+        MergeRule::Wider
     }
 
     /// Looks for masks of one width. True if there are any.
@@ -152,7 +152,7 @@ impl Class<'_, '_> {
     }
 
     /// Masks inside a combination that shares more nodes.
-    fn inside(&mut self, combo: &Combo, width: usize) {
+    fn inside(&mut self, combo: &PartChoice, width: usize) {
         if combo.parts.is_empty() {
             return;
         }
@@ -164,11 +164,11 @@ impl Class<'_, '_> {
         if !self.looks.step(combo.within.len() * combo.parts.len()) {
             return;
         }
-        let bins = Bins::new(self.scene, combo.within, &combo.parts);
+        let bins = Bins::new(self.problem, combo.within, &combo.parts);
         if bins.is_empty() {
             return;
         }
-        let Some(smallest) = reach::smallest(&bins, width, &mut self.budget) else {
+        let Some(smallest) = smallest_and::smallest(&bins, width, &mut self.budget) else {
             return;
         };
         let rank = match &mut self.closest {

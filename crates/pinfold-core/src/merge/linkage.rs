@@ -164,20 +164,20 @@ impl Linkage {
 }
 
 /// The join of two clusters at the distance of their nearest members, given by position.
-struct Link {
+struct LinkageStep {
     height: u64,
     from: usize,
     to: usize,
 }
 
 /// The links of a shortest spanning tree, shortest first.
-fn links(members: &[NodeId], distances: &Distances) -> SmallVec<[Link; 64]> {
-    let mut links: SmallVec<[Link; 64]> = SmallVec::new();
+fn links(members: &[NodeId], distances: &Distances) -> SmallVec<[LinkageStep; 64]> {
+    let mut links: SmallVec<[LinkageStep; 64]> = SmallVec::new();
     // The nearest member of the tree so far, for each member outside it.
-    let mut outside: SmallVec<[Link; 64]> = SmallVec::new();
+    let mut outside: SmallVec<[LinkageStep; 64]> = SmallVec::new();
     for (to, &node) in members.iter().enumerate().skip(1) {
         let height = distances.pair(members[0], node);
-        outside.push(Link {
+        outside.push(LinkageStep {
             height,
             from: 0,
             to,

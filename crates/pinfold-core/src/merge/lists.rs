@@ -11,11 +11,11 @@
 
 use std::borrow::Cow;
 
+use super::and_closure::{MOST_NODES, Positions, Reachable};
 use super::distances::Distances;
-use super::facts::{DistanceFacts, MergeFacts, NoPreferred, Rule, WidthRange, Wish};
+use super::facts::{DistanceFacts, HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
 use super::rank::{Rank, WidthClass, keep_best};
-use super::reachable::{MOST_NODES, Positions, Reachable};
-use super::resources::{Hints, Resource};
+use super::resources::{Hints, MergeResource};
 use crate::hint::{Component, Family, Hint};
 use crate::node_set::NodeSet;
 
@@ -23,7 +23,7 @@ use crate::node_set::NodeSet;
 pub(super) fn merge(
     all: NodeSet,
     closest: Option<&Distances>,
-    resources: &[Resource<'_>],
+    resources: &[MergeResource<'_>],
 ) -> Option<(Hint, MergeFacts)> {
     if all.len() > MOST_NODES {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn merge(
         .map(|resource| List::of(resource.hints))
         .collect::<Option<_>>()?;
 
-    let mut facts = MergeFacts::new(Rule::Preferred);
+    let mut facts = MergeFacts::new(MergeRule::Preferred);
     facts.best_width = lists
         .iter()
         .filter_map(|list| list.narrowest)
@@ -41,7 +41,7 @@ pub(super) fn merge(
         .unwrap_or(0);
     let rows = resources.iter().zip(&lists);
     facts.resources = rows
-        .map(|(resource, list)| resource.facts(list.wish()))
+        .map(|(resource, list)| resource.facts(list.summary()))
         .collect();
 
     let preferred = best_preferred(all, closest, &lists, &mut facts);
@@ -116,14 +116,14 @@ fn best_reachable(
     }
     let class = |mask: &u32| WidthClass::of(mask.count_ones() as usize, facts.best_width);
     let Some(best_class) = reachable.members().iter().map(class).min() else {
-        facts.decided_by = Rule::NothingLeft;
+        facts.decided_by = MergeRule::NoCommonNode;
         facts.candidates = Some(0);
         return None;
     };
     facts.decided_by = match best_class {
-        WidthClass::Best => Rule::BestWidth,
-        WidthClass::Narrower(_) => Rule::Narrower,
-        WidthClass::Wider(_) => Rule::Wider,
+        WidthClass::Best => MergeRule::BestWidth,
+        WidthClass::Narrower(_) => MergeRule::Narrower,
+        WidthClass::Wider(_) => MergeRule::Wider,
     };
     let members = reachable.members().iter();
     let mut best = None;
@@ -150,7 +150,7 @@ fn why_nothing_is_preferred(lists: &[List<'_>]) -> NoPreferred {
         if list.preferred.is_empty() {
             return match list.has_masks() {
                 true => NoPreferred::PrefersNothing { resource },
-                false => NoPreferred::Cannot { resource },
+                false => NoPreferred::Unsatisfiable { resource },
             };
         }
     }
@@ -179,7 +179,7 @@ impl<'a> List<'a> {
     fn of(hints: Hints<'a>) -> Option<Self> {
         let hints = match hints {
             Hints::DontCare => Cow::Borrowed([Hint::ANY].as_slice()),
-            Hints::Cannot => Cow::Borrowed([Hint::NONE].as_slice()),
+            Hints::Unsatisfiable => Cow::Borrowed([Hint::NONE].as_slice()),
             Hints::List(list) => Cow::Borrowed(list),
             Hints::Family(family) => Cow::Owned(members(family)?),
         };
@@ -214,14 +214,14 @@ impl<'a> List<'a> {
         widths.all(|width| width == first).then_some(first)
     }
 
-    fn wish(&self) -> Wish {
+    fn summary(&self) -> HintSummary {
         match (self.narrowest, self.any_preferred) {
-            (Some(narrowest), _) => Wish::Masks {
+            (Some(narrowest), _) => HintSummary::Masks {
                 narrowest: WidthRange::exactly(narrowest),
                 preferred_width: self.preferred.iter().map(|mask| mask.len()).min(),
             },
-            (None, true) => Wish::DontCare,
-            (None, false) => Wish::Cannot,
+            (None, true) => HintSummary::DontCare,
+            (None, false) => HintSummary::Unsatisfiable,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! AND of one mask per part **iff the nodes of W outside S can be handed out to the parts so that each part's
 //! universe without its share is still a member**: the AND of those members is S; and given any members with AND S,
 //! each node outside S is missing from one of them, and as parts are up-closed, that part's universe without
-//! just its share is a member too. So "is S reachable?" is a packing question: parts are bins, their surplus is the
+//! just its share is a member too. So "is S reachable?" is a packing search: parts are bins, their surplus is the
 //! room in them. Nodes of a universe outside W are never given away; they always help.
 //!
 //! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
@@ -15,8 +15,8 @@ mod tests;
 use smallvec::SmallVec;
 
 use super::budget::Budget;
-use super::gauge::Gauge;
-use super::scene::{PartId, Scene};
+use super::prepared_threshold::PreparedThreshold;
+use super::problem::{MergeProblem, PartId};
 use super::width::share;
 use crate::node_set::{NodeId, NodeSet};
 
@@ -41,10 +41,10 @@ struct Bin<'s> {
     universe: NodeSet,
     /// What it can give away, each node by itself.
     gives: NodeSet,
-    gauges: &'s [Gauge],
+    thresholds: &'s [PreparedThreshold],
     /// Where its surpluses stand in a [`Load`].
     first: usize,
-    /// For each gauge without groups: the nodes it can give away, heaviest first.
+    /// For each prepared without groups: the nodes it can give away, heaviest first.
     heaviest: SmallVec<[SmallVec<[NodeId; 64]>; 2]>,
 }
 
@@ -52,25 +52,25 @@ struct Bin<'s> {
 #[derive(Clone)]
 struct Load {
     dropped: SmallVec<[NodeSet; 8]>,
-    /// What is above the need, by bin and gauge.
+    /// What is above the need, by bin and prepared.
     surplus: SmallVec<[u64; 12]>,
 }
 
 /// What to drop: all of `must` and at least `count` of `optional`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Task {
+struct PackingTask {
     must: NodeSet,
     optional: NodeSet,
     count: usize,
 }
 
-/// More failures than this are not remembered for one question.
+/// More failures than this are not remembered for one search.
 const MOST_FAILURES: usize = 64;
 /// Room for rounding in the bound by shares.
 const TOLERANCE: f64 = 1e-6;
 
 impl<'s> Bins<'s> {
-    pub(super) fn new(scene: &'s Scene<'_>, within: NodeSet, parts: &[PartId]) -> Self {
+    pub(super) fn new(problem: &'s MergeProblem<'_>, within: NodeSet, parts: &[PartId]) -> Self {
         let mut all = Self {
             within,
             bins: SmallVec::new(),
@@ -85,22 +85,23 @@ impl<'s> Bins<'s> {
         };
         let mut first = 0;
         for &id in parts {
-            let part = scene.part(id);
-            let gauges = scene.gauges(part);
+            let part = problem.part(id);
+            let thresholds = problem.thresholds(part);
             let whole = part.universe;
-            let surplus: SmallVec<[u64; 2]> = gauges
+            let surplus: SmallVec<[u64; 2]> = thresholds
                 .iter()
-                .map(|gauge| gauge.value(whole).saturating_sub(gauge.need))
+                .map(|prepared| prepared.value(whole).saturating_sub(prepared.need))
                 .collect();
             let fits = |node: &NodeId| {
-                let mut costs = gauges.iter().zip(&surplus);
-                costs.all(|(gauge, &room)| gauge.loss(whole, *node) <= room)
+                let mut costs = thresholds.iter().zip(&surplus);
+                costs.all(|(prepared, &room)| prepared.loss(whole, *node) <= room)
             };
             let gives: NodeSet = (within - part.forced).iter().filter(fits).collect();
             if gives.is_empty() {
                 continue;
             }
-            let costs_nothing = |node: &NodeId| gauges.iter().all(|gauge| gauge.ignores(*node));
+            let costs_nothing =
+                |node: &NodeId| thresholds.iter().all(|prepared| prepared.ignores(*node));
             let free: NodeSet = gives.iter().filter(costs_nothing).collect();
             all.free = all.free | free;
             all.stuck = all.stuck - gives;
@@ -109,17 +110,17 @@ impl<'s> Bins<'s> {
                 part: id,
                 universe: part.universe,
                 gives,
-                gauges,
+                thresholds,
                 first,
-                heaviest: gauges
+                heaviest: thresholds
                     .iter()
-                    .map(|gauge| heaviest_first(gauge, gives))
+                    .map(|prepared| heaviest_first(prepared, gives))
                     .collect(),
             });
-            first += gauges.len();
-            all.groups += gauges
+            first += thresholds.len();
+            all.groups += thresholds
                 .iter()
-                .map(|gauge| gauge.groups().len())
+                .map(|prepared| prepared.groups().len())
                 .sum::<usize>();
             all.empty.dropped.push(NodeSet::EMPTY);
             all.empty.surplus.extend(surplus);
@@ -135,7 +136,10 @@ impl<'s> Bins<'s> {
     pub(super) fn are_blind_to(&self, x: NodeId, y: NodeId) -> bool {
         self.bins.iter().all(|bin| {
             bin.gives.contains(x) == bin.gives.contains(y)
-                && bin.gauges.iter().all(|gauge| gauge.is_blind_to(x, y))
+                && bin
+                    .thresholds
+                    .iter()
+                    .all(|prepared| prepared.treats_alike(x, y))
         })
     }
 
@@ -150,7 +154,7 @@ impl<'s> Bins<'s> {
     ) -> Option<NodeSet> {
         let at_no_cost = (must | optional) & self.free;
         let optional = optional - self.stuck;
-        let task = Task {
+        let task = PackingTask {
             must: must - self.free,
             optional: optional - self.free,
             count: count.saturating_sub((optional & self.free).len()),
@@ -161,7 +165,7 @@ impl<'s> Bins<'s> {
         if task.must.is_empty() && task.count == 0 {
             return Some(at_no_cost);
         }
-        let mut packing = Packing {
+        let mut packing = PackingSearch {
             bins: &self.bins,
             groups: self.groups,
             failed: Vec::new(),
@@ -172,35 +176,35 @@ impl<'s> Bins<'s> {
     }
 }
 
-fn heaviest_first(gauge: &Gauge, nodes: NodeSet) -> SmallVec<[NodeId; 64]> {
+fn heaviest_first(prepared: &PreparedThreshold, nodes: NodeSet) -> SmallVec<[NodeId; 64]> {
     let mut sorted: SmallVec<[NodeId; 64]> = SmallVec::new();
-    if !gauge.has_groups() {
+    if !prepared.has_groups() {
         sorted.extend(nodes);
-        sorted.sort_by_key(|&node| std::cmp::Reverse(gauge.weight(node)));
+        sorted.sort_by_key(|&node| std::cmp::Reverse(prepared.weight(node)));
     }
     sorted
 }
 
 impl Load {
     fn surplus<'l>(&'l self, bin: &Bin<'_>) -> &'l [u64] {
-        &self.surplus[bin.first..][..bin.gauges.len()]
+        &self.surplus[bin.first..][..bin.thresholds.len()]
     }
 
     /// Whether bin `index` can give away one more node.
     fn fits(&self, bins: &[Bin<'_>], index: usize, node: NodeId) -> bool {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
-        let mut costs = bin.gauges.iter().zip(self.surplus(bin));
-        bin.gives.contains(node) && costs.all(|(gauge, &room)| gauge.loss(kept, node) <= room)
+        let mut costs = bin.thresholds.iter().zip(self.surplus(bin));
+        bin.gives.contains(node) && costs.all(|(prepared, &room)| prepared.loss(kept, node) <= room)
     }
 
     /// Gives `node`, which fits, to bin `index`.
     fn drop(&mut self, bins: &[Bin<'_>], index: usize, node: NodeId) {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
-        for (offset, gauge) in bin.gauges.iter().enumerate() {
+        for (offset, prepared) in bin.thresholds.iter().enumerate() {
             let room = &mut self.surplus[bin.first + offset];
-            *room = room.saturating_sub(gauge.loss(kept, node));
+            *room = room.saturating_sub(prepared.loss(kept, node));
         }
         self.dropped[index].insert(node);
     }
@@ -208,7 +212,7 @@ impl Load {
     /// Whether everything that fits on top of `other` fits on top of this.
     fn is_at_least_as_roomy(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
         bins.iter().enumerate().all(|(index, bin)| {
-            if bin.gauges.iter().any(Gauge::has_groups) {
+            if bin.thresholds.iter().any(PreparedThreshold::has_groups) {
                 return self.dropped[index].is_subset(other.dropped[index]);
             }
             let rooms = self.surplus(bin).iter().zip(other.surplus(bin));
@@ -219,18 +223,19 @@ impl Load {
 
 impl Bin<'_> {
     /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional` as it
-    /// can; exactly that with one laminar gauge. `None` if it cannot drop all of `must`.
-    fn alone(&self, dropped: NodeSet, surplus: &[u64], task: Task) -> Option<NodeSet> {
+    /// can; exactly that with one laminar prepared. `None` if it cannot drop all of `must`.
+    fn alone(&self, dropped: NodeSet, surplus: &[u64], task: PackingTask) -> Option<NodeSet> {
         if !task.must.is_subset(self.gives) {
             return None;
         }
         let mut out = task.must | task.optional & self.gives;
-        for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
-            if gauge.has_groups() {
+        for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
+        {
+            if prepared.has_groups() {
                 let kept = self.universe - dropped - out;
-                out = out - gauge.greedily(kept, out - task.must)?;
+                out = out - prepared.greedily(kept, out - task.must)?;
             } else {
-                let total: u64 = out.iter().map(|node| gauge.weight(node)).sum();
+                let total: u64 = out.iter().map(|node| prepared.weight(node)).sum();
                 let mut excess = total.saturating_sub(room);
                 let mut back = heaviest
                     .iter()
@@ -239,7 +244,7 @@ impl Bin<'_> {
                     let &node = back.next()?;
                     if out.contains(node) {
                         out.remove(node);
-                        excess = excess.saturating_sub(gauge.weight(node));
+                        excess = excess.saturating_sub(prepared.weight(node));
                     }
                 }
             }
@@ -251,21 +256,22 @@ impl Bin<'_> {
     fn most(&self, dropped: NodeSet, surplus: &[u64], nodes: NodeSet) -> usize {
         let nodes = nodes & self.gives;
         let mut most = nodes.len();
-        for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
-            let back = if gauge.has_groups() {
+        for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
+        {
+            let back = if prepared.has_groups() {
                 let kept = self.universe - dropped - nodes;
-                gauge
+                prepared
                     .fewest_to_add(kept, nodes)
                     .map_or(nodes.len(), NodeSet::len)
             } else {
-                let total: u64 = nodes.iter().map(|node| gauge.weight(node)).sum();
+                let total: u64 = nodes.iter().map(|node| prepared.weight(node)).sum();
                 let mut excess = total.saturating_sub(room);
                 let mut back = 0;
                 for &node in heaviest.iter().filter(|&&node| nodes.contains(node)) {
                     if excess == 0 {
                         break;
                     }
-                    excess = excess.saturating_sub(gauge.weight(node));
+                    excess = excess.saturating_sub(prepared.weight(node));
                     back += 1;
                 }
                 back
@@ -277,42 +283,42 @@ impl Bin<'_> {
 
     /// Whether [`Bin::alone`] is the whole truth.
     fn is_simple(&self) -> bool {
-        match self.gauges {
+        match self.thresholds {
             [] => true,
-            [gauge] => gauge.is_laminar(),
+            [prepared] => prepared.is_laminar(),
             _ => false,
         }
     }
 
-    /// The share of its room that a node takes, averaged over its gauges; groups left out. The shares of what a bin
+    /// The share of its room that a node takes, averaged over its thresholds; groups left out. The shares of what a bin
     /// drops add up to at most 1.
     fn share(&self, surplus: &[u64], node: NodeId) -> f64 {
         let mut sum = 0.0;
-        for (gauge, &room) in self.gauges.iter().zip(surplus) {
-            let weight = gauge.weight(node);
+        for (prepared, &room) in self.thresholds.iter().zip(surplus) {
+            let weight = prepared.weight(node);
             if weight > room {
                 return f64::INFINITY;
             }
             sum += share(weight, room);
         }
-        sum / share(self.gauges.len().max(1) as u64, 1)
+        sum / share(self.thresholds.len().max(1) as u64, 1)
     }
 }
 
-/// One question, being answered.
-struct Packing<'p, 's> {
+/// One search, being answered.
+struct PackingSearch<'p, 's> {
     bins: &'p [Bin<'s>],
     /// How many groups there are: they cost time.
     groups: usize,
-    failed: Vec<(Task, Load)>,
+    failed: Vec<(PackingTask, Load)>,
     budget: &'p mut Budget,
 }
 
 /// A node and the smallest share of any bin that it takes.
-type Shares = SmallVec<[(f64, NodeId); 64]>;
+type FractionalShares = SmallVec<[(f64, NodeId); 64]>;
 
-impl Packing<'_, '_> {
-    fn solve(&mut self, load: &Load, task: Task) -> Option<NodeSet> {
+impl PackingSearch<'_, '_> {
+    fn solve(&mut self, load: &Load, task: PackingTask) -> Option<NodeSet> {
         if !self
             .budget
             .step(task.must.len() + task.optional.len() + self.groups)
@@ -339,7 +345,7 @@ impl Packing<'_, '_> {
             return None;
         }
         optional.retain(|&mut (share, _)| share.is_finite());
-        let task = Task {
+        let task = PackingTask {
             optional: optional.iter().map(|&(_, node)| node).collect(),
             ..task
         };
@@ -365,7 +371,7 @@ impl Packing<'_, '_> {
         found
     }
 
-    fn one_bin_takes_all(&self, load: &Load, task: Task) -> Option<NodeSet> {
+    fn one_bin_takes_all(&self, load: &Load, task: PackingTask) -> Option<NodeSet> {
         let enough = task.must.len() + task.count;
         self.bins.iter().enumerate().find_map(|(index, bin)| {
             let dropped = bin.alone(load.dropped[index], load.surplus(bin), task)?;
@@ -374,7 +380,7 @@ impl Packing<'_, '_> {
     }
 
     /// Whether the most that each bin could take by itself adds up.
-    fn room_for_so_many(&self, load: &Load, task: Task) -> bool {
+    fn room_for_so_many(&self, load: &Load, task: PackingTask) -> bool {
         let room = |nodes: NodeSet| -> usize {
             let bins = self.bins.iter().enumerate();
             bins.map(|(index, bin)| bin.most(load.dropped[index], load.surplus(bin), nodes))
@@ -385,20 +391,25 @@ impl Packing<'_, '_> {
     }
 
     /// For each node the smallest share it takes, smallest first; infinite if it fits nowhere.
-    fn shares(&self, load: &Load, nodes: NodeSet) -> Shares {
+    fn shares(&self, load: &Load, nodes: NodeSet) -> FractionalShares {
         let smallest = |node| {
             let bins = self.bins.iter().enumerate();
             let fitting = bins.filter(|&(index, _)| load.fits(self.bins, index, node));
             let shares = fitting.map(|(_, bin)| bin.share(load.surplus(bin), node));
             (shares.fold(f64::INFINITY, f64::min), node)
         };
-        let mut shares: Shares = nodes.iter().map(smallest).collect();
+        let mut shares: FractionalShares = nodes.iter().map(smallest).collect();
         shares.sort_by(|a, b| a.0.total_cmp(&b.0));
         shares
     }
 
     /// Whether the smallest shares add up to no more than there are bins.
-    fn room_for_shares(&self, must: &Shares, optional: &Shares, count: usize) -> bool {
+    fn room_for_shares(
+        &self,
+        must: &FractionalShares,
+        optional: &FractionalShares,
+        count: usize,
+    ) -> bool {
         let all = must.iter().chain(optional.iter().take(count));
         let sum: f64 = all.map(|&(share, _)| share).sum();
         sum <= share(self.bins.len() as u64, 1) + TOLERANCE
@@ -408,8 +419,8 @@ impl Packing<'_, '_> {
     fn greedily(
         &self,
         load: &Load,
-        must: &Shares,
-        optional: &Shares,
+        must: &FractionalShares,
+        optional: &FractionalShares,
         count: usize,
     ) -> Option<NodeSet> {
         let mut load = load.clone();
@@ -443,7 +454,12 @@ impl Packing<'_, '_> {
 
     /// Tries every bin for the node that has least choice; with nothing left that must go, for the `heaviest` optional
     /// one, which may also stay.
-    fn branch(&mut self, load: &Load, task: Task, heaviest: Option<NodeId>) -> Option<NodeSet> {
+    fn branch(
+        &mut self,
+        load: &Load,
+        task: PackingTask,
+        heaviest: Option<NodeId>,
+    ) -> Option<NodeSet> {
         let homes = |node: &NodeId| {
             let bins = 0..self.bins.len();
             bins.filter(|&index| load.fits(self.bins, index, *node))
@@ -452,19 +468,19 @@ impl Packing<'_, '_> {
         let (node, rest) = match task.must.iter().min_by_key(homes) {
             Some(node) => {
                 let must = task.must - NodeSet::single(node);
-                (node, Task { must, ..task })
+                (node, PackingTask { must, ..task })
             }
             None => {
                 let node = heaviest?;
                 let optional = task.optional - NodeSet::single(node);
-                let without = Task { optional, ..task };
+                let without = PackingTask { optional, ..task };
                 if optional.len() >= task.count
                     && let Some(dropped) = self.solve(load, without)
                 {
                     return Some(dropped);
                 }
                 let count = task.count.checked_sub(1)?;
-                (node, Task { count, ..without })
+                (node, PackingTask { count, ..without })
             }
         };
         for index in 0..self.bins.len() {

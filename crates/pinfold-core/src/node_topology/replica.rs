@@ -23,11 +23,11 @@ use super::resources::{is_hugepages, is_numa_affine};
 use super::{NodeTopology, Zone};
 use crate::cpu::CpuState;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::device::{Device, DeviceEdit, DeviceOffer, DevicePool, DeviceSet, DeviceState};
+use crate::device::{AdvertisedDevices, Device, DeviceEdit, DevicePool, DeviceSet, DeviceState};
 use crate::fidelity::Fidelity;
 use crate::ledger::{Ledger, Rules, SavedState, SettingsError};
 use crate::machine::{Core, Machine, MachineError, MachineParts, NumaNode};
-use crate::memory::{Amounts, MemoryReservation, MemoryState, NodeMemory, memory_resource};
+use crate::memory::{MemoryAmounts, MemoryReservation, MemoryState, NodeMemory, memory_resource};
 use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
@@ -78,7 +78,7 @@ const MOST_KINDS: usize = 64;
 
 /// The rules of kubelets that were rebuilt before, to be shared by those of the same kind.
 #[derive(Clone, Debug, Default)]
-pub struct Shelf {
+pub struct RulesCache {
     kinds: Vec<Kind>,
 }
 
@@ -90,7 +90,7 @@ struct Kind {
     rules: Arc<Rules>,
 }
 
-impl Shelf {
+impl RulesCache {
     fn rules(
         &mut self,
         machine: Machine,
@@ -104,7 +104,7 @@ impl Shelf {
             return Ok(kind.rules.clone());
         }
         let machine = Arc::new(machine);
-        let rules = Rules::new(machine.clone(), settings.clone())?.reserving(&unavailable)?;
+        let rules = Rules::new(machine.clone(), settings.clone())?.with_reserved(&unavailable)?;
         let rules = Arc::new(rules);
         if self.kinds.len() < MOST_KINDS {
             self.kinds.push(Kind {
@@ -169,7 +169,7 @@ impl Replica {
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
     ) -> Result<Self, Unreadable> {
-        Self::of_kind(topology, totals, cpus, fidelity, &mut Shelf::default())
+        Self::of_kind(topology, totals, cpus, fidelity, &mut RulesCache::default())
     }
 
     /// The same, with the rules of another kubelet of the same kind where `shelf` has them: tables of a machine's CPUs
@@ -182,7 +182,7 @@ impl Replica {
         totals: &DeviceTotals,
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
-        shelf: &mut Shelf,
+        shelf: &mut RulesCache,
     ) -> Result<Self, Unreadable> {
         let zones = numa_zones(topology)?;
         let caches = caches(topology);
@@ -194,7 +194,7 @@ impl Replica {
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
-            order: cpus.is_none() || (rules.looks_at_caches() && caches.is_empty()),
+            order: cpus.is_none() || (rules.prefers_cache_alignment() && caches.is_empty()),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
@@ -209,7 +209,7 @@ impl Replica {
             memory,
             devices,
         };
-        let ledger = Ledger::taken_over(rules, saved, pool);
+        let ledger = Ledger::from_counts(rules, saved, pool);
         Ok(Self { ledger, gaps })
     }
 
@@ -445,7 +445,7 @@ fn memory_table(zones: &[NumaZone<'_>], policy: TopologyPolicy, gaps: &mut Gaps)
             let Some(counts) = counts(zone, name) else {
                 continue;
             };
-            let amounts = Amounts {
+            let amounts = MemoryAmounts {
                 total: counts.capacity,
                 system_reserved: counts.capacity - counts.allocatable,
                 allocatable: counts.allocatable,
@@ -523,7 +523,7 @@ fn devices(
         if devices.capped {
             gaps.capped.insert(resource.clone());
         }
-        pool.report(resource.clone(), devices.offer);
+        pool.set_devices(resource.clone(), devices.offer);
         if !devices.held.is_empty() {
             let edit = DeviceEdit {
                 pod: PodUid::from(OTHERS),
@@ -542,7 +542,7 @@ fn devices(
 /// The devices of one resource while they are made up.
 #[derive(Default)]
 struct Devices {
-    offer: DeviceOffer,
+    offer: AdvertisedDevices,
     held: DeviceSet,
     capped: bool,
 }

@@ -2,7 +2,7 @@
 //! exponents wrap around at 32 bits.
 
 use super::decimal::{Decimal, Digits, NANO};
-use super::{Amount, Format, Quantity};
+use super::{Amount, Quantity, QuantityFormat};
 
 /// Text that is not a quantity. The messages are the original's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,7 @@ const LARGEST_BINARY: Decimal = Decimal {
 };
 
 /// The parts of a quantity's text.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     /// Before the point, without leading zeros; `0` if nothing is left.
     whole: &'a str,
@@ -43,7 +43,10 @@ struct Parts<'a> {
 
 /// What a suffix says.
 enum Unit {
-    PowerOfTen { exponent: i32, format: Format },
+    PowerOfTen {
+        exponent: i32,
+        format: QuantityFormat,
+    },
     PowerOfTwo(u32),
 }
 
@@ -62,7 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     Ok(decimal_form(&parts, &unit))
 }
 
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+fn split(text: &str) -> Result<QuantityParts<'_>, QuantityError> {
     let (negative, number) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -84,7 +87,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         "" => "0",
         digits => digits,
     };
-    Ok(Parts {
+    Ok(QuantityParts {
         negative,
         whole,
         fraction,
@@ -105,7 +108,7 @@ fn unit(suffix: &str) -> Option<Unit> {
     let decimal = |exponent| {
         Some(Unit::PowerOfTen {
             exponent,
-            format: Format::DecimalSi,
+            format: QuantityFormat::DecimalSi,
         })
     };
     match suffix {
@@ -129,7 +132,7 @@ fn unit(suffix: &str) -> Option<Unit> {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
             Some(Unit::PowerOfTen {
                 exponent: low_bits(exponent),
-                format: Format::DecimalExponent,
+                format: QuantityFormat::DecimalExponent,
             })
         }
     }
@@ -144,7 +147,7 @@ fn low_bits(exponent: i64) -> i32 {
 }
 
 /// The short form, if the number of digits and the unit allow it. A number without digits is zero here.
-fn integer_form(parts: &Parts<'_>, unit: &Unit) -> Option<Quantity> {
+fn integer_form(parts: &QuantityParts<'_>, unit: &Unit) -> Option<Quantity> {
     let digits = parts.whole.len() + parts.fraction.len();
     let (factor, exponent, format) = match *unit {
         Unit::PowerOfTen { exponent, format } => {
@@ -158,7 +161,7 @@ fn integer_form(parts: &Parts<'_>, unit: &Unit) -> Option<Quantity> {
             (parts.fraction.is_empty() && digits <= room).then_some((
                 1_i64 << power,
                 0,
-                Format::BinarySi,
+                QuantityFormat::BinarySi,
             ))?
         }
     };
@@ -177,7 +180,7 @@ fn integer_form(parts: &Parts<'_>, unit: &Unit) -> Option<Quantity> {
 }
 
 /// The long form: rounded up to thousand-millionths; with a binary suffix at most 2^63 - 1.
-fn decimal_form(parts: &Parts<'_>, unit: &Unit) -> Quantity {
+fn decimal_form(parts: &QuantityParts<'_>, unit: &Unit) -> Quantity {
     let (amount, format) = match *unit {
         Unit::PowerOfTen { exponent, format } => {
             let digits = Digits::new(parts.whole, parts.fraction, exponent);
@@ -192,11 +195,11 @@ fn decimal_form(parts: &Parts<'_>, unit: &Unit) -> Quantity {
                 exponent: 0,
             };
             if amount.compare(LARGEST_BINARY).is_gt() {
-                (LARGEST_BINARY, Format::BinarySi)
+                (LARGEST_BINARY, QuantityFormat::BinarySi)
             } else if amount.mantissa > 0 && amount.compare(one).is_lt() {
-                (amount, Format::DecimalSi)
+                (amount, QuantityFormat::DecimalSi)
             } else {
-                (amount, Format::BinarySi)
+                (amount, QuantityFormat::BinarySi)
             }
         }
     };

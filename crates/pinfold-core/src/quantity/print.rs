@@ -7,10 +7,14 @@
 
 use std::fmt;
 
-use super::Format;
+use super::QuantityFormat;
 use super::decimal::Decimal;
 
-pub(super) fn write(f: &mut fmt::Formatter<'_>, amount: Decimal, format: Format) -> fmt::Result {
+pub(super) fn write(
+    f: &mut fmt::Formatter<'_>,
+    amount: Decimal,
+    format: QuantityFormat,
+) -> fmt::Result {
     if amount.mantissa == 0 {
         return f.pad("0");
     }
@@ -19,8 +23,8 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, amount: Decimal, format: Format)
 }
 
 /// With a binary suffix, if the amount is whole, at least 1024 and was written like that.
-fn binary(amount: Decimal, format: Format) -> Option<String> {
-    if format != Format::BinarySi {
+fn binary(amount: Decimal, format: QuantityFormat) -> Option<String> {
+    if format != QuantityFormat::BinarySi {
         return None;
     }
     let mut number = amount.whole()?;
@@ -36,7 +40,7 @@ fn binary(amount: Decimal, format: Format) -> Option<String> {
     Some(format!("{number}{suffix}"))
 }
 
-fn decimal(amount: Decimal, format: Format) -> String {
+fn decimal(amount: Decimal, format: QuantityFormat) -> String {
     let mut digits = amount.mantissa.to_string();
     let significant = digits.trim_end_matches('0').len();
     let mut exponent = i64::from(amount.exponent);
@@ -50,7 +54,7 @@ fn decimal(amount: Decimal, format: Format) -> String {
     }
     match (format, exponent) {
         (_, 0) => digits,
-        (Format::DecimalExponent, _) => format!("{digits}e{exponent}"),
+        (QuantityFormat::DecimalExponent, _) => format!("{digits}e{exponent}"),
         _ => match suffix(exponent) {
             Some(suffix) => format!("{digits}{suffix}"),
             None => format!("{digits}e{exponent}"),

@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use super::amounts::Candidates;
-use super::ask::Slot;
+use super::request_change::Slot;
 use crate::demand;
 use crate::ledger::Ledger;
 use crate::memory::NodeMemory;
@@ -24,7 +24,7 @@ const EVERY_SET: usize = 8;
 /// Up to so many other containers every choice of them is summed up.
 const EVERY_PART: usize = 4;
 
-/// The amounts below the asked one at which the answer can change, largest first.
+/// The amounts below the requested one at which the answer can change, largest first.
 pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     let (sums, every_set) = node_sums(ledger, slot);
     let (parts, every_part) = part_sums(ledger, pod, slot);
@@ -99,9 +99,9 @@ fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
     let others = pod
         .all_containers()
         .filter(|other| slot.ask.container.as_ref() != Some(&other.name));
-    let asked = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
+    let requested = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
     let amounts: Vec<u64> = others
-        .filter_map(|other| asked(other).get(&slot.ask.resource).copied())
+        .filter_map(|other| requested(other).get(&slot.ask.resource).copied())
         .filter(|&bytes| bytes > 0)
         .collect();
     let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(0, u64::saturating_add);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::trial::Trial;
-use super::{Alteration, Effort, Neighbour, Reach, Remedy, Size};
+use super::{Alteration, Effort, PodRef, Remedy, RemedyScope, RemedySize};
 use crate::cpu::Combinations;
 use crate::decision::{Assignment, Decision};
 use crate::device::PreferredAllocation;
@@ -26,18 +26,18 @@ use crate::pod::Pod;
 
 /// What makes room for a pod, step by step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Plan {
+pub struct MovePlan {
     /// Who changes places.
     pub moves: Vec<Move>,
     /// What to do, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MoveStep>,
 }
 
 /// A pod that changes places.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Move {
     /// The pod.
-    pub pod: Neighbour,
+    pub pod: PodRef,
     /// What it holds.
     pub from: Assignment,
     /// What it will hold.
@@ -47,11 +47,11 @@ pub struct Move {
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub enum MoveStep {
     /// A pod leaves.
-    Release(Neighbour),
+    Release(PodRef),
     /// A pod comes in, the new one or one that left.
-    Admit(Neighbour),
+    Admit(PodRef),
 }
 
 /// The answer to "who has to move?".
@@ -65,7 +65,7 @@ pub struct Defragmentation {
     pub exhausted: usize,
     /// How many admissions were tried.
     pub tried: usize,
-    /// Whether everything was tried up to the number of moves that was asked for, or a plan was found before.
+    /// Whether everything was tried up to the number of moves that was requested for, or a plan was found before.
     pub complete: bool,
 }
 
@@ -73,7 +73,7 @@ impl Effort {
     /// How hard to look for a plan where nothing else is looked for.
     pub const PLAN: Effort = Effort {
         admissions: 50_000,
-        neighbours: 0,
+        evictions: 0,
         moves: 3,
     };
 }
@@ -143,12 +143,12 @@ struct Movable {
 /// The pods that hold something, by name.
 fn movable(ledger: &Ledger) -> Vec<Movable> {
     let mut all: Vec<Movable> = Vec::new();
-    for resident in ledger.residents() {
+    for resident in ledger.admitted_pods() {
         let uid = &resident.pod.uid;
         let Some(holds) = ledger.assignment(uid).filter(|holds| !holds.is_empty()) else {
             continue;
         };
-        let blocks = ledger.state().memory().booked_for(uid);
+        let blocks = ledger.state().memory().blocks_charged_to(uid);
         all.push(Movable {
             pod: resident.pod.clone(),
             holds,
@@ -258,24 +258,24 @@ impl<'s, 'p> Moving<'s, 'p> {
         let left = self
             .leaving
             .iter()
-            .map(|one| Step::Release((&one.pod).into()));
+            .map(|one| MoveStep::Release((&one.pod).into()));
         let pod_of = |who: Option<usize>| who.map_or(self.pod, |at| &self.leaving[at].pod);
         let came = self
             .came
             .iter()
-            .map(|(who, _)| Step::Admit(pod_of(*who).into()));
+            .map(|(who, _)| MoveStep::Admit(pod_of(*who).into()));
         let moved = |(at, one): (usize, &&Movable)| Move {
             pod: (&one.pod).into(),
             from: one.holds.clone(),
             to: self.got(Some(at)),
         };
-        let plan = Plan {
+        let plan = MovePlan {
             moves: self.leaving.iter().enumerate().map(moved).collect(),
             steps: left.chain(came).collect(),
         };
         Remedy {
-            size: Size {
-                reach: Reach::Neighbours,
+            size: RemedySize {
+                scope: RemedyScope::OtherPods,
                 amount: plan.moves.len() as u64,
                 loss: 0,
             },
@@ -291,7 +291,7 @@ impl<'s, 'p> Moving<'s, 'p> {
     }
 }
 
-impl From<&Arc<Pod>> for Neighbour {
+impl From<&Arc<Pod>> for PodRef {
     fn from(pod: &Arc<Pod>) -> Self {
         Self {
             uid: pod.uid.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::decision::{Assignment, Verdict};
+use crate::decision::{AdmissionResult, Assignment};
 use crate::device::PreferredAllocation;
 use crate::ledger::{Change, Ledger};
 use crate::pod::Pod;
@@ -62,8 +62,8 @@ impl<'p> Trial<'p> {
         self.left = left;
         self.tried += 1;
         let admission = ledger.admit(pod, self.plugins).ok()?;
-        match (admission.decision.verdict, admission.change) {
-            (Verdict::Admitted(assignment), Some(change)) => Some((change, assignment)),
+        match (admission.decision.result, admission.change) {
+            (AdmissionResult::Admitted(assignment), Some(change)) => Some((change, assignment)),
             (_, change) => {
                 change.iter().for_each(|change| take_back(ledger, change));
                 None

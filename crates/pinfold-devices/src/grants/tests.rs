@@ -23,7 +23,7 @@ fn given(nodes: &[i64], env: &str) -> Grant {
         numa: Some(nodes.to_vec()),
         healthy: true,
     };
-    let offer = DeviceOffer::from([("g0".into(), device)]);
+    let offer = AdvertisedDevices::from([("g0".into(), device)]);
     Grant::new(&DeviceSet::from(["g0".into()]), Some(&offer), response(env))
 }
 
@@ -43,7 +43,7 @@ fn a_grant_survives_the_kubelets_checkpoint() {
         &"example.com/b".into(),
         given(&[-1, 99], "b"),
     );
-    let known = [("example.com/a".into(), DeviceOffer::new())].into();
+    let known = [("example.com/a".into(), AdvertisedDevices::new())].into();
     let file = grants.checkpoint(&known).write();
     let state = DeviceState::restore(file.as_bytes(), "f").expect("just written");
     let (again, resources) = Grants::restore(&state);

@@ -5,7 +5,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
-use pinfold_core::node_topology::replica::Shelf;
+use pinfold_core::node_topology::replica::RulesCache;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::settings::Settings;
 
@@ -102,7 +102,7 @@ fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
         let report = KubeletReport::read(&published(&ledger))
             .expect("readable")
             .value;
-        let mut shelf = Shelf::default();
+        let mut shelf = RulesCache::default();
         for gone in [&["a"][..], &["b"], &["a", "c"], &["a", "b", "c"], &[]] {
             let mut real = ledger.clone();
             for uid in gone {

@@ -1,6 +1,6 @@
 //! Words and lines: amounts, plurals, wrapping, clipping.
 
-use pinfold_core::decision::Manager;
+use pinfold_core::decision::ResourceManager;
 use pinfold_core::node_set::NodeSet;
 
 use crate::amount;
@@ -22,7 +22,7 @@ pub(super) fn nodes(nodes: NodeSet) -> String {
     }
 }
 
-/// The nodes something was aligned to. Where they are not preferred, what does not fit there goes elsewhere.
+/// The nodes something was aligned to. Where they are not preferred, what does not fit there goes without_topology.
 pub(super) fn aligned(mask: NodeSet, preferred: bool) -> String {
     let first = if preferred { "" } else { " first" };
     format!("{}{first}", nodes(mask))
@@ -42,19 +42,19 @@ pub(super) fn bytes(amount: u64) -> String {
 }
 
 /// An amount with its unit: `8 CPUs`, `4 GiB`, `2 devices`.
-pub(super) fn amount_of(manager: Manager, amount: u64) -> String {
+pub(super) fn amount_of(manager: ResourceManager, amount: u64) -> String {
     match manager {
-        Manager::Cpu => plural(amount, "CPU", "CPUs"),
-        Manager::Memory => bytes(amount),
-        Manager::Device => plural(amount, "device", "devices"),
+        ResourceManager::Cpu => plural(amount, "CPU", "CPUs"),
+        ResourceManager::Memory => bytes(amount),
+        ResourceManager::Device => plural(amount, "device", "devices"),
     }
 }
 
 /// An amount in a column that says what it is.
-pub(super) fn bare(manager: Manager, amount: u64) -> String {
+pub(super) fn bare(manager: ResourceManager, amount: u64) -> String {
     match manager {
-        Manager::Memory => bytes(amount),
-        Manager::Cpu | Manager::Device => amount.to_string(),
+        ResourceManager::Memory => bytes(amount),
+        ResourceManager::Cpu | ResourceManager::Device => amount.to_string(),
     }
 }
 

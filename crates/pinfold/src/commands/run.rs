@@ -13,7 +13,7 @@ use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 use pinfold_hardware::Hardware;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::{explain, grid};
 use pinfold_standalone::place::{self, Policy};
 use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
@@ -295,7 +295,7 @@ pub(super) fn describe(placement: &Placement) -> String {
 
 /// The machine and who sits where.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
-    let plan = Plan::new(machine, occupancy);
+    let plan = MachineLayout::new(machine, occupancy);
     grid::draw(
         &plan,
         occupancy,

@@ -76,7 +76,7 @@ fn whoever_keeps_hands_off_decides_and_tells_nobody() {
 
 #[test]
 fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
-    use pinfold_core::device::{Device, DeviceOffer};
+    use pinfold_core::device::{AdvertisedDevices, Device};
     use pinfold_devices::align;
 
     let mut scene = Scene::kubelet();
@@ -88,7 +88,7 @@ fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
         numa: Some(vec![1]),
         healthy: true,
     };
-    let offer: DeviceOffer = [("gpu7".into(), device)].into();
+    let offer: AdvertisedDevices = [("gpu7".into(), device)].into();
     let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
     let beside = [("g".into(), align::aligned(&pod.pod, &given))].into();
     let guest = Guest::new("g-main".to_owned(), &home, "main".into());

@@ -26,9 +26,9 @@ pub(super) fn decide(ledger: &mut Ledger, gaps: Option<&Gaps>, ask: &PodAsk) -> 
         return Verdict::Rejected(Rejection::Uncertain(gap));
     }
     let blame = blame(&decision);
-    let assignment = match decision.verdict {
-        decision::Verdict::Admitted(assignment) => assignment,
-        decision::Verdict::Rejected(rejection) => {
+    let assignment = match decision.result {
+        decision::AdmissionResult::Admitted(assignment) => assignment,
+        decision::AdmissionResult::Rejected(rejection) => {
             return Verdict::Rejected(Rejection::Kubelet(rejection, blame));
         }
     };
@@ -62,9 +62,9 @@ fn admit(ledger: &mut Ledger, ask: &PodAsk) -> Result<(Assignment, Option<Change
         .admit(ask.pod(), &mut NoPreference)
         .map_err(Rejection::Ledger)?;
     let blame = blame(&admission.decision);
-    match admission.decision.verdict {
-        decision::Verdict::Admitted(assignment) => Ok((assignment, admission.change)),
-        decision::Verdict::Rejected(rejection) => {
+    match admission.decision.result {
+        decision::AdmissionResult::Admitted(assignment) => Ok((assignment, admission.change)),
+        decision::AdmissionResult::Rejected(rejection) => {
             undo(ledger, admission.change.as_ref());
             Err(Rejection::Kubelet(rejection, blame))
         }

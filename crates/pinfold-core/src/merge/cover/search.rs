@@ -1,14 +1,14 @@
 //! The depth-first search behind a [`Cover`].
 //!
-//! Cut are states that cannot meet a gauge any more, that leave out a node while a higher one of its
+//! Cut are states that cannot meet a prepared any more, that leave out a node while a higher one of its
 //! [class](Classes) is taken, and that a remembered failure dominates.
 
 use smallvec::SmallVec;
 
 use super::Cover;
 use crate::merge::budget::Budget;
-use crate::merge::choice::{Choice, Classes};
-use crate::merge::gauge::Gauge;
+use crate::merge::choice::{Classes, NodeChoice};
+use crate::merge::prepared_threshold::PreparedThreshold;
 use crate::node_set::{NodeId, NodeSet};
 
 /// The states of a walk over the open nodes of a cover, and what may come of them.
@@ -18,7 +18,7 @@ pub(in crate::merge) struct Outlook<'c, 'g> {
     nodes: SmallVec<[NodeId; 64]>,
     /// The open nodes from each position on.
     rest: SmallVec<[NodeSet; 65]>,
-    /// For each gauge without groups: the best sums of j nodes out of the rest, by position and j.
+    /// For each prepared without groups: the best sums of j nodes out of the rest, by position and j.
     tops: SmallVec<[Vec<u64>; 8]>,
 }
 
@@ -31,10 +31,13 @@ impl<'c, 'g> Outlook<'c, 'g> {
             rest[at] = rest[at + 1];
             rest[at].insert(node);
         }
-        let tops = cover.gauges.iter().map(|gauge| match gauge.has_groups() {
-            true => Vec::new(),
-            false => best_sums(gauge, &nodes, cover.places),
-        });
+        let tops = cover
+            .thresholds
+            .iter()
+            .map(|prepared| match prepared.has_groups() {
+                true => Vec::new(),
+                false => best_sums(prepared, &nodes, cover.places),
+            });
         Self {
             tops: tops.collect(),
             cover,
@@ -44,7 +47,7 @@ impl<'c, 'g> Outlook<'c, 'g> {
     }
 }
 
-impl Choice for Outlook<'_, '_> {
+impl NodeChoice for Outlook<'_, '_> {
     fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
@@ -63,12 +66,12 @@ impl Choice for Outlook<'_, '_> {
             return false;
         }
         let row = at * (self.cover.places + 1);
-        for (gauge, tops) in self.cover.gauges.iter().zip(&self.tops) {
+        for (prepared, tops) in self.cover.thresholds.iter().zip(&self.tops) {
             let best = match tops.get(row + places) {
-                Some(top) => gauge.value(taken) + top,
-                None => gauge.best_value(taken, rest, places),
+                Some(top) => prepared.value(taken) + top,
+                None => prepared.best_value(taken, rest, places),
             };
-            if best < gauge.need {
+            if best < prepared.need {
                 return false;
             }
         }
@@ -80,19 +83,23 @@ impl Choice for Outlook<'_, '_> {
 
     fn alike(&self, x: NodeId, y: NodeId) -> bool {
         self.cover
-            .gauges
+            .thresholds
             .iter()
-            .all(|gauge| gauge.is_blind_to(x, y))
-            && self.cover.sockets.iter().all(|rule| rule.is_blind_to(x, y))
+            .all(|prepared| prepared.treats_alike(x, y))
+            && self
+                .cover
+                .sockets
+                .iter()
+                .all(|rule| rule.treats_alike(x, y))
     }
 }
 
 /// Row `at`, column j: the largest sum of j weights of `nodes[at..]`.
-fn best_sums(gauge: &Gauge, nodes: &[NodeId], places: usize) -> Vec<u64> {
+fn best_sums(prepared: &PreparedThreshold, nodes: &[NodeId], places: usize) -> Vec<u64> {
     let mut sums = vec![0; (nodes.len() + 1) * (places + 1)];
     let mut best: SmallVec<[u64; 64]> = SmallVec::new();
     for (at, &node) in nodes.iter().enumerate().rev() {
-        let weight = gauge.weight(node);
+        let weight = prepared.weight(node);
         let place = best.partition_point(|&other| other > weight);
         if place < places {
             best.truncate(places - 1);
@@ -109,18 +116,18 @@ fn best_sums(gauge: &Gauge, nodes: &[NodeId], places: usize) -> Vec<u64> {
 }
 
 /// A depth-first search that remembers its failures.
-pub(super) struct Search<'c, 'g> {
+pub(super) struct CoverSearch<'c, 'g> {
     outlook: Outlook<'c, 'g>,
     classes: Classes,
     /// Nodes and groups: what a step looks at.
     size: usize,
-    /// What failed, by position and places left. Made when the first state fails.
+    /// What failed, by position and places left. PreparedWithRounding when the first state fails.
     failed: Vec<SmallVec<[Failed; 1]>>,
 }
 
 /// A state without a solution below it.
 struct Failed {
-    /// What it had come to, by gauge.
+    /// What it had come to, by prepared.
     values: SmallVec<[u64; 4]>,
     taken: NodeSet,
 }
@@ -128,10 +135,13 @@ struct Failed {
 /// More failures than this are not remembered for one position and number of places.
 const MOST_FAILURES: usize = 24;
 
-impl<'c, 'g> Search<'c, 'g> {
+impl<'c, 'g> CoverSearch<'c, 'g> {
     pub(super) fn new(cover: &'c Cover<'g>) -> Self {
         let outlook = Outlook::new(cover);
-        let groups = cover.gauges.iter().map(|gauge| gauge.groups().len());
+        let groups = cover
+            .thresholds
+            .iter()
+            .map(|prepared| prepared.groups().len());
         Self {
             size: outlook.nodes.len() + groups.sum::<usize>(),
             classes: Classes::new(&outlook, |_, _| true),
@@ -202,8 +212,8 @@ impl<'c, 'g> Search<'c, 'g> {
 
     /// Whether every group that `failed` had used up and that the rest still touches is used up by `taken` as well.
     fn keeps_groups(&self, failed: NodeSet, taken: NodeSet, rest: NodeSet) -> bool {
-        let gauges = self.outlook.cover.gauges.iter();
-        let mut groups = gauges.flat_map(|gauge| gauge.groups());
+        let thresholds = self.outlook.cover.thresholds.iter();
+        let mut groups = thresholds.flat_map(|prepared| prepared.groups());
         groups.all(|group| {
             !group.nodes.intersects(rest)
                 || !group.nodes.intersects(failed)
@@ -236,9 +246,9 @@ impl<'c, 'g> Search<'c, 'g> {
 
     /// More than the need counts as the need.
     fn values(&self, taken: NodeSet) -> SmallVec<[u64; 4]> {
-        let gauges = self.outlook.cover.gauges.iter();
-        gauges
-            .map(|gauge| gauge.value(taken).min(gauge.need))
+        let thresholds = self.outlook.cover.thresholds.iter();
+        thresholds
+            .map(|prepared| prepared.value(taken).min(prepared.need))
             .collect()
     }
 }

@@ -99,8 +99,8 @@ fn nodes_can_be_dropped_exactly_if_there_is_a_way_to_hand_them_out() {
             .collect();
         let all = NodeSet::from_bits((1 << NODES) - 1);
         let resources = resources::of(&providers);
-        let scene = Scene::new(all, &resources);
-        let ids: Vec<PartId> = scene
+        let problem = MergeProblem::new(all, &resources);
+        let ids: Vec<PartId> = problem
             .members
             .iter()
             .flat_map(|member| member.open.clone())
@@ -108,7 +108,7 @@ fn nodes_can_be_dropped_exactly_if_there_is_a_way_to_hand_them_out() {
         if ids.len() < parts.len() {
             continue;
         }
-        let bins = Bins::new(&scene, all, &ids);
+        let bins = Bins::new(&problem, all, &ids);
         let droppable = droppable(&parts);
         for _ in 0..40 {
             let must = random.nodes() & random.nodes();

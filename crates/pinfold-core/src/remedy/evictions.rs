@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::trial::Trial;
-use super::{Alteration, Neighbour, Reach, Remedy, Size};
-use crate::ledger::{Ledger, Resident};
+use super::{Alteration, PodRef, Remedy, RemedyScope, RemedySize};
+use crate::ledger::{AdmittedPod, Ledger};
 use crate::name::PodUid;
 use crate::pod::Pod;
 
@@ -21,16 +21,16 @@ pub(super) fn remedies(
     most: usize,
     trial: &mut Trial<'_>,
 ) -> Vec<Remedy> {
-    let holds = |resident: &&Resident| {
+    let holds = |resident: &&AdmittedPod| {
         let assignment = ledger.assignment(&resident.pod.uid);
         assignment.is_some_and(|assignment| !assignment.is_empty())
     };
-    let holders: Vec<&Resident> = ledger.residents().into_iter().filter(holds).collect();
+    let holders: Vec<&AdmittedPod> = ledger.admitted_pods().into_iter().filter(holds).collect();
     let uids: Vec<PodUid> = holders
         .iter()
         .map(|resident| resident.pod.uid.clone())
         .collect();
-    let mut search = Search {
+    let mut search = EvictionSearch {
         ledger: ledger.clone(),
         pod,
         uids: &uids,
@@ -50,9 +50,9 @@ pub(super) fn remedies(
             .map(|pod| ledger.exclusive_cpus(&pod.uid).len() as u64)
             .sum();
         Remedy {
-            alteration: Alteration::Release(leaving().map(Neighbour::from).collect()),
-            size: Size {
-                reach: Reach::Neighbours,
+            alteration: Alteration::Evict(leaving().map(PodRef::from).collect()),
+            size: RemedySize {
+                scope: RemedyScope::OtherPods,
                 amount: set.len() as u64,
                 loss,
             },
@@ -66,7 +66,7 @@ pub(super) fn remedies(
     found
 }
 
-struct Search<'s, 'p> {
+struct EvictionSearch<'s, 'p> {
     /// A copy, from which the pods chosen so far have left.
     ledger: Ledger,
     pod: &'s Arc<Pod>,
@@ -75,7 +75,7 @@ struct Search<'s, 'p> {
     found: Vec<(Vec<usize>, crate::decision::Assignment)>,
 }
 
-impl Search<'_, '_> {
+impl EvictionSearch<'_, '_> {
     /// Lets `more` further pods leave, from position `from` on, in every possible way.
     fn choose(&mut self, from: usize, more: usize, left: &mut Vec<usize>) {
         if more == 0 {

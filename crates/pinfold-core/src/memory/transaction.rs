@@ -1,24 +1,24 @@
-//! [`Draft`]: the entries of a table that one decision is about to change, kept beside it.
+//! [`MemoryTransaction`]: the entries of a table that one decision is about to change, kept beside it.
 
 use std::collections::BTreeMap;
 
 use super::edit::MemoryEdit;
 use super::reuse::Leftover;
-use super::table::{Block, MemoryState, NodeMemory};
+use super::table::{MemoryBlock, MemoryState, NodeMemory};
 use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 
-/// Changed entries over an unchanged table. [`Draft::into_edits`] gives one edit per entry that differs.
-pub(super) struct Draft<'a> {
+/// Changed entries over an unchanged table. [`MemoryTransaction::into_edits`] gives one edit per entry that differs.
+pub(super) struct MemoryTransaction<'a> {
     state: &'a MemoryState,
     nodes: BTreeMap<NodeId, NodeMemory>,
-    containers: BTreeMap<(PodUid, ContainerName), Option<Vec<Block>>>,
-    pods: BTreeMap<PodUid, Option<Vec<Block>>>,
+    containers: BTreeMap<(PodUid, ContainerName), Option<Vec<MemoryBlock>>>,
+    pods: BTreeMap<PodUid, Option<Vec<MemoryBlock>>>,
     leftover: Option<Option<Leftover>>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> MemoryTransaction<'a> {
     pub(super) fn new(state: &'a MemoryState) -> Self {
         Self {
             state,
@@ -46,7 +46,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives blocks back. A node without a holder leaves its group. Mirrors `releaseMemory`.
-    pub(super) fn release(&mut self, blocks: &[Block], fidelity: Fidelity) {
+    pub(super) fn release(&mut self, blocks: &[MemoryBlock], fidelity: Fidelity) {
         for block in blocks {
             let mut left = block.size;
             let mut release = |id| {
@@ -61,7 +61,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[Block]> {
+    pub(super) fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[MemoryBlock]> {
         match self.containers.get(&(pod.clone(), container.clone())) {
             Some(changed) => changed.as_deref(),
             None => self.state.blocks(pod, container),
@@ -72,13 +72,13 @@ impl<'a> Draft<'a> {
         &mut self,
         pod: &PodUid,
         container: &ContainerName,
-        blocks: Option<Vec<Block>>,
+        blocks: Option<Vec<MemoryBlock>>,
     ) {
         let key = (pod.clone(), container.clone());
         self.containers.insert(key, blocks);
     }
 
-    pub(super) fn set_pod_blocks(&mut self, pod: &PodUid, blocks: Option<Vec<Block>>) {
+    pub(super) fn set_pod_blocks(&mut self, pod: &PodUid, blocks: Option<Vec<MemoryBlock>>) {
         self.pods.insert(pod.clone(), blocks);
     }
 
@@ -104,7 +104,7 @@ impl<'a> Draft<'a> {
             }
         }
         for ((pod, container), after) in self.containers {
-            let before = state.blocks(&pod, &container).map(<[Block]>::to_vec);
+            let before = state.blocks(&pod, &container).map(<[MemoryBlock]>::to_vec);
             if before != after {
                 edits.push(MemoryEdit::Container {
                     pod,

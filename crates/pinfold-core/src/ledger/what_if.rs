@@ -6,7 +6,7 @@ use super::Ledger;
 use super::restart::SavedState;
 use super::rules::{Rules, SettingsError};
 use super::state::LedgerState;
-use crate::cpu::{CpuConfigError, CpuManager, Reservation, StaticCpus, StaticSettings};
+use crate::cpu::{CpuConfigError, CpuManager, CpuReservation, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::demand::PodLevel;
 use crate::device::DevicePool;
@@ -25,7 +25,7 @@ impl Ledger {
     }
 
     /// A node whose books are known but not its pods: what they hold is held by nobody of a name.
-    pub(crate) fn taken_over(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
+    pub(crate) fn from_counts(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
         let state = LedgerState {
             cpus: saved.cpus,
             memory: saved.memory,
@@ -39,7 +39,7 @@ impl Ledger {
     /// The same pods with what they hold under other rules for the same machine, which may differ in topology policy,
     /// scope and options. `None` if they could not hold that then.
     #[must_use]
-    pub fn under(&self, rules: Arc<Rules>) -> Option<Self> {
+    pub fn with_rules(&self, rules: Arc<Rules>) -> Option<Self> {
         let mut amended = Self {
             rules,
             state: self.state.clone(),
@@ -82,23 +82,23 @@ impl Rules {
     }
 
     /// Whether the answers of the CPU manager depend on which CPUs share a core or a socket.
-    pub(crate) fn looks_at_cores(&self) -> bool {
+    pub(crate) fn depends_on_cores(&self) -> bool {
         let options = self.cpus.as_static().map(StaticCpus::options);
         options.is_some_and(|options| options.full_pcpus_only || options.align_by_socket)
     }
 
     /// Whether the CPU manager chooses by which CPUs share a cache.
-    pub(crate) fn looks_at_caches(&self) -> bool {
+    pub(crate) fn prefers_cache_alignment(&self) -> bool {
         let options = self.cpus.as_static().map(StaticCpus::options);
         options.is_some_and(|options| options.prefer_align_by_cache)
     }
 
     /// The same rules with exactly these CPUs kept from pods, be it none at all.
-    pub(crate) fn reserving(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
+    pub(crate) fn with_reserved(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
         if let Some(cpus) = self.cpus.as_static() {
             let settings = StaticSettings {
                 options: cpus.options(),
-                reservation: Reservation {
+                reservation: CpuReservation {
                     count: reserved.len(),
                     cpus: CpuList::from(reserved),
                 },
@@ -114,14 +114,14 @@ impl Rules {
     }
 
     /// Whether only whole cores are handed out.
-    pub(crate) fn fills_whole_cores(&self) -> bool {
+    pub(crate) fn full_cores_only(&self) -> bool {
         self.cpus
             .as_static()
             .is_some_and(|cpus| cpus.options().full_pcpus_only)
     }
 
     /// `settings` with the very CPUs reserved that are reserved here: which ones are chosen depends on the options.
-    pub(crate) fn pin_reserved(&self, mut settings: Settings) -> Settings {
+    pub(crate) fn keep_reserved_cpus(&self, mut settings: Settings) -> Settings {
         if let Some(cpus) = self.cpus.as_static() {
             settings.reserved_cpus = Some(CpuList::from(cpus.reserved()));
         }

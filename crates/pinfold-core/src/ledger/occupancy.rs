@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use super::Ledger;
 use crate::cpu_set::CpuSet;
 use crate::name::{DeviceId, PodUid, ResourceName};
-use crate::occupancy::{DeviceSeat, HeldMemory, Holder, MemoryRow, Occupancy};
+use crate::occupancy::{DeviceUse, HeldMemory, Holder, MemoryRow, Occupancy};
 
 impl Ledger {
     /// Who sits where right now.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         let state = &self.state;
-        let residents = self.residents();
+        let admitted_pods = self.admitted_pods();
         let (mut holders, mut places) = (Vec::new(), BTreeMap::new());
-        for resident in &residents {
-            let uid = &resident.pod.uid;
+        for admitted in &admitted_pods {
+            let uid = &admitted.pod.uid;
             let (cpus, memory) = (self.exclusive_cpus(uid), self.held_memory(uid));
             if cpus.is_empty() && memory.is_empty() && !state.devices.holds(uid) {
                 continue;
             }
             places.insert(uid, holders.len());
-            let name = match resident.pod.name.is_empty() {
+            let name = match admitted.pod.name.is_empty() {
                 true => uid.to_string(),
-                false => resident.pod.name.clone(),
+                false => admitted.pod.name.clone(),
             };
             holders.push(Holder { name, cpus, memory });
         }
@@ -32,7 +32,7 @@ impl Ledger {
             None => self.rules.topology.all().clone(),
         };
         Occupancy {
-            without: residents.len() - holders.len(),
+            shared_only_pods: admitted_pods.len() - holders.len(),
             holders,
             shared,
             reserved: self.rules.reserved_cpus(),
@@ -56,7 +56,7 @@ impl Ledger {
         for block in self
             .state
             .memory
-            .booked_for(pod)
+            .blocks_charged_to(pod)
             .filter(|block| block.size > 0)
         {
             let known = held
@@ -99,7 +99,7 @@ impl Ledger {
         rows.collect()
     }
 
-    fn device_seats(&self, places: &BTreeMap<&PodUid, usize>) -> Vec<DeviceSeat> {
+    fn device_seats(&self, places: &BTreeMap<&PodUid, usize>) -> Vec<DeviceUse> {
         let mut holders: BTreeMap<(&ResourceName, &DeviceId), usize> = BTreeMap::new();
         for (pod, containers) in self.state.devices.pods() {
             let Some(&place) = places.get(pod) else {
@@ -112,7 +112,7 @@ impl Ledger {
         let mut seats = Vec::new();
         for resource in self.state.pool.resources() {
             for (id, device) in self.state.pool.devices(resource).into_iter().flatten() {
-                seats.push(DeviceSeat {
+                seats.push(DeviceUse {
                     resource: resource.clone(),
                     id: id.to_string(),
                     nodes: device.nodes(),

@@ -1,47 +1,47 @@
-//! [`Scene`]: all resources of one merge, made ready for searching.
+//! [`MergeProblem`]: all resources of one merge, made ready for searching.
 //!
 //! The hints of a resource are a union of parts. A *fixed* part is one mask; an explicit list is a union of those. An
-//! *open* part is all masks inside a universe that contain some forced nodes and meet some gauges; it is
+//! *open* part is all masks inside a universe that contain some forced nodes and meet some thresholds; it is
 //! up-closed in its universe, and everything the searches do rests on that.
 
 use smallvec::SmallVec;
 
-use super::budget::{Question, Questions};
-use super::facts::{WidthRange, Wish};
-use super::gauge::Gauge;
-use super::resources::{Hints, Resource};
+use super::budget::{MergeSearch, UnfinishedSearches};
+use super::facts::{HintSummary, WidthRange};
+use super::prepared_threshold::PreparedThreshold;
+use super::resources::{Hints, MergeResource};
 use super::width::Narrow;
 use crate::hint::{Component, Family, Preference};
 use crate::node_set::NodeSet;
 
 /// All resources of one merge.
-pub(super) struct Scene<'a> {
+pub(super) struct MergeProblem<'a> {
     /// All nodes of the machine.
     pub(super) all: NodeSet,
-    pub(super) members: SmallVec<[Member<'a>; 8]>,
+    pub(super) members: SmallVec<[ProblemResource<'a>; 8]>,
     parts: SmallVec<[Part; 4]>,
-    gauges: Vec<Gauge>,
-    pub(super) given_up: Questions,
+    thresholds: Vec<PreparedThreshold>,
+    pub(super) unfinished: UnfinishedSearches,
 }
 
-/// An open part: all masks inside `universe` that contain `forced` and meet the gauges.
+/// An open part: all masks inside `universe` that contain `forced` and meet the thresholds.
 pub(super) struct Part {
     pub(super) universe: NodeSet,
     pub(super) forced: NodeSet,
     first_gauge: usize,
-    gauges: usize,
+    thresholds: usize,
     /// A mask of the part with few nodes.
     pub(super) narrow: Narrow,
 }
 
-/// The position of an open part in its scene.
+/// The position of an open part in its problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PartId(u16);
 
 /// One resource.
-pub(super) struct Member<'a> {
+pub(super) struct ProblemResource<'a> {
     hints: Hints<'a>,
-    /// A resource with the very same family, earlier in the scene. Its parts are shared.
+    /// A resource with the very same family, earlier in the problem. Its parts are shared.
     pub(super) copy_of: Option<usize>,
     /// Whether "any node" is among its hints, preferred or not.
     pub(super) any: bool,
@@ -56,21 +56,21 @@ pub(super) struct Member<'a> {
     pub(super) width: Option<WidthRange>,
 }
 
-impl<'a> Scene<'a> {
-    pub(super) fn new(all: NodeSet, resources: &[Resource<'a>]) -> Self {
-        let mut scene = Self {
+impl<'a> MergeProblem<'a> {
+    pub(super) fn new(all: NodeSet, resources: &[MergeResource<'a>]) -> Self {
+        let mut problem = Self {
             all,
             members: SmallVec::new(),
             parts: SmallVec::new(),
-            gauges: Vec::new(),
-            given_up: Questions::NONE,
+            thresholds: Vec::new(),
+            unfinished: UnfinishedSearches::NONE,
         };
-        scene.gauges.reserve(resources.len() + 2);
+        problem.thresholds.reserve(resources.len() + 2);
         for resource in resources {
-            let member = scene.member(resource.hints);
-            scene.members.push(member);
+            let member = problem.member(resource.hints);
+            problem.members.push(member);
         }
-        scene
+        problem
     }
 
     pub(super) fn part(&self, id: PartId) -> &Part {
@@ -81,18 +81,18 @@ impl<'a> Scene<'a> {
         &mut self.parts[usize::from(id.0)]
     }
 
-    pub(super) fn gauges(&self, part: &Part) -> &[Gauge] {
-        &self.gauges[part.first_gauge..][..part.gauges]
+    pub(super) fn thresholds(&self, part: &Part) -> &[PreparedThreshold] {
+        &self.thresholds[part.first_gauge..][..part.thresholds]
     }
 
     /// Members with a family of their own: copies left out.
-    pub(super) fn originals(&self) -> impl Iterator<Item = (usize, &Member<'a>)> {
+    pub(super) fn originals(&self) -> impl Iterator<Item = (usize, &ProblemResource<'a>)> {
         let members = self.members.iter().enumerate();
         members.filter(|(_, member)| member.copy_of.is_none())
     }
 
-    fn member(&mut self, hints: Hints<'a>) -> Member<'a> {
-        let mut member = Member {
+    fn member(&mut self, hints: Hints<'a>) -> ProblemResource<'a> {
+        let mut member = ProblemResource {
             hints,
             copy_of: None,
             any: false,
@@ -104,7 +104,7 @@ impl<'a> Scene<'a> {
         };
         match hints {
             Hints::DontCare => (member.any, member.any_preferred) = (true, true),
-            Hints::Cannot => member.any = true,
+            Hints::Unsatisfiable => member.any = true,
             Hints::List(list) => {
                 for hint in list {
                     match hint.mask {
@@ -149,14 +149,14 @@ impl<'a> Scene<'a> {
     }
 
     fn same_family(&self, family: &Family) -> Option<usize> {
-        let same = |member: &Member<'_>| match member.hints {
+        let same = |member: &ProblemResource<'_>| match member.hints {
             Hints::Family(other) => other == family,
             _ => false,
         };
         self.members.iter().position(same)
     }
 
-    fn take_family(&mut self, family: &Family, member: &mut Member<'_>) {
+    fn take_family(&mut self, family: &Family, member: &mut ProblemResource<'_>) {
         for part in family.components.iter().filter(|part| !part.is_empty()) {
             match part.universe == part.forced {
                 true => member.fixed.push(part.universe),
@@ -174,25 +174,25 @@ impl<'a> Scene<'a> {
     }
 
     fn open_part(&mut self, part: &Component) -> Option<PartId> {
-        let first_gauge = self.gauges.len();
+        let first_gauge = self.thresholds.len();
         for threshold in &part.thresholds {
-            if let Some(made) = Gauge::of(threshold, part.universe) {
-                self.gauges.push(made.gauge);
+            if let Some(made) = PreparedThreshold::of(threshold, part.universe) {
+                self.thresholds.push(made.prepared);
                 if made.rounded {
-                    self.given_up.insert(Question::Amounts);
+                    self.unfinished.insert(MergeSearch::Amounts);
                 }
             }
         }
         let Ok(id) = u16::try_from(self.parts.len()) else {
-            self.given_up.insert(Question::Choices);
+            self.unfinished.insert(MergeSearch::Choices);
             return None;
         };
         self.parts.push(Part {
             universe: part.universe,
             forced: part.forced,
             first_gauge,
-            gauges: self.gauges.len() - first_gauge,
-            narrow: Narrow::of(part.universe, part.forced, &self.gauges[first_gauge..]),
+            thresholds: self.thresholds.len() - first_gauge,
+            narrow: Narrow::of(part.universe, part.forced, &self.thresholds[first_gauge..]),
         });
         Some(PartId(id))
     }
@@ -212,7 +212,7 @@ fn narrowest(a: WidthRange, b: WidthRange) -> WidthRange {
     }
 }
 
-impl<'a> Member<'a> {
+impl<'a> ProblemResource<'a> {
     /// The preference rule, if the hints are a family.
     pub(super) fn preference(&self) -> Option<&'a Preference> {
         match self.hints {
@@ -256,18 +256,18 @@ impl<'a> Member<'a> {
         }
     }
 
-    pub(super) fn wish(&self) -> Wish {
+    pub(super) fn summary(&self) -> HintSummary {
         let Some(narrowest) = self.width else {
             return match self.any_preferred {
-                true => Wish::DontCare,
-                false => Wish::Cannot,
+                true => HintSummary::DontCare,
+                false => HintSummary::Unsatisfiable,
             };
         };
         let preferred_width = match self.preference() {
             Some(Preference::Width(width) | Preference::WidthOrSockets(width, _)) => Some(*width),
             None => self.preferred.iter().map(|mask| mask.len()).min(),
         };
-        Wish::Masks {
+        HintSummary::Masks {
             narrowest,
             preferred_width: preferred_width.filter(|&width| width > 0),
         }

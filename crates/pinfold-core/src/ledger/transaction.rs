@@ -1,21 +1,21 @@
-//! [`Draft`]: the edits of one event while it is being decided, carried out as they come.
+//! [`Transaction`]: the edits of one event while it is being decided, carried out as they come.
 
-use super::change::{Change, Edit, Event};
+use super::change::{Change, Edit, LedgerEvent};
 use super::rules::Rules;
-use super::state::{LedgerState, Resident, ReusableCpus};
+use super::state::{AdmittedPod, LedgerState, ReusableCpus};
 use crate::cpu::CpuEdit;
-use crate::device::{DeviceEdit, DeviceOffer};
+use crate::device::{AdvertisedDevices, DeviceEdit};
 use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
 
 /// A state with the edits that one event has made in it so far.
-pub(super) struct Draft<'a> {
+pub(super) struct Transaction<'a> {
     pub(super) rules: &'a Rules,
     pub(super) state: &'a mut LedgerState,
     edits: Vec<Edit>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Transaction<'a> {
     pub(super) fn new(rules: &'a Rules, state: &'a mut LedgerState) -> Self {
         Self {
             rules,
@@ -51,10 +51,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes `after` what the plugin of a resource offers.
-    pub(super) fn offer(&mut self, resource: ResourceName, after: Option<DeviceOffer>) {
+    pub(super) fn set_devices(&mut self, resource: ResourceName, after: Option<AdvertisedDevices>) {
         let before = self.state.pool.devices(&resource).cloned();
         if before != after {
-            self.edit(Edit::Offer {
+            self.edit(Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
@@ -63,10 +63,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes `after` what is known of a pod.
-    pub(super) fn resident(&mut self, pod: &PodUid, after: Option<Resident>) {
-        let before = self.state.residents.get(pod).cloned().map(Box::new);
+    pub(super) fn set_pod(&mut self, pod: &PodUid, after: Option<AdmittedPod>) {
+        let before = self.state.admitted_pods.get(pod).cloned().map(Box::new);
         let after = after.map(Box::new);
-        self.edit(Edit::Resident {
+        self.edit(Edit::Pod {
             pod: pod.clone(),
             before,
             after,
@@ -87,7 +87,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The event with all its edits, now part of the ledger. `None` if it changed nothing.
-    pub(super) fn finish(self, event: Event) -> Option<Change> {
+    pub(super) fn finish(self, event: LedgerEvent) -> Option<Change> {
         if self.edits.is_empty() {
             return None;
         }

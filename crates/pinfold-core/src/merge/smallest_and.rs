@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::budget::Budget;
-use super::choice::Choice;
+use super::choice::NodeChoice;
 use super::packing::Bins;
 use crate::node_set::{NodeId, NodeSet};
 
@@ -12,7 +12,7 @@ use crate::node_set::{NodeId, NodeSet};
 ///
 /// From the highest node down, drop each node that can be dropped: dropping the higher node always makes the smaller
 /// mask. A set of nodes that can be dropped together with all decisions so far is carried along; it answers many
-/// questions before they are asked, and when the budget runs dry it is still a certified answer.
+/// searches before they are asked, and when the budget runs dry it is still a certified answer.
 pub(super) fn smallest(bins: &Bins<'_>, width: usize, budget: &mut Budget) -> Option<NodeSet> {
     let within = bins.within;
     let surplus = within.len().checked_sub(width)?;
@@ -121,7 +121,7 @@ impl<'b, 's> Keep<'b, 's> {
     }
 }
 
-impl Choice for Keep<'_, '_> {
+impl NodeChoice for Keep<'_, '_> {
     fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }

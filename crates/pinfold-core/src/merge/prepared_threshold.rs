@@ -1,4 +1,4 @@
-//! [`Gauge`]: a threshold made ready for searching.
+//! [`PreparedThreshold`]: a threshold made ready for searching.
 //!
 //! Same members as the [`Threshold`] it was made from, with everything clipped to the need, wide groups cut to
 //! the universe, merged, and told apart by whether greedy is exact on them.
@@ -15,12 +15,12 @@ use smallvec::SmallVec;
 use crate::hint::{Threshold, WideGroup};
 use crate::node_set::{NodeId, NodeSet};
 
-/// No sum of a gauge exceeds this, so plain arithmetic on a few of them cannot overflow.
+/// No sum of a prepared exceeds this, so plain arithmetic on a few of them cannot overflow.
 const LARGEST_TOTAL: u128 = 1 << 57;
 
 /// "The nodes of the mask have enough together", ready for searching.
 #[derive(Clone)]
-pub(super) struct Gauge {
+pub(super) struct PreparedThreshold {
     /// What must be reached.
     pub(super) need: u64,
     /// By node id.
@@ -35,24 +35,24 @@ pub(super) struct Gauge {
 #[derive(Clone, Copy)]
 struct Hits {
     set: NodeSet,
-    /// As bits, if the gauge keeps groups as bits.
+    /// As bits, if the prepared keeps groups as bits.
     bits: u64,
 }
 
-/// A gauge, and whether its amounts had to be rounded.
-pub(super) struct Made {
-    pub(super) gauge: Gauge,
+/// A prepared, and whether its amounts had to be rounded.
+pub(super) struct PreparedWithRounding {
+    pub(super) prepared: PreparedThreshold,
     pub(super) rounded: bool,
 }
 
-impl Gauge {
+impl PreparedThreshold {
     /// `None` if every mask of the universe meets the threshold.
-    pub(super) fn of(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
+    pub(super) fn of(threshold: &Threshold, universe: NodeSet) -> Option<PreparedWithRounding> {
         let need = threshold.need;
         if need == 0 {
             return None;
         }
-        let mut gauge = Self {
+        let mut prepared = Self {
             need,
             weights: [0; 64],
             groups: SmallVec::new(),
@@ -60,18 +60,18 @@ impl Gauge {
             around: None,
         };
         for node in universe {
-            gauge.weights[node.index()] = threshold.weight(node);
+            prepared.weights[node.index()] = threshold.weight(node);
         }
-        gauge.take_groups(&threshold.groups, universe);
+        prepared.take_groups(&threshold.groups, universe);
         for node in universe {
-            let weight = &mut gauge.weights[node.index()];
+            let weight = &mut prepared.weights[node.index()];
             *weight = (*weight).min(need);
         }
-        let rounded = gauge.round();
-        Some(Made { gauge, rounded })
+        let rounded = prepared.round();
+        Some(PreparedWithRounding { prepared, rounded })
     }
 
-    /// A gauge without groups. `weights` must not exceed `need`, nor that 2^50.
+    /// A prepared without groups. `weights` must not exceed `need`, nor that 2^50.
     pub(super) fn plain(need: u64, weights: [u64; 64]) -> Self {
         Self {
             need,
@@ -185,7 +185,7 @@ impl Gauge {
     }
 
     /// Whether two nodes can be swapped in any mask without changing its value.
-    pub(super) fn is_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+    pub(super) fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
         let same_groups = |group: &WideGroup| group.nodes.contains(x) == group.nodes.contains(y);
         self.weight(x) == self.weight(y) && self.groups.iter().all(same_groups)
     }
