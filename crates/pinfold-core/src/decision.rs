@@ -1,4 +1,4 @@
-//! [`Decision`]: the answer to "may this pod run here, and on what?", with the facts behind it.
+//! [`Decision`]: whether a pod is admitted and what it is assigned, with the facts behind it.
 
 use std::fmt;
 
@@ -11,25 +11,25 @@ use crate::hint::Hint;
 use crate::memory::MemoryBlock;
 use crate::name::{ContainerName, PodUid};
 
-/// What was decided about one pod, and why.
+/// The admission decision about one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// The pod.
     pub pod: PodUid,
-    /// Yes or no.
+    /// Admitted or rejected.
     pub result: AdmissionResult,
-    /// The facts it rests on.
+    /// The facts behind the result.
     pub explanation: Explanation,
 }
 
 impl Decision {
-    /// Whether the pod may run.
+    /// Whether the pod was admitted.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         matches!(self.result, AdmissionResult::Admitted(_))
     }
 
-    /// What the pod got; `None` if it was rejected.
+    /// The assignment; `None` if the pod was rejected.
     #[must_use]
     pub fn assignment(&self) -> Option<&Assignment> {
         match &self.result {
@@ -38,7 +38,7 @@ impl Decision {
         }
     }
 
-    /// Why the pod was rejected; `None` if it was not.
+    /// The rejection; `None` if the pod was admitted.
     #[must_use]
     pub fn rejection(&self) -> Option<&Rejection> {
         match &self.result {
@@ -48,29 +48,29 @@ impl Decision {
     }
 }
 
-/// Yes, with what the pod got, or no, with the reason.
+/// Admitted with an assignment, or rejected with a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdmissionResult {
-    /// The pod may run on this.
+    /// The pod may run with this assignment.
     Admitted(Assignment),
-    /// The pod may not run here.
+    /// The pod may not run on this node.
     Rejected(Rejection),
 }
 
-/// What every container of a pod got.
+/// The exclusive CPUs, memory and devices of every container of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Init containers, then app containers, in the order of the pod.
     pub containers: Vec<ContainerAssignment>,
 }
 
-/// What one container got.
+/// The exclusive CPUs, memory and devices of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerAssignment {
     /// The container.
     pub name: ContainerName,
-    /// The placement all its resources were aligned to.
+    /// The merged hint that its resources were aligned to.
     pub affinity: Hint,
     /// Its exclusive CPUs; `None` if it runs in the shared pool.
     pub cpus: Option<CpuSet>,
@@ -80,29 +80,29 @@ pub struct ContainerAssignment {
     pub devices: DevicesByResource,
 }
 
-/// Why a pod may not run here.
+/// Why a pod was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// The reason as the pod's status shows it.
     pub reason: RejectionReason,
-    /// The kubelet's words.
+    /// The message as the pod's status shows it.
     pub message: String,
-    /// The container that could not be served; `None` if it was the pod as a whole.
+    /// The container that failed; `None` if it was the pod as a whole.
     pub container: Option<ContainerName>,
-    /// The manager that could not serve it; `None` if the managers could not agree.
+    /// The manager whose allocation failed; `None` if the topology policy rejected the merged hint.
     pub manager: Option<ResourceManager>,
 }
 
-/// The kubelet's reasons, as a pod's status shows them.
+/// The kubelet's rejection reasons, as a pod's status shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RejectionReason {
-    /// The resources cannot be aligned as the policy demands.
+    /// The resources cannot be aligned as the topology policy requires.
     TopologyAffinityError,
-    /// The request does not fill whole cores, or too few whole cores are free.
+    /// The CPU request does not fill whole cores, or too few whole cores are free.
     SMTAlignmentError,
-    /// Exclusive containers leave nothing for the pod's others.
+    /// The exclusive containers leave nothing for the pod's shared pool.
     EmptyPodSharedPoolError,
-    /// A manager could not hand out what was asked.
+    /// The allocation of a manager failed.
     UnexpectedAdmissionError,
 }
 
@@ -125,15 +125,15 @@ impl fmt::Display for RejectionReason {
     }
 }
 
-/// The managers, in the order in which they are asked.
+/// The kubelet's resource managers, in the order in which they give hints and allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceManager {
-    /// Hands out devices.
+    /// Allocates devices of device plugins.
     Device,
-    /// Hands out exclusive CPUs.
+    /// Allocates exclusive CPUs.
     Cpu,
-    /// Books memory and hugepages.
+    /// Allocates memory and hugepages.
     Memory,
 }
 

@@ -1,14 +1,13 @@
-//! [`Ledger`]: who holds what on one node, and the only place where that changes.
+//! [`Ledger`]: the CPUs, memory and devices that each admitted pod of one node holds. All changes go through it.
 //!
 //! ```text
 //! admit(pod) ──► hints of the device, CPU and memory manager ──► merge ──► grants ──► Decision + Change
 //! start(pod, container), release(pod) ───────────────────────────────────────────► Change
-//! apply(change) replays it on a copy, undo(change) takes it back
+//! apply(change) replays a change on a copy, undo(change) reverts it
 //! ```
 //!
-//! The managers never change anything; they answer with edits, and one event's edits are carried out together. A
-//! rejected pod leaves no trace. (A faithful copy of the kubelet, [`Fidelity::Exact`], leaves what the kubelet
-//! leaves.)
+//! The resource managers do not change the state; they return edits, and the edits of one event are applied together. A
+//! rejected pod leaves nothing behind, except under [`Fidelity::Exact`], where it leaves what it leaves in the kubelet.
 //!
 //! [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
 
@@ -41,32 +40,32 @@ pub use restart::{RestartError, Restarted, SavedState};
 pub use rules::{Rules, SettingsError};
 pub use state::{AdmittedPod, LedgerState, ReusableCpus};
 
-/// The state of one node under its rules.
+/// The allocation state of one node, and the rules that decide about it.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     rules: Arc<Rules>,
     state: LedgerState,
 }
 
-/// What came of asking for a pod: the answer, and the change to write down if there was one.
+/// The result of an admission request.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// Yes or no, and why.
+    /// Whether the pod was admitted, and why.
     pub decision: Decision,
-    /// What changed; `None` if nothing did.
+    /// The change to journal; `None` if the state did not change.
     pub change: Option<Change>,
 }
 
-/// A request that makes no sense for this ledger. Nothing was changed.
+/// A request that this ledger cannot process. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// The pod lives here already.
+    /// A pod with this UID is admitted already.
     #[error("pod {0} is admitted already")]
     AlreadyAdmitted(PodUid),
-    /// The pod does not live here.
+    /// No pod with this UID is admitted.
     #[error("pod {0} is not on this node")]
     NotAdmitted(PodUid),
-    /// The pod has no container of that name.
+    /// The pod has no container with this name.
     #[error("pod {pod} has no container {container}")]
     NoSuchContainer {
         /// The pod.
@@ -74,10 +73,10 @@ pub enum LedgerError {
         /// The container.
         container: ContainerName,
     },
-    /// A pod without a container to run.
+    /// The pod has no app containers.
     #[error("pod {0} has no containers")]
     NoContainers(PodUid),
-    /// Two containers of one name: what one holds could not be told from what the other holds.
+    /// Two containers have the same name, so their assignments could not be told apart.
     #[error("pod {pod} has two containers named {container}")]
     DuplicateContainer {
         /// The pod.
@@ -88,32 +87,32 @@ pub enum LedgerError {
 }
 
 impl Ledger {
-    /// An empty node under these rules.
+    /// A ledger without pods.
     #[must_use]
     pub fn new(rules: Arc<Rules>) -> Self {
         let state = LedgerState::empty(&rules);
         Self { rules, state }
     }
 
-    /// The rules of this node.
+    /// The machine and settings that decide on this node.
     #[must_use]
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
     }
 
-    /// Everything that is written down.
+    /// The complete allocation state, as it is serialized to the journal.
     #[must_use]
     pub fn state(&self) -> &LedgerState {
         &self.state
     }
 
-    /// How many changes were made since the node was empty.
+    /// The number of changes made since the ledger was created.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.state.generation
     }
 
-    /// The pods on this node, in the order they came.
+    /// The admitted pods, in the order of their admission.
     #[must_use]
     pub fn admitted_pods(&self) -> Vec<&AdmittedPod> {
         let mut admitted_pods: Vec<&AdmittedPod> = self.state.admitted_pods.values().collect();
@@ -121,7 +120,7 @@ impl Ledger {
         admitted_pods
     }
 
-    /// What a pod on this node holds.
+    /// The assignment of an admitted pod.
     #[must_use]
     pub fn assignment(&self, pod: &PodUid) -> Option<Assignment> {
         let admitted = self.state.admitted_pods.get(pod)?;
@@ -146,11 +145,12 @@ impl Ledger {
         })
     }
 
-    /// Decides whether `pod` may run here and, if so, gives it what it needs. `plugins` answers for device
-    /// plugins that have a say in which devices are taken.
+    /// Decides whether `pod` is admitted and, if so, assigns its CPUs, memory and devices. `plugins` answers
+    /// `GetPreferredAllocation` for device plugins that implement it.
     ///
     /// # Errors
-    /// If the pod is here already or is no pod the kubelet would see. A rejection is not an error but a decision.
+    /// If the pod is admitted already, or if API validation would not accept it. A rejection is a decision, not an
+    /// error.
     pub fn admit(
         &mut self,
         pod: &Arc<Pod>,
@@ -163,7 +163,8 @@ impl Ledger {
         Ok(self.decide(pod, plugins))
     }
 
-    /// The plugin of `resource` offers these devices now; `None` if it is gone. `None` if that changes nothing.
+    /// Sets the devices that the plugin of `resource` advertises; `None` if it has unregistered. Returns `None` if that
+    /// changes nothing.
     pub fn set_devices(
         &mut self,
         resource: ResourceName,
@@ -174,10 +175,10 @@ impl Ledger {
         transaction.finish(LedgerEvent::DevicesChanged(resource))
     }
 
-    /// Carries out a change that another copy of this ledger made.
+    /// Applies a change that was made by another copy of this ledger.
     ///
     /// # Errors
-    /// If it was made for another state; nothing is changed then.
+    /// If the change was made for another state; the ledger is unchanged then.
     pub fn apply(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation)?;
         self.state.apply_all(&change.edits)?;
@@ -185,10 +186,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes the last change back.
+    /// Reverts the last change.
     ///
     /// # Errors
-    /// If it was not the last change of this ledger; nothing is changed then.
+    /// If it was not the last change of this ledger; the ledger is unchanged then.
     pub fn undo(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation + 1)?;
         self.state.undo_all(&change.edits)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::device::{
     ByAffinity, DeviceEdit, DevicePool, DeviceRequest, DeviceSet, DeviceState, DevicesByResource,
-    Reusable, container_hints, devices_to_allocate, pod_hints,
+    ReusableDevices, container_hints, devices_to_allocate, pod_hints,
 };
 use pinfold_core::hint::{ProviderHints, ResourceHints};
 use pinfold_core::name::{ContainerName, PodUid};
@@ -48,7 +48,7 @@ pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
 fn answer(input: &Input) -> Result<Value, String> {
     let pool = pool(input);
     let state = state(input)?;
-    let reusable = Reusable::from(by_resource(input, |resource| &resource.reusable));
+    let reusable = ReusableDevices::from(by_resource(input, |resource| &resource.reusable));
     let containers: Map<String, Value> = input
         .pod
         .all_containers()
@@ -128,7 +128,7 @@ fn allocate(
     pool: &DevicePool,
     state: &DeviceState,
     container: &Container,
-    reusable: &Reusable,
+    reusable: &ReusableDevices,
 ) -> Value {
     let mut plugins = Plugins::new(input.resources.iter().map(|resource| &resource.plugin));
     let request = DeviceRequest {

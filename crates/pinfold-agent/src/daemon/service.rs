@@ -124,7 +124,7 @@ impl Service {
     }
 
     /// What other settings would mean.
-    fn planned(&self, settings: &[u8]) -> Result<(MachineLayout, PlanReport), ApiError> {
+    fn planned(&self, settings: &[u8]) -> Result<(Plan, PlanReport), ApiError> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = place
             .settings("the settings", settings)

@@ -328,7 +328,7 @@ impl PodReport {
 impl PlanReport {
     /// What a plan says. `ledger` knows the names.
     #[must_use]
-    pub fn of(plan: &MachineLayout, ledger: &Ledger, generation: u64) -> Self {
+    pub fn of(plan: &Plan, ledger: &Ledger, generation: u64) -> Self {
         let pods = plan.fates.iter().map(|(uid, fate)| {
             let resident = ledger.state().admitted_pods().get(uid);
             let (word, restart, reason, to) = match fate {

@@ -88,7 +88,7 @@ impl Keeper {
             Some(kept) => kept,
             None => place_anew(&self.ledger, rules)?,
         };
-        Ok(MachineLayout {
+        Ok(Plan {
             fates,
             ledger,
             generation: self.generation(),

@@ -1,9 +1,9 @@
-//! Admission: may this pod run here, and on what?
+//! Admission of one pod: align its resources on NUMA nodes, then allocate devices, CPUs and memory.
 //!
-//! Mirrors the topology manager's scopes. Under `none` every container is served without asking anybody. In the
-//! scope `container` each container is aligned and served before the next one is looked at; in the scope
-//! `pod` the pod is aligned once, and every container is served on that placement. The managers are requested
-//! and served in one order: devices, CPUs, memory.
+//! Mirrors the topology manager's scopes. Under the policy `none` every container is allocated without hints. In the
+//! scope `container` each container is aligned and allocated before the next one; in the scope `pod` the pod is aligned
+//! once, and all its containers are allocated with that affinity. The managers give hints and allocate in the same
+//! order: devices, CPUs, memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
 impl Ledger {
-    /// Decides about a pod that is not here yet, or is here again after a restart.
+    /// Decides about a pod that is not admitted yet, or is admitted again after a restart.
     pub(super) fn decide(
         &mut self,
         pod: &Arc<Pod>,
@@ -37,7 +37,7 @@ impl Ledger {
         self.decide_without(pod, plugins, None)
     }
 
-    /// The same as if `aside`, which is part of the shared pool, were not there.
+    /// The same as if the CPUs `aside` were not in the shared pool.
     pub(super) fn decide_without(
         &mut self,
         pod: &Arc<Pod>,
@@ -98,7 +98,7 @@ impl Ledger {
             Err(rejection) => {
                 let keeps = transaction.rules.fidelity().keeps_parts_of_rejected_pods();
                 match keeps && aside.is_none() {
-                    true => transaction.collect(&pod.uid),
+                    true => transaction.release_all(&pod.uid),
                     false => transaction.discard(),
                 }
                 Err(rejection)
@@ -122,7 +122,7 @@ impl Ledger {
     }
 }
 
-/// One pod on its way in.
+/// The state of one admission while it runs.
 struct AdmissionAttempt<'a> {
     transaction: Transaction<'a>,
     pod: &'a Arc<Pod>,
@@ -137,14 +137,14 @@ impl AdmissionAttempt<'_> {
         match (self.transaction.rules.policy, self.transaction.rules.scope) {
             (TopologyPolicy::None, _) => {
                 for container in pod.all_containers() {
-                    self.serve(container, Hint::NONE)?;
+                    self.allocate(container, Hint::NONE)?;
                 }
             }
             (_, TopologyScope::Container) => {
                 for container in pod.all_containers() {
                     let hint = self.align(Some(container))?;
                     self.affinities.insert(container.name.clone(), hint);
-                    self.serve(container, hint)?;
+                    self.allocate(container, hint)?;
                 }
             }
             (_, TopologyScope::Pod) => {
@@ -153,17 +153,17 @@ impl AdmissionAttempt<'_> {
                     self.affinities.insert(container.name.clone(), hint);
                 }
                 if self.transaction.rules.pod_level.manages(&pod) {
-                    return self.serve_whole(hint);
+                    return self.allocate_pod(hint);
                 }
                 for container in pod.all_containers() {
-                    self.serve(container, hint)?;
+                    self.allocate(container, hint)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Finds NUMA nodes that suit every resource of one container, or of the pod as a whole.
+    /// Merges the hints of all resources of one container, or of the pod as a whole, into one NUMA affinity.
     fn align(&mut self, container: Option<&Container>) -> Result<Hint, Rejection> {
         let rules = self.transaction.rules;
         let hints = self.hints(container);
@@ -187,15 +187,15 @@ impl AdmissionAttempt<'_> {
         match merged.admit {
             true => Ok(merged.hint),
             false => {
-                self.explanation.cause = self.empty_shared_pool(container);
-                Err(self.misaligned(container))
+                self.explanation.cause = self.empty_shared_pool_error(container);
+                Err(self.topology_rejection(container))
             }
         }
     }
 
-    /// Whether the pod's own containers leave nothing for those that share, which the managers tell the merge as
-    /// "no node will do".
-    fn empty_shared_pool(&self, container: Option<&Container>) -> Option<Cause> {
+    /// The error behind a rejected merge if the exclusive containers of a pod with pod-level resources leave nothing
+    /// for its shared pool. The managers report that to the merge as an empty list of hints.
+    fn empty_shared_pool_error(&self, container: Option<&Container>) -> Option<Cause> {
         let (rules, pod) = (self.transaction.rules, &**self.pod);
         if container.is_some() || !rules.pod_level.manages(pod) {
             return None;
@@ -243,8 +243,8 @@ impl AdmissionAttempt<'_> {
         }
     }
 
-    /// Gives one container everything it asks for.
-    fn serve(&mut self, container: &Container, hint: Hint) -> Result<(), Rejection> {
+    /// Allocates the devices, CPUs and memory of one container.
+    fn allocate(&mut self, container: &Container, hint: Hint) -> Result<(), Rejection> {
         let (rules, pod) = (self.transaction.rules, self.pod.clone());
 
         let state = &*self.transaction.state;
@@ -256,7 +256,7 @@ impl AdmissionAttempt<'_> {
             already_running: false,
         };
         let devices = device::allocate(&state.pool, &state.devices, request, self.plugins);
-        let grant = devices.map_err(|error| self.short_of_devices(container, error))?;
+        let grant = devices.map_err(|error| self.device_rejection(container, error))?;
         self.transaction.devices(grant.edits);
 
         let state = &*self.transaction.state;
@@ -264,7 +264,7 @@ impl AdmissionAttempt<'_> {
         let cpus = rules
             .cpus
             .allocate(&state.cpus, &reusable, hint.mask, &pod, container);
-        let grant = cpus.map_err(|error| self.short_of_cpus(Some(container), error))?;
+        let grant = cpus.map_err(|error| self.cpu_rejection(Some(container), error))?;
         self.transaction.cpu(grant.edits);
         if let Some(cpus) = grant.reusable {
             self.transaction.reusable_cpus(Some(ReusableCpus {
@@ -276,13 +276,14 @@ impl AdmissionAttempt<'_> {
         let memory = rules
             .memory
             .allocate(&self.transaction.state.memory, hint, &pod, container);
-        let grant = memory.map_err(|error| self.short_of_memory(Some(container), error))?;
+        let grant = memory.map_err(|error| self.memory_rejection(Some(container), error))?;
         self.transaction.memory(grant.edits);
         Ok(())
     }
 
-    /// Gives a pod with pod-level resources everything it asks for at once. Devices take no part in that.
-    fn serve_whole(&mut self, hint: Hint) -> Result<(), Rejection> {
+    /// Allocates the CPUs and memory of a pod with pod-level resources as a whole. The device manager does not support
+    /// them.
+    fn allocate_pod(&mut self, hint: Hint) -> Result<(), Rejection> {
         let (rules, pod) = (self.transaction.rules, self.pod.clone());
         match rules
             .cpus
@@ -291,19 +292,19 @@ impl AdmissionAttempt<'_> {
             Ok(grant) => self.transaction.cpu(grant.edits),
             Err(rejection) => {
                 self.transaction.cpu(rejection.left_behind);
-                return Err(self.short_of_cpus(None, rejection.error));
+                return Err(self.cpu_rejection(None, rejection.error));
             }
         }
         let memory = rules
             .memory
             .allocate_pod(&self.transaction.state.memory, hint, &pod);
-        let grant = memory.map_err(|error| self.short_of_memory(None, error))?;
+        let grant = memory.map_err(|error| self.memory_rejection(None, error))?;
         self.transaction.memory(grant.edits);
         Ok(())
     }
 
-    /// The managers could not agree as strictly as the policy demands.
-    fn misaligned(&self, container: Option<&Container>) -> Rejection {
+    /// The rejection for a merged hint that the topology policy does not admit.
+    fn topology_rejection(&self, container: Option<&Container>) -> Rejection {
         let whole = self.transaction.rules.pod_level.manages(self.pod);
         let message = match (whole, self.transaction.rules.scope) {
             (false, _) => "Resources cannot be allocated with Topology locality",
@@ -322,14 +323,14 @@ impl AdmissionAttempt<'_> {
         }
     }
 
-    fn short_of_devices(&mut self, container: &Container, error: DeviceError) -> Rejection {
+    fn device_rejection(&mut self, container: &Container, error: DeviceError) -> Rejection {
         let reason = RejectionReason::UnexpectedAdmissionError;
         let rejection = self.rejection(reason, &error, Some(container), ResourceManager::Device);
         self.explanation.cause = Some(Cause::Device(error));
         rejection
     }
 
-    fn short_of_cpus(&mut self, container: Option<&Container>, error: CpuError) -> Rejection {
+    fn cpu_rejection(&mut self, container: Option<&Container>, error: CpuError) -> Rejection {
         let reason = match error {
             CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
                 RejectionReason::SMTAlignmentError
@@ -344,7 +345,7 @@ impl AdmissionAttempt<'_> {
         rejection
     }
 
-    fn short_of_memory(&mut self, container: Option<&Container>, error: MemoryError) -> Rejection {
+    fn memory_rejection(&mut self, container: Option<&Container>, error: MemoryError) -> Rejection {
         let reason = match error {
             MemoryError::EmptySharedPool(_) => RejectionReason::EmptyPodSharedPoolError,
             _ => RejectionReason::UnexpectedAdmissionError,
@@ -354,7 +355,8 @@ impl AdmissionAttempt<'_> {
         rejection
     }
 
-    /// A manager could not serve. Mirrors `GetPodAdmitResult`: only errors without a reason of their own are wrapped.
+    /// The rejection for a failed allocation. Mirrors `GetPodAdmitResult`: errors without a reason of their own are
+    /// wrapped.
     fn rejection(
         &mut self,
         reason: RejectionReason,
@@ -378,9 +380,8 @@ impl AdmissionAttempt<'_> {
     }
 }
 
-/// The assignment of a pod that holds nothing.
 impl Assignment {
-    /// Whether no container got anything for itself.
+    /// Whether no container holds exclusive CPUs, memory or devices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.containers.iter().all(|container| {

@@ -1,4 +1,5 @@
-//! The audit: does the ledger add up? Everything is held once, nothing is lost, and nobody holds without living here.
+//! Consistency checks of a ledger: every CPU, byte and device is held at most once, none is lost, and every holder is
+//! an admitted pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,86 +8,89 @@ use crate::cpu_set::CpuSet;
 use crate::name::{DeviceId, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 
-/// Something that does not add up.
+/// An inconsistency in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuditFinding {
-    /// A pod that is not here holds something.
-    #[error("pod {0} holds something but is not on this node")]
-    Ghost(PodUid),
+    /// A pod that is not admitted holds resources.
+    #[error("pod {0} holds resources but is not admitted")]
+    NotAdmitted(PodUid),
     /// Two pods hold the same CPUs.
     #[error("CPUs {cpus} are held by both {one} and {other}")]
     CpusTwice {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// By whom.
+        /// One holder.
         one: PodUid,
-        /// And by whom.
+        /// The other holder.
         other: PodUid,
     },
-    /// CPUs that are held are in the shared pool too.
+    /// CPUs are held exclusively and are in the shared pool as well.
     #[error("CPUs {cpus} of {pod} are in the shared pool as well")]
     CpusShared {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// Whose.
+        /// The holder.
         pod: PodUid,
     },
-    /// CPUs that nobody has.
-    #[error("CPUs {0} belong to nobody")]
+    /// CPUs that are neither held exclusively nor in the shared pool.
+    #[error("CPUs {0} are neither assigned nor in the shared pool")]
     CpusLost(CpuSet),
     /// CPUs that the machine does not have.
     #[error("CPUs {0} are not CPUs of this machine")]
     CpusUnknown(CpuSet),
-    /// A pod holds CPUs that are kept for the system.
+    /// A pod holds CPUs that are reserved for the system.
     #[error("CPUs {cpus} of {pod} are reserved")]
     CpusReserved {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// Whose.
+        /// The holder.
         pod: PodUid,
     },
-    /// Free and booked memory do not make what there is.
+    /// On some NUMA nodes free and allocated memory do not add up to the allocatable memory.
     #[error(
-        "{resource} of NUMA nodes {nodes}: {free} free and {reserved} booked do not make {allocatable}"
+        "{resource} of NUMA nodes {nodes}: {free} free and {reserved} allocated do not add up to {allocatable} allocatable"
     )]
-    MemoryUneven {
-        /// Which kind.
+    MemoryTotals {
+        /// `memory` or `hugepages-<size>`.
         resource: ResourceName,
-        /// Where.
+        /// The NUMA nodes.
         nodes: NodeSet,
-        /// What is free.
+        /// Free bytes in the memory table.
         free: u64,
-        /// What is booked.
+        /// Allocated bytes in the memory table.
         reserved: u64,
-        /// What there is.
+        /// Allocatable bytes in the memory table.
         allocatable: u64,
     },
-    /// The blocks of the pods are not what is booked.
-    #[error("{resource}: pods hold {held}, but {reserved} is booked")]
-    MemoryUnbooked {
-        /// Which kind.
+    /// The memory blocks of all pods do not add up to the allocated memory in the table.
+    #[error("{resource}: pods hold {held}, but the table says {reserved}")]
+    MemoryBlocks {
+        /// `memory` or `hugepages-<size>`.
         resource: ResourceName,
-        /// What the pods' blocks add up to.
+        /// The sum of the pods' blocks in bytes.
         held: u64,
-        /// What is booked on all nodes.
+        /// The allocated bytes of all NUMA nodes in the memory table.
         reserved: u64,
     },
     /// Two pods hold the same device.
     #[error("device {device} of {resource} is held by both {one} and {other}")]
     DeviceTwice {
-        /// Of which resource.
+        /// The resource of the device.
         resource: ResourceName,
-        /// Which.
+        /// The device.
         device: DeviceId,
-        /// By whom.
+        /// One holder.
         one: PodUid,
-        /// And by whom.
+        /// The other holder.
         other: PodUid,
     },
 }
 
 impl Ledger {
-    /// Everything that does not add up; nothing, unless the ledger is a faithful copy of a kubelet that lost count.
+    /// All inconsistencies. Empty unless the ledger repeats the kubelet's defects ([`Fidelity::Exact`]) and the kubelet
+    /// would be inconsistent too.
+    ///
+    /// [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
     #[must_use]
     pub fn audit(&self) -> Vec<AuditFinding> {
         let mut findings = Vec::new();
@@ -113,7 +117,7 @@ impl Ledger {
         let mut seen = shared.clone();
         for (&pod, own) in &held {
             if !self.state.admitted_pods.contains_key(pod) {
-                findings.push(AuditFinding::Ghost(pod.clone()));
+                findings.push(AuditFinding::NotAdmitted(pod.clone()));
             }
             let common = own & shared;
             if !common.is_empty() {
@@ -158,13 +162,13 @@ impl Ledger {
 
     fn audit_memory(&self, findings: &mut Vec<AuditFinding>) {
         let memory = &self.state.memory;
-        let mut booked: BTreeMap<ResourceName, u64> = BTreeMap::new();
+        let mut allocated: BTreeMap<ResourceName, u64> = BTreeMap::new();
         for (&node, row) in memory.nodes() {
             for (resource, amounts) in &row.memory {
-                let booked = booked.entry(resource.clone()).or_default();
-                *booked = booked.saturating_add(amounts.reserved);
+                let allocated = allocated.entry(resource.clone()).or_default();
+                *allocated = allocated.saturating_add(amounts.reserved);
                 if amounts.free.saturating_add(amounts.reserved) != amounts.allocatable {
-                    findings.push(AuditFinding::MemoryUneven {
+                    findings.push(AuditFinding::MemoryTotals {
                         resource: resource.clone(),
                         nodes: NodeSet::single(node),
                         free: amounts.free,
@@ -182,17 +186,17 @@ impl Ledger {
             .collect();
         for pod in pods {
             if !self.state.admitted_pods.contains_key(pod) {
-                findings.push(AuditFinding::Ghost(pod.clone()));
+                findings.push(AuditFinding::NotAdmitted(pod.clone()));
             }
             for block in memory.blocks_charged_to(pod) {
                 let held = held.entry(block.resource.clone()).or_default();
                 *held = held.saturating_add(block.size);
             }
         }
-        for (resource, reserved) in booked {
+        for (resource, reserved) in allocated {
             let held = held.get(&resource).copied().unwrap_or(0);
             if held != reserved {
-                findings.push(AuditFinding::MemoryUnbooked {
+                findings.push(AuditFinding::MemoryBlocks {
                     resource,
                     held,
                     reserved,
@@ -205,7 +209,7 @@ impl Ledger {
         let mut holder: BTreeMap<(ResourceName, DeviceId), PodUid> = BTreeMap::new();
         for (pod, containers) in self.state.devices.pods() {
             if !self.state.admitted_pods.contains_key(pod) {
-                findings.push(AuditFinding::Ghost(pod.clone()));
+                findings.push(AuditFinding::NotAdmitted(pod.clone()));
             }
             for (resource, device) in
                 containers

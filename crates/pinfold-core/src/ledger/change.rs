@@ -1,4 +1,4 @@
-//! [`Change`]: everything one event changed in a ledger, as a value to write down, replay and undo.
+//! [`Change`]: all edits that one event made in a ledger, as a value that can be journaled, replayed and undone.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,31 +8,30 @@ use crate::device::{AdvertisedDevices, DeviceEdit};
 use crate::memory::MemoryEdit;
 use crate::name::{ContainerName, PodUid, ResourceName};
 
-/// What happened, and what it changed.
+/// One event and the edits it made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The generation of the ledger it was made for. It makes the next one.
+    /// The generation of the ledger before the change; applying it increments the generation.
     pub generation: u64,
-    /// What happened.
+    /// The event.
     pub event: LedgerEvent,
-    /// What it changed, in order.
+    /// Its edits, in order.
     pub edits: Vec<Edit>,
 }
 
-/// What can happen to a ledger.
+/// The events that change a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LedgerEvent {
-    /// A pod was let in.
+    /// A pod was admitted.
     Admitted(PodUid),
-    /// A pod was turned away. Only a faithful copy of the kubelet writes this down: there, a rejected pod
-    /// can leave something behind.
+    /// A pod was rejected. Journaled only under exact fidelity: in the kubelet a rejected pod can keep resources.
     Rejected(PodUid),
     /// A container started.
     Started(PodUid, ContainerName),
-    /// A pod left.
+    /// A pod was released.
     Released(PodUid),
-    /// A device plugin came, went, or reported other devices or other health.
+    /// A device plugin registered, unregistered, or reported a different list or health of devices.
     DevicesChanged(ResourceName),
 }
 
@@ -40,57 +39,57 @@ pub enum LedgerEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edit {
-    /// Of the CPU manager.
+    /// An entry of the CPU manager's state.
     Cpu(CpuEdit),
-    /// Of the memory manager.
+    /// An entry of the memory manager's state.
     Memory(MemoryEdit),
-    /// Of the device manager.
+    /// An entry of the device manager's state.
     Device(DeviceEdit),
-    /// A pod that lives here.
+    /// An admitted pod.
     Pod {
-        /// Which.
+        /// Its UID.
         pod: PodUid,
-        /// What was known of it; `None` if it did not live here.
+        /// The entry before; `None` if the pod was not admitted.
         before: Option<Box<AdmittedPod>>,
-        /// What is known of it.
+        /// The entry after; `None` if the pod was released.
         after: Option<Box<AdmittedPod>>,
     },
-    /// The CPUs that finished init containers leave to the rest of their pod.
+    /// The CPUs of finished init containers that later containers of the same pod may reuse.
     ReusableCpus {
-        /// What there was.
+        /// The CPUs before.
         before: Option<ReusableCpus>,
-        /// What there is.
+        /// The CPUs after.
         after: Option<ReusableCpus>,
     },
-    /// The devices that the plugin of one resource offers; `None` while it has not registered.
+    /// The devices that the plugin of one resource advertises; `None` while it is not registered.
     AdvertisedDevices {
-        /// Of which resource.
+        /// The resource.
         resource: ResourceName,
-        /// What it offered.
+        /// The devices before.
         before: Option<AdvertisedDevices>,
-        /// What it offers.
+        /// The devices after.
         after: Option<AdvertisedDevices>,
     },
 }
 
-/// A change that was made for another ledger than the one it met. Nothing was changed.
+/// A change that does not fit the state of the ledger it is applied to. The ledger is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeConflict {
-    /// Made for another moment.
+    /// The change was made for another generation.
     #[error("the change is for generation {expected} of the ledger, which is at {found}")]
     Generation {
-        /// The change's.
+        /// The generation of the change.
         expected: u64,
-        /// The ledger's.
+        /// The generation of the ledger.
         found: u64,
     },
-    /// Made for other content.
+    /// An entry differs from what the change expects before it.
     #[error("the ledger is not the one this change was made for: {0}")]
     Content(String),
 }
 
 impl LedgerState {
-    /// Carries out one edit.
+    /// Applies one edit.
     pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.apply(edit).map_err(content),
@@ -100,7 +99,7 @@ impl LedgerState {
                 .map_err(content),
             Edit::Device(edit) => self.devices.apply(edit).map_err(content),
             Edit::Pod { pod, before, after } => {
-                self.swap_resident(pod, before.as_deref(), after.as_deref())
+                self.swap_pod(pod, before.as_deref(), after.as_deref())
             }
             Edit::ReusableCpus { before, after } => {
                 self.swap_reusable(before.as_ref(), after.as_ref())
@@ -113,7 +112,7 @@ impl LedgerState {
         }
     }
 
-    /// Takes one edit back.
+    /// Reverts one edit.
     pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.revert(edit).map_err(content),
@@ -123,7 +122,7 @@ impl LedgerState {
                 .map_err(content),
             Edit::Device(edit) => self.devices.revert(edit).map_err(content),
             Edit::Pod { pod, before, after } => {
-                self.swap_resident(pod, after.as_deref(), before.as_deref())
+                self.swap_pod(pod, after.as_deref(), before.as_deref())
             }
             Edit::ReusableCpus { before, after } => {
                 self.swap_reusable(after.as_ref(), before.as_ref())
@@ -136,7 +135,7 @@ impl LedgerState {
         }
     }
 
-    fn swap_resident(
+    fn swap_pod(
         &mut self,
         pod: &PodUid,
         from: Option<&AdmittedPod>,
@@ -159,7 +158,7 @@ impl LedgerState {
     ) -> Result<(), ChangeConflict> {
         if self.reusable_cpus.as_ref() != from {
             return Err(ChangeConflict::Content(
-                "CPUs that init containers left".into(),
+                "reusable CPUs of init containers".into(),
             ));
         }
         self.reusable_cpus = to.cloned();
@@ -182,7 +181,7 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Carries out all edits or none.
+    /// Applies all edits or none.
     pub(super) fn apply_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
         for (done, edit) in edits.iter().enumerate() {
             if let Err(conflict) = self.apply(edit) {
@@ -193,21 +192,21 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Takes edits back that were just carried out, last one first.
+    /// Reverts edits that were just applied, the last one first.
     pub(super) fn revert_all(&mut self, edits: &[Edit]) {
         for edit in edits.iter().rev() {
             self.revert(edit)
-                .expect("an edit that was just carried out can be taken back");
+                .expect("an edit that was just applied can be reverted");
         }
     }
 
-    /// Takes all edits back or none.
+    /// Reverts all edits or none.
     pub(super) fn undo_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
         for (at, edit) in edits.iter().enumerate().rev() {
             if let Err(conflict) = self.revert(edit) {
                 for undone in &edits[at + 1..] {
                     self.apply(undone)
-                        .expect("an edit that was just taken back can be carried out");
+                        .expect("an edit that was just reverted can be applied again");
                 }
                 return Err(conflict);
             }

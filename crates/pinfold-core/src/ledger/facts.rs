@@ -1,4 +1,4 @@
-//! The facts of a request: what was requested of every resource, and what each NUMA node had of it.
+//! Collects the facts of an explanation: the requested amount of every resource and what each NUMA node has of it.
 
 use super::transaction::Transaction;
 use crate::decision::ResourceManager;
@@ -13,7 +13,7 @@ use crate::pod::{Container, Pod};
 use crate::qos::QosClass;
 
 impl Transaction<'_> {
-    /// The facts of all resources of one alignment, with what each wanted of the merge.
+    /// The facts of all resources of one alignment, with a summary of their hints.
     pub(super) fn facts(
         &self,
         pod: &Pod,
@@ -24,9 +24,9 @@ impl Transaction<'_> {
         let mut facts = Vec::new();
         for (provider, manager) in ResourceManager::ALL.into_iter().enumerate() {
             for mut resource in self.facts_of(manager, pod, container) {
-                resource.merge_index = merge.resources.iter().position(|brought| {
-                    let row = brought.row.and_then(|row| hints[provider].rows.get(row));
-                    brought.provider == provider
+                resource.merge_index = merge.resources.iter().position(|merged| {
+                    let row = merged.row.and_then(|row| hints[provider].rows.get(row));
+                    merged.provider == provider
                         && row.is_some_and(|(name, _)| *name == resource.resource)
                 });
                 resource.hints = resource
@@ -38,7 +38,7 @@ impl Transaction<'_> {
         facts
     }
 
-    /// The facts of the resources that one manager hands out.
+    /// The facts of the resources that one manager allocates.
     pub(super) fn facts_of(
         &self,
         manager: ResourceManager,
@@ -58,7 +58,7 @@ impl Transaction<'_> {
             Some(container) => demand::container_cpus(pod, container, self.rules.pod_level),
             None => demand::pod_cpus(pod, self.rules.pod_level),
         };
-        if requested == 0 || self.leaves_alone(pod) {
+        if requested == 0 || self.ignores(pod) {
             return None;
         }
         let free = policy.usable(
@@ -85,8 +85,8 @@ impl Transaction<'_> {
         })
     }
 
-    /// Whether the pod states resources as a whole that nobody manages.
-    fn leaves_alone(&self, pod: &Pod) -> bool {
+    /// Whether the pod has pod-level resources and the managers ignore such pods.
+    fn ignores(&self, pod: &Pod) -> bool {
         demand::has_pod_level_resources(pod) && !self.rules.pod_level.manages(pod)
     }
 
@@ -96,7 +96,7 @@ impl Transaction<'_> {
             Some(container) => demand::container_memory(pod, container, pod_level),
             None => demand::pod_memory(pod, pod_level),
         };
-        let managed = QosClass::of(pod) == QosClass::Guaranteed && !self.leaves_alone(pod);
+        let managed = QosClass::of(pod) == QosClass::Guaranteed && !self.ignores(pod);
         if self.state.memory.nodes().is_empty() || !managed {
             return Vec::new();
         }
@@ -187,7 +187,7 @@ impl Transaction<'_> {
 }
 
 impl NodeFacts {
-    /// A node that has nothing of the resource.
+    /// A NUMA node that has none of the resource.
     fn nothing(node: NodeId) -> Self {
         Self {
             node,

@@ -1,4 +1,4 @@
-//! Pods that come with CPUs somebody else chose: a scheduler, or whoever pinned them before.
+//! Admits pods with given CPUs: chosen by a scheduler, or found pinned when the agent takes over a node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use crate::device::PreferredAllocation;
 use crate::name::{ContainerName, PodUid};
 use crate::pod::Pod;
 
-/// The CPUs of each container. Containers of one pod may have some in common.
+/// Exclusive CPUs by container. Containers of one pod may share CPUs.
 pub type GrantedCpus = BTreeMap<ContainerName, CpuSet>;
 
-/// Why a pod cannot have the CPUs that were chosen for it. Nothing was changed.
+/// Why a pod cannot be admitted with the given CPUs. The ledger is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// The pod makes no sense here.
+    /// The pod is invalid or admitted already.
     #[error(transparent)]
     Pod(#[from] LedgerError),
-    /// This node gives no CPUs away.
-    #[error("the CPU manager policy of this node is none: nobody has CPUs for themselves")]
+    /// The CPU manager policy is `none`.
+    #[error("the CPU manager policy of this node is none: there are no exclusive CPUs")]
     NotManaged,
-    /// CPUs that this machine does not have.
+    /// CPUs that the machine does not have.
     #[error("CPUs {0} are not CPUs of this machine")]
     Unknown(CpuSet),
-    /// CPUs that are kept for the system.
+    /// CPUs that are reserved for the system.
     #[error("CPUs {0} are reserved for the system")]
     Reserved(CpuSet),
-    /// CPUs that others hold.
+    /// CPUs that other pods hold exclusively.
     #[error("CPUs {cpus} are held by {}", pods(holders))]
     Taken {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// By whom.
+        /// The pods that hold them.
         holders: Vec<PodUid>,
     },
-    /// The rules of this node do not let the pod in with them.
-    #[error("the rules of this node say no: {}", .0.message)]
+    /// The topology policy rejects the pod with these CPUs.
+    #[error("the topology policy rejects it: {}", .0.message)]
     Rejected(Box<Rejection>),
-    /// By the rules of this node the pod gets fewer.
-    #[error("by the rules of this node it gets CPUs {0} of them only")]
+    /// The CPU manager would assign only these of the given CPUs.
+    #[error("the CPU manager would assign only CPUs {0} of them")]
     Fewer(CpuSet),
 }
 
@@ -53,17 +53,18 @@ fn pods(holders: &[PodUid]) -> String {
 }
 
 impl Ledger {
-    /// Lets `pod` in with these CPUs and nothing else. No policy is requested: whoever chose them has.
+    /// Admits `pod` with these CPUs, without memory and devices. The topology policy is not applied: it already was
+    /// when the CPUs were chosen.
     ///
     /// # Errors
-    /// If it cannot have them, or is no pod for this node.
+    /// If the CPUs are not free, or the pod is invalid or admitted already.
     pub fn grant(&mut self, pod: &Arc<Pod>, cpus: &GrantedCpus) -> Result<Change, GrantError> {
         if self.state.admitted_pods.contains_key(&pod.uid) {
             return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()).into());
         }
         check_containers(pod)?;
-        if let Some(stranger) = cpus.keys().find(|name| pod.container(name).is_none()) {
-            let (pod, container) = (pod.uid.clone(), stranger.clone());
+        if let Some(unknown) = cpus.keys().find(|name| pod.container(name).is_none()) {
+            let (pod, container) = (pod.uid.clone(), unknown.clone());
             return Err(LedgerError::NoSuchContainer { pod, container }.into());
         }
         let mut all = CpuSet::new();
@@ -88,14 +89,16 @@ impl Ledger {
         }
         transaction.set_pod(&pod.uid, Some(admitted));
         let event = LedgerEvent::Admitted(pod.uid.clone());
-        Ok(transaction.finish(event).expect("a admitted was added"))
+        Ok(transaction
+            .finish(event)
+            .expect("the entry of the pod was added"))
     }
 
-    /// Decides about `pod` by the rules of this node, with exactly these CPUs for its own: memory and devices are
-    /// aligned to them.
+    /// Decides about `pod` by the rules of this node as if only `cpus` were free; memory and devices are aligned to
+    /// them.
     ///
     /// # Errors
-    /// If it cannot have them, all of them and no others, or is no pod for this node.
+    /// If the pod would be assigned other CPUs than exactly these, or is invalid or admitted already.
     pub fn admit_with_cpus(
         &mut self,
         pod: &Arc<Pod>,
@@ -118,7 +121,7 @@ impl Ledger {
         }
         if let Some(change) = &admission.change {
             self.undo(change)
-                .expect("the last change of a ledger can be taken back");
+                .expect("the last change of a ledger can be reverted");
         }
         Err(GrantError::Fewer(got))
     }
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_of_one_pod_may_share_and_everything_comes_back() {
+    fn containers_of_one_pod_may_share_cpus_and_all_are_released() {
         let mut ledger = ledger();
         let empty = ledger.clone();
         let change = ledger.grant(&pod("p"), &chosen("2-5", "4-6")).unwrap();
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_free_is_not_granted_and_nothing_changes() {
+    fn cpus_that_are_not_free_are_not_granted_and_the_ledger_is_unchanged() {
         let mut ledger = ledger();
         ledger.grant(&pod("p"), &chosen("2", "3")).unwrap();
         let before = ledger.state().clone();
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_cpus_bring_memory_along_and_the_rules_have_their_say() {
+    fn memory_is_aligned_to_given_cpus_and_the_topology_policy_applies() {
         let settings = Settings {
             topology_policy: "single-numa-node".to_owned(),
             cpu_policy: "static".to_owned(),
@@ -302,7 +305,7 @@ mod tests {
         copy.apply(&change).unwrap();
         assert_eq!(copy.state(), ledger.state());
         let before = ledger.state().clone();
-        // Two nodes are no single one.
+        // CPUs of two NUMA nodes violate single-numa-node.
         let rejected = ledger.admit_with_cpus(&small("q"), &set("3-4"), &mut NoPreference);
         assert!(matches!(rejected, Err(GrantError::Rejected(_))));
         assert_eq!(ledger.state(), &before);
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_cpus_of_its_own_is_a_resident_like_any_other() {
+    fn a_pod_without_exclusive_cpus_is_admitted_too() {
         let mut ledger = ledger();
         ledger.grant(&pod("p"), &GrantedCpus::new()).unwrap();
         assert_eq!(ledger.admitted_pods().len(), 1);

@@ -1,4 +1,4 @@
-//! The picture of a ledger: who sits where.
+//! Builds the [`Occupancy`] of a ledger.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::name::{DeviceId, PodUid, ResourceName};
 use crate::occupancy::{DeviceUse, HeldMemory, Holder, MemoryRow, Occupancy};
 
 impl Ledger {
-    /// Who sits where right now.
+    /// A snapshot of what every pod holds, for pictures and tables.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         let state = &self.state;
         let admitted_pods = self.admitted_pods();
-        let (mut holders, mut places) = (Vec::new(), BTreeMap::new());
+        let (mut holders, mut indexes) = (Vec::new(), BTreeMap::new());
         for admitted in &admitted_pods {
             let uid = &admitted.pod.uid;
             let (cpus, memory) = (self.exclusive_cpus(uid), self.held_memory(uid));
             if cpus.is_empty() && memory.is_empty() && !state.devices.holds(uid) {
                 continue;
             }
-            places.insert(uid, holders.len());
+            indexes.insert(uid, holders.len());
             let name = match admitted.pod.name.is_empty() {
                 true => uid.to_string(),
                 false => admitted.pod.name.clone(),
@@ -37,11 +37,11 @@ impl Ledger {
             shared,
             reserved: self.rules.reserved_cpus(),
             memory: self.memory_rows(),
-            devices: self.device_seats(&places),
+            devices: self.device_uses(&indexes),
         }
     }
 
-    /// The CPUs that a pod holds for itself alone.
+    /// All exclusive CPUs of a pod.
     #[must_use]
     pub fn exclusive_cpus(&self, pod: &PodUid) -> CpuSet {
         let mut cpus = self.state.cpus.containers_of(pod);
@@ -74,7 +74,7 @@ impl Ledger {
         held
     }
 
-    /// What the memory manager knows; without one, what the machine has.
+    /// The memory manager's table; without a memory manager, all memory of the machine as free.
     fn memory_rows(&self) -> Vec<MemoryRow> {
         let managed = self.state.memory.nodes();
         if managed.is_empty() {
@@ -99,20 +99,20 @@ impl Ledger {
         rows.collect()
     }
 
-    fn device_seats(&self, places: &BTreeMap<&PodUid, usize>) -> Vec<DeviceUse> {
+    fn device_uses(&self, indexes: &BTreeMap<&PodUid, usize>) -> Vec<DeviceUse> {
         let mut holders: BTreeMap<(&ResourceName, &DeviceId), usize> = BTreeMap::new();
         for (pod, containers) in self.state.devices.pods() {
-            let Some(&place) = places.get(pod) else {
+            let Some(&index) = indexes.get(pod) else {
                 continue;
             };
             for (resource, devices) in containers.values().flatten() {
-                holders.extend(devices.iter().map(|id| ((resource, id), place)));
+                holders.extend(devices.iter().map(|id| ((resource, id), index)));
             }
         }
-        let mut seats = Vec::new();
+        let mut uses = Vec::new();
         for resource in self.state.pool.resources() {
             for (id, device) in self.state.pool.devices(resource).into_iter().flatten() {
-                seats.push(DeviceUse {
+                uses.push(DeviceUse {
                     resource: resource.clone(),
                     id: id.to_string(),
                     nodes: device.nodes(),
@@ -121,6 +121,6 @@ impl Ledger {
                 });
             }
         }
-        seats
+        uses
     }
 }

@@ -1,4 +1,4 @@
-//! What a pod gives back: when a container starts, when the pod leaves, and after a rejection.
+//! Releases what a pod holds: when a container starts, when the pod is removed, and after a rejection.
 
 use super::change::{Change, LedgerEvent};
 use super::transaction::Transaction;
@@ -6,11 +6,11 @@ use super::{Ledger, LedgerError};
 use crate::name::{ContainerName, PodUid};
 
 impl Ledger {
-    /// A container of `pod` started: the memory of init containers that finished before it is free again. Mirrors the
-    /// memory manager's `AddContainer`. `None` if that changes nothing.
+    /// Records that a container of `pod` started and releases the memory of init containers that finished before it.
+    /// Mirrors the memory manager's `AddContainer`. Returns `None` if that changes nothing.
     ///
     /// # Errors
-    /// If there is no such pod or container here.
+    /// If the pod is not admitted or has no such container.
     pub fn start(
         &mut self,
         pod: &PodUid,
@@ -46,27 +46,27 @@ impl Ledger {
         Ok(transaction.finish(LedgerEvent::Started(pod.clone(), container.clone())))
     }
 
-    /// `pod` left: everything it held is free again.
+    /// Removes `pod` and releases everything it holds.
     ///
     /// # Errors
-    /// If it is not here.
+    /// If the pod is not admitted.
     pub fn release(&mut self, pod: &PodUid) -> Result<Change, LedgerError> {
         if !self.state.admitted_pods.contains_key(pod) {
             return Err(LedgerError::NotAdmitted(pod.clone()));
         }
         let mut transaction = Transaction::new(&self.rules, &mut self.state);
         transaction.set_pod(pod, None);
-        transaction.collect(pod);
+        transaction.release_all(pod);
         Ok(transaction
             .finish(LedgerEvent::Released(pod.clone()))
-            .expect("a admitted was removed"))
+            .expect("the entry of the pod was removed"))
     }
 }
 
 impl Transaction<'_> {
-    /// Takes back everything that the managers know a pod to hold. Mirrors their `removeStaleState` for a pod that is
-    /// not active any more.
-    pub(super) fn collect(&mut self, pod: &PodUid) {
+    /// Releases everything that the managers have recorded for a pod. Mirrors their `removeStaleState` for a pod that
+    /// is not active any more.
+    pub(super) fn release_all(&mut self, pod: &PodUid) {
         let held = self.state.cpus.containers().get(pod);
         let holders: Vec<ContainerName> = held
             .into_iter()

@@ -1,4 +1,4 @@
-//! [`Transaction`]: the edits of one event while it is being decided, carried out as they come.
+//! [`Transaction`]: the edits of one event, applied to the state while the event is being decided.
 
 use super::change::{Change, Edit, LedgerEvent};
 use super::rules::Rules;
@@ -8,7 +8,7 @@ use crate::device::{AdvertisedDevices, DeviceEdit};
 use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
 
-/// A state with the edits that one event has made in it so far.
+/// A state, and the edits that the current event has applied to it so far.
 pub(super) struct Transaction<'a> {
     pub(super) rules: &'a Rules,
     pub(super) state: &'a mut LedgerState,
@@ -42,7 +42,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes `after` the CPUs that init containers leave.
+    /// Sets the CPUs that later containers of a pod may reuse.
     pub(super) fn reusable_cpus(&mut self, after: Option<ReusableCpus>) {
         if self.state.reusable_cpus != after {
             let before = self.state.reusable_cpus.clone();
@@ -50,7 +50,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes `after` what the plugin of a resource offers.
+    /// Sets the devices that the plugin of a resource advertises.
     pub(super) fn set_devices(&mut self, resource: ResourceName, after: Option<AdvertisedDevices>) {
         let before = self.state.pool.devices(&resource).cloned();
         if before != after {
@@ -62,7 +62,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes `after` what is known of a pod.
+    /// Sets or removes the entry of a pod.
     pub(super) fn set_pod(&mut self, pod: &PodUid, after: Option<AdmittedPod>) {
         let before = self.state.admitted_pods.get(pod).cloned().map(Box::new);
         let after = after.map(Box::new);
@@ -80,13 +80,13 @@ impl<'a> Transaction<'a> {
         self.edits.push(edit);
     }
 
-    /// Takes everything back.
+    /// Reverts all edits.
     pub(super) fn discard(&mut self) {
         self.state.revert_all(&self.edits);
         self.edits.clear();
     }
 
-    /// The event with all its edits, now part of the ledger. `None` if it changed nothing.
+    /// Commits the edits as the change of `event`. `None` if there are none.
     pub(super) fn finish(self, event: LedgerEvent) -> Option<Change> {
         if self.edits.is_empty() {
             return None;

@@ -1,12 +1,12 @@
-//! [`Cover`]: find so many nodes that meet all thresholds at once.
+//! [`Cover`]: find a given number of nodes that meet all thresholds at once.
 //!
-//! This is the preferred phase: a mask that all resources prefer has their common width, contains everybody's forced
-//! nodes and meets everybody's thresholds. It is also how the width of one resource is found.
+//! Used for the preferred mask: it has the common width of all resources, contains the forced nodes of all and meets
+//! the thresholds of all. Used for the width of one resource, too.
 //!
-//! First a filter at the root, cheap and nearly always decisive: nodes that fit no solution leave, nodes without
-//! which there is none are taken, thresholds that any choice meets are forgotten. What is left is searched depth
-//! first from the highest node down, leaving out before taking: masks appear in ascending order, so the
-//! first hit is the smallest ([`search`]).
+//! First a filter at the root, which is cheap and nearly always decides: nodes in no solution are removed, nodes in
+//! every solution are taken, thresholds that any choice meets are dropped. The rest is searched depth first from the
+//! highest node down, leaving a node out before taking it: masks appear in ascending order, so the first solution is
+//! the smallest ([`search`]).
 
 mod search;
 mod surrogate;
@@ -23,25 +23,25 @@ use super::prepared_threshold::PreparedThreshold;
 use crate::hint::SocketRule;
 use crate::node_set::{NodeId, NodeSet};
 
-/// A surrogate is not made of more groups than this.
-const MOST_GROUPS: usize = 512;
-/// What it costs to make one.
+/// No surrogate is made for more groups than this.
+const MAX_GROUPS: usize = 512;
+/// The cost of making a surrogate in steps per node.
 const STEPS_PER_NODE: usize = 16;
 
-/// Which nodes to take: `taken`, and `places` more out of `open`.
+/// Choosing `taken`, and `places` more nodes of `open`.
 pub(super) struct Cover<'g> {
     taken: NodeSet,
     open: NodeSet,
     places: usize,
-    /// What must be met, as far as it is not met by any choice.
+    /// The thresholds that not every choice meets.
     thresholds: SmallVec<[&'g PreparedThreshold; 8]>,
-    /// Sockets of which an exact number must be touched.
+    /// Rules that a solution must touch an exact number of sockets.
     sockets: SmallVec<[&'g SocketRule; 1]>,
 }
 
-/// Which solution of a cover is wanted.
+/// The wanted solution of a cover.
 pub(super) enum Goal<'w, 'd> {
-    /// Any, and soon.
+    /// Any solution.
     Any,
     /// The smallest as a number.
     Smallest,
@@ -49,18 +49,18 @@ pub(super) enum Goal<'w, 'd> {
     Closest(&'w mut Closest<'d>),
 }
 
-/// What a prepared has to say about a cover.
+/// The effect of a threshold on a cover.
 enum Effect {
     /// No choice meets it.
     Impossible,
     /// Every choice meets it.
     Settled,
-    /// It depends.
+    /// Some choices meet it.
     Open,
 }
 
 impl<'g> Cover<'g> {
-    /// `size` nodes inside `within`, `forced` among them. `None` if there are no such sets.
+    /// A choice of `size` nodes inside `within`, `forced` among them. `None` if there are no such sets.
     pub(super) fn new(within: NodeSet, forced: NodeSet, size: usize) -> Option<Self> {
         let possible = forced.is_subset(within) && within.len() >= size;
         let places = size.checked_sub(forced.len())?;
@@ -73,7 +73,7 @@ impl<'g> Cover<'g> {
         })
     }
 
-    pub(super) fn with_gauges(mut self, thresholds: &'g [PreparedThreshold]) -> Self {
+    pub(super) fn with_thresholds(mut self, thresholds: &'g [PreparedThreshold]) -> Self {
         self.thresholds.extend(thresholds);
         self
     }
@@ -83,7 +83,7 @@ impl<'g> Cover<'g> {
         self
     }
 
-    /// The solution that `goal` asks for. `None` if there is none, or if the budget ran dry before one was met.
+    /// The solution for `goal`. `None` if there is none, or if the budget ran out before one was found.
     pub(super) fn solve(mut self, goal: Goal<'_, '_>, budget: &mut Budget) -> Option<NodeSet> {
         if !self.tighten() {
             return None;
@@ -91,37 +91,37 @@ impl<'g> Cover<'g> {
         if self.is_free() && !matches!(goal, Goal::Closest(_)) {
             return Some(self.lowest());
         }
-        // It takes as long as a few steps for each node.
+        // Tuning costs as much as a few steps per node.
         if !self.wants_surrogate() || !budget.step(self.open.len() * STEPS_PER_NODE) {
             return self.search(goal, None, budget);
         }
         let any = matches!(goal, Goal::Any);
-        let Tuned { witness, bound } = surrogate::tune(&self, any);
-        if any && witness.is_some() {
-            return witness;
+        let Tuned { solution, bound } = surrogate::tune(&self, any);
+        if any && solution.is_some() {
+            return solution;
         }
         let Some(bound) = bound else {
-            return self.search(goal, witness, budget);
+            return self.search(goal, solution, budget);
         };
         let mut bounded = self.with_bound(&bound);
         match bounded.tighten() {
-            true => bounded.search(goal, witness, budget),
+            true => bounded.search(goal, solution, budget),
             false => None,
         }
     }
 
-    /// Searches for what the filter left open. If the budget runs dry, a solution that is known already will do.
+    /// Searches the rest after the filter. If the budget runs out, an already known solution is returned.
     fn search(
         &self,
         goal: Goal<'_, '_>,
-        witness: Option<NodeSet>,
+        solution: Option<NodeSet>,
         budget: &mut Budget,
     ) -> Option<NodeSet> {
         let mut search = CoverSearch::new(self);
         let found = match self.is_free() {
             true => self.lowest(),
             false => match search.smallest(budget) {
-                None if budget.ran_dry() => witness?,
+                None if budget.ran_out() => solution?,
                 found => found?,
             },
         };
@@ -131,7 +131,7 @@ impl<'g> Cover<'g> {
         })
     }
 
-    /// With one more prepared, which every solution meets.
+    /// The same with one more threshold that every solution meets.
     fn with_bound<'b>(&self, bound: &'b PreparedThreshold) -> Cover<'b>
     where
         'g: 'b,
@@ -150,14 +150,14 @@ impl<'g> Cover<'g> {
         self.thresholds.is_empty() && self.sockets.is_empty()
     }
 
-    /// The smallest choice if any will do.
+    /// The smallest choice if every choice is a solution.
     fn lowest(&self) -> NodeSet {
         let lowest: NodeSet = self.open.iter().take(self.places).collect();
         self.taken | lowest
     }
 
-    /// One inequality over all thresholds says more than each alone, if there are several or if groups overlap. With very
-    /// many groups it would take longer to make than it saves.
+    /// One inequality over all thresholds is stronger than each alone if there are several or if groups overlap. With
+    /// very many groups making it would take longer than it saves.
     fn wants_surrogate(&self) -> bool {
         let groups = self
             .thresholds
@@ -166,7 +166,7 @@ impl<'g> Cover<'g> {
         match self.thresholds.as_slice() {
             [] => false,
             [prepared] if prepared.is_laminar() => false,
-            _ => groups.sum::<usize>() <= MOST_GROUPS,
+            _ => groups.sum::<usize>() <= MAX_GROUPS,
         }
     }
 
@@ -196,7 +196,7 @@ impl<'g> Cover<'g> {
         }
     }
 
-    /// Lets go of nodes that fit no solution of one prepared and takes those without which there is none.
+    /// Removes nodes in no solution of one threshold and takes nodes in every solution.
     fn filter_by(&mut self, prepared: &PreparedThreshold) -> Effect {
         let base = prepared.value(self.taken);
         if base >= prepared.need {
@@ -214,7 +214,7 @@ impl<'g> Cover<'g> {
         let mut sorted: SmallVec<[u64; 64]> = gains.iter().map(|&(gain, _)| gain).collect();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         let (best, rest) = sorted.split_at(self.places);
-        // With groups the sum of single gains is more than can be had: an upper bound, which is what we need.
+        // With groups the sum of single gains is an upper bound, which is what is needed here.
         let top: u64 = best.iter().sum();
         if top < short {
             return Effect::Impossible;

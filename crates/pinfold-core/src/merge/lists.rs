@@ -1,17 +1,17 @@
-//! The merge over written-out lists: for hints that another program listed, for machines small enough to list
-//! what the searches could not settle, and as the measure the searches are tested against.
+//! The merge over written-out lists: for hints that are given as lists, for small machines on which a search ran out of
+//! steps, and as the reference that the searches are tested against.
 //!
-//! The product of all lists matters through two sets only:
+//! Only two sets of the product of all lists matter:
 //!
 //! * **Preferred answers.** A combination is preferred only if all its hints are and all its masks are equal.
 //!   So S is one iff every resource prefers S or has a preferred hint without a mask, and at least one prefers S;
 //!   all nodes are one if every resource has a preferred hint without a mask.
-//! * **Reachable masks.** If there is no preferred answer, every non-empty AND of one mask per list is an answer
-//!   that is not preferred, and only its width and place in the [order](super::rank) matter.
+//! * **Reachable masks.** If there is no preferred answer, every non-empty AND of one mask per list is an answer that
+//!   is not preferred, and only its width and its position in the [order](super::rank) matter.
 
 use std::borrow::Cow;
 
-use super::and_closure::{MOST_NODES, Positions, Reachable};
+use super::and_closure::{MAX_NODES, Positions, Reachable};
 use super::distances::Distances;
 use super::facts::{DistanceFacts, HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
 use super::rank::{Rank, WidthClass, keep_best};
@@ -25,7 +25,7 @@ pub(super) fn merge(
     closest: Option<&Distances>,
     resources: &[MergeResource<'_>],
 ) -> Option<(Hint, MergeFacts)> {
-    if all.len() > MOST_NODES {
+    if all.len() > MAX_NODES {
         return None;
     }
     let lists: Vec<List<'_>> = resources
@@ -130,7 +130,7 @@ fn best_reachable(
     let mut candidates = 0;
     for &mask in members.filter(|mask| class(mask) == best_class) {
         candidates += 1;
-        // Members ascend, so without distances the first one is the best.
+        // Members are ascending, so without distances the first one is the best.
         if closest.is_some() || best.is_none() {
             keep_best(&mut best, Rank::of(positions.unpack(mask), closest));
         }
@@ -164,7 +164,7 @@ fn why_nothing_is_preferred(lists: &[List<'_>]) -> NoPreferred {
     }
 }
 
-/// One list, looked over once.
+/// One list with the values that are needed repeatedly.
 struct List<'a> {
     hints: Cow<'a, [Hint]>,
     /// Whether "any node" is among the preferred hints.
@@ -230,7 +230,7 @@ impl<'a> List<'a> {
 fn members(family: &Family) -> Option<Vec<Hint>> {
     let mut hints = Vec::new();
     for (index, part) in family.components.iter().enumerate() {
-        if part.universe.len() > MOST_NODES {
+        if part.universe.len() > MAX_NODES {
             return None;
         }
         let earlier = &family.components[..index];

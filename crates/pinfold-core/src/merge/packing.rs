@@ -1,13 +1,13 @@
-//! [`Bins`]: who can do without which nodes?
+//! [`Bins`]: which nodes can be dropped from a choice of one part per resource?
 //!
-//! Choose one part per resource and let W be the nodes that all their universes share. A non-empty S inside W is the
-//! AND of one mask per part **iff the nodes of W outside S can be handed out to the parts so that each part's
-//! universe without its share is still a member**: the AND of those members is S; and given any members with AND S,
-//! each node outside S is missing from one of them, and as parts are up-closed, that part's universe without
-//! just its share is a member too. So "is S reachable?" is a packing search: parts are bins, their surplus is the
-//! room in them. Nodes of a universe outside W are never given away; they always help.
+//! Choose one part per resource and let W be the nodes that all their universes have in common. A non-empty S inside W
+//! is the AND of one mask per part **iff the nodes of W outside S can be distributed to the parts so that each part's
+//! universe without its share is still a resource**: the AND of those members is S; and given any members with AND S,
+//! each node outside S is missing from one of them, and as parts are up-closed, that part's universe without just its
+//! share is a resource too. So "is S reachable?" is a packing problem: parts are bins, their surplus is the room in them.
+//! Nodes of a universe outside W are never dropped; they always help.
 //!
-//! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
+//! It follows that every set between S and W is reachable if S is: distribute fewer nodes.
 
 #[cfg(test)]
 mod tests;
@@ -22,15 +22,15 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// The parts that can do without some nodes of W.
 pub(super) struct Bins<'s> {
-    /// W: the nodes that all parts share.
+    /// W: the nodes that all parts have in common.
     pub(super) within: NodeSet,
     bins: SmallVec<[Bin<'s>; 8]>,
     groups: usize,
-    /// Nodes that some bin gives away at no cost: they never matter.
+    /// Nodes that some bin drops at no cost.
     free: NodeSet,
-    /// Nodes that no bin can give away.
+    /// Nodes that no bin can drop.
     stuck: NodeSet,
-    /// Before anything is dropped.
+    /// The load before any node is dropped.
     empty: Load,
     /// Masks of single bins with few nodes: all of W outside one of them can be dropped.
     pub(super) known: SmallVec<[NodeSet; 8]>,
@@ -39,24 +39,24 @@ pub(super) struct Bins<'s> {
 struct Bin<'s> {
     part: PartId,
     universe: NodeSet,
-    /// What it can give away, each node by itself.
+    /// The nodes that it can drop, each by itself.
     gives: NodeSet,
     thresholds: &'s [PreparedThreshold],
-    /// Where its surpluses stand in a [`Load`].
+    /// The index of its first surplus in a [`Load`].
     first: usize,
-    /// For each prepared without groups: the nodes it can give away, heaviest first.
+    /// For each threshold without groups: the nodes it can drop, heaviest first.
     heaviest: SmallVec<[SmallVec<[NodeId; 64]>; 2]>,
 }
 
-/// What the bins have been given so far.
+/// The nodes that each bin has dropped so far.
 #[derive(Clone)]
 struct Load {
     dropped: SmallVec<[NodeSet; 8]>,
-    /// What is above the need, by bin and prepared.
+    /// The value above the need, by bin and threshold.
     surplus: SmallVec<[u64; 12]>,
 }
 
-/// What to drop: all of `must` and at least `count` of `optional`.
+/// Drop all of `must` and at least `count` of `optional`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct PackingTask {
     must: NodeSet,
@@ -64,9 +64,9 @@ struct PackingTask {
     count: usize,
 }
 
-/// More failures than this are not remembered for one search.
-const MOST_FAILURES: usize = 64;
-/// Room for rounding in the bound by shares.
+/// The maximum number of failures that one search remembers.
+const MAX_FAILURES: usize = 64;
+/// Tolerance for rounding in the bound by shares.
 const TOLERANCE: f64 = 1e-6;
 
 impl<'s> Bins<'s> {
@@ -132,8 +132,8 @@ impl<'s> Bins<'s> {
         self.bins.is_empty()
     }
 
-    /// Whether no bin tells two nodes of W apart.
-    pub(super) fn are_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+    /// Whether two nodes of W are interchangeable for all bins.
+    pub(super) fn treat_alike(&self, x: NodeId, y: NodeId) -> bool {
         self.bins.iter().all(|bin| {
             bin.gives.contains(x) == bin.gives.contains(y)
                 && bin
@@ -143,8 +143,8 @@ impl<'s> Bins<'s> {
         })
     }
 
-    /// Whether all of `must` and at least `count` of `optional` can be dropped: such a set of nodes, or `None` if there is
-    /// none or the budget ran dry.
+    /// Nodes that can be dropped together, with all of `must` and at least `count` of `optional` among them. `None` if
+    /// there are none or the budget ran out.
     pub(super) fn can_drop(
         &self,
         must: NodeSet,
@@ -190,7 +190,7 @@ impl Load {
         &self.surplus[bin.first..][..bin.thresholds.len()]
     }
 
-    /// Whether bin `index` can give away one more node.
+    /// Whether bin `index` can drop one more node.
     fn fits(&self, bins: &[Bin<'_>], index: usize, node: NodeId) -> bool {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
@@ -198,7 +198,7 @@ impl Load {
         bin.gives.contains(node) && costs.all(|(prepared, &room)| prepared.loss(kept, node) <= room)
     }
 
-    /// Gives `node`, which fits, to bin `index`.
+    /// Drops `node`, which fits, from bin `index`.
     fn drop(&mut self, bins: &[Bin<'_>], index: usize, node: NodeId) {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
@@ -209,8 +209,8 @@ impl Load {
         self.dropped[index].insert(node);
     }
 
-    /// Whether everything that fits on top of `other` fits on top of this.
-    fn is_at_least_as_roomy(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
+    /// Whether everything that fits on top of `other` fits on top of this load.
+    fn has_at_least_the_room_of(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
         bins.iter().enumerate().all(|(index, bin)| {
             if bin.thresholds.iter().any(PreparedThreshold::has_groups) {
                 return self.dropped[index].is_subset(other.dropped[index]);
@@ -222,8 +222,8 @@ impl Load {
 }
 
 impl Bin<'_> {
-    /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional` as it
-    /// can; exactly that with one laminar prepared. `None` if it cannot drop all of `must`.
+    /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional`
+    /// as it can; the maximum with one laminar threshold. `None` if it cannot drop all of `must`.
     fn alone(&self, dropped: NodeSet, surplus: &[u64], task: PackingTask) -> Option<NodeSet> {
         if !task.must.is_subset(self.gives) {
             return None;
@@ -233,7 +233,7 @@ impl Bin<'_> {
         {
             if prepared.has_groups() {
                 let kept = self.universe - dropped - out;
-                out = out - prepared.greedily(kept, out - task.must)?;
+                out = out - prepared.greedy(kept, out - task.must)?;
             } else {
                 let total: u64 = out.iter().map(|node| prepared.weight(node)).sum();
                 let mut excess = total.saturating_sub(room);
@@ -252,7 +252,7 @@ impl Bin<'_> {
         Some(out)
     }
 
-    /// No more than this many of `nodes` can be dropped on top of its load.
+    /// An upper bound for how many of `nodes` it can drop on top of its load.
     fn most(&self, dropped: NodeSet, surplus: &[u64], nodes: NodeSet) -> usize {
         let nodes = nodes & self.gives;
         let mut most = nodes.len();
@@ -281,7 +281,7 @@ impl Bin<'_> {
         most
     }
 
-    /// Whether [`Bin::alone`] is the whole truth.
+    /// Whether [`Bin::alone`] is exact.
     fn is_simple(&self) -> bool {
         match self.thresholds {
             [] => true,
@@ -290,8 +290,8 @@ impl Bin<'_> {
         }
     }
 
-    /// The share of its room that a node takes, averaged over its thresholds; groups left out. The shares of what a bin
-    /// drops add up to at most 1.
+    /// The share of its room that a node takes, averaged over its thresholds and without groups. The shares of the
+    /// nodes that a bin drops add up to at most 1.
     fn share(&self, surplus: &[u64], node: NodeId) -> f64 {
         let mut sum = 0.0;
         for (prepared, &room) in self.thresholds.iter().zip(surplus) {
@@ -305,16 +305,16 @@ impl Bin<'_> {
     }
 }
 
-/// One search, being answered.
+/// The state of one packing search.
 struct PackingSearch<'p, 's> {
     bins: &'p [Bin<'s>],
-    /// How many groups there are: they cost time.
+    /// The number of groups, which make a step more expensive.
     groups: usize,
     failed: Vec<(PackingTask, Load)>,
     budget: &'p mut Budget,
 }
 
-/// A node and the smallest share of any bin that it takes.
+/// Nodes with the smallest share that each takes in any bin.
 type FractionalShares = SmallVec<[(f64, NodeId); 64]>;
 
 impl PackingSearch<'_, '_> {
@@ -328,7 +328,7 @@ impl PackingSearch<'_, '_> {
         if task.must.is_empty() && task.count == 0 {
             return Some(NodeSet::EMPTY);
         }
-        if let Some(dropped) = self.one_bin_takes_all(load, task) {
+        if let Some(dropped) = self.one_bin_drops_all(load, task) {
             return Some(dropped);
         }
         if let [bin] = self.bins
@@ -336,7 +336,7 @@ impl PackingSearch<'_, '_> {
         {
             return None;
         }
-        if !self.room_for_so_many(load, task) {
+        if !self.bin_maxima_suffice(load, task) {
             return None;
         }
         let must = self.shares(load, task.must);
@@ -349,29 +349,29 @@ impl PackingSearch<'_, '_> {
             optional: optional.iter().map(|&(_, node)| node).collect(),
             ..task
         };
-        if optional.len() < task.count || !self.room_for_shares(&must, &optional, task.count) {
+        if optional.len() < task.count || !self.shares_suffice(&must, &optional, task.count) {
             return None;
         }
-        if let Some(dropped) = self.greedily(load, &must, &optional, task.count) {
+        if let Some(dropped) = self.greedy(load, &must, &optional, task.count) {
             return Some(dropped);
         }
         let known = self.failed.iter().any(|(failed, roomier)| {
             failed.must == task.must
                 && failed.optional == task.optional
                 && failed.count <= task.count
-                && roomier.is_at_least_as_roomy(load, self.bins)
+                && roomier.has_at_least_the_room_of(load, self.bins)
         });
         if known {
             return None;
         }
         let found = self.branch(load, task, optional.last().map(|&(_, node)| node));
-        if found.is_none() && !self.budget.ran_dry() && self.failed.len() < MOST_FAILURES {
+        if found.is_none() && !self.budget.ran_out() && self.failed.len() < MAX_FAILURES {
             self.failed.push((task, load.clone()));
         }
         found
     }
 
-    fn one_bin_takes_all(&self, load: &Load, task: PackingTask) -> Option<NodeSet> {
+    fn one_bin_drops_all(&self, load: &Load, task: PackingTask) -> Option<NodeSet> {
         let enough = task.must.len() + task.count;
         self.bins.iter().enumerate().find_map(|(index, bin)| {
             let dropped = bin.alone(load.dropped[index], load.surplus(bin), task)?;
@@ -379,8 +379,8 @@ impl PackingSearch<'_, '_> {
         })
     }
 
-    /// Whether the most that each bin could take by itself adds up.
-    fn room_for_so_many(&self, load: &Load, task: PackingTask) -> bool {
+    /// Whether the maxima that each bin could drop by itself add up to enough.
+    fn bin_maxima_suffice(&self, load: &Load, task: PackingTask) -> bool {
         let room = |nodes: NodeSet| -> usize {
             let bins = self.bins.iter().enumerate();
             bins.map(|(index, bin)| bin.most(load.dropped[index], load.surplus(bin), nodes))
@@ -390,7 +390,7 @@ impl PackingSearch<'_, '_> {
             && (task.must.is_empty() || room(task.must) >= task.must.len())
     }
 
-    /// For each node the smallest share it takes, smallest first; infinite if it fits nowhere.
+    /// For each node the smallest share it takes in any bin, smallest first; infinite if it fits in none.
     fn shares(&self, load: &Load, nodes: NodeSet) -> FractionalShares {
         let smallest = |node| {
             let bins = self.bins.iter().enumerate();
@@ -403,8 +403,8 @@ impl PackingSearch<'_, '_> {
         shares
     }
 
-    /// Whether the smallest shares add up to no more than there are bins.
-    fn room_for_shares(
+    /// Whether the smallest shares add up to no more than the number of bins.
+    fn shares_suffice(
         &self,
         must: &FractionalShares,
         optional: &FractionalShares,
@@ -415,8 +415,9 @@ impl PackingSearch<'_, '_> {
         sum <= share(self.bins.len() as u64, 1) + TOLERANCE
     }
 
-    /// The hardest of what must go first, then the easiest of the rest, each to the bin where it takes least.
-    fn greedily(
+    /// Drops the hardest nodes of `must` first, then the easiest optional ones, each from the bin where it takes the
+    /// smallest share.
+    fn greedy(
         &self,
         load: &Load,
         must: &FractionalShares,
@@ -452,8 +453,8 @@ impl PackingSearch<'_, '_> {
         Some(())
     }
 
-    /// Tries every bin for the node that has least choice; with nothing left that must go, for the `heaviest` optional
-    /// one, which may also stay.
+    /// Tries every bin for the node of `must` that fits in the fewest; with none left, for the `heaviest` optional
+    /// node, which may also be kept.
     fn branch(
         &mut self,
         load: &Load,
@@ -484,10 +485,10 @@ impl PackingSearch<'_, '_> {
             }
         };
         for index in 0..self.bins.len() {
-            if self.budget.ran_dry() {
+            if self.budget.ran_out() {
                 return None;
             }
-            if !load.fits(self.bins, index, node) || self.has_earlier_twin(load, index) {
+            if !load.fits(self.bins, index, node) || self.has_equal_earlier_bin(load, index) {
                 continue;
             }
             let mut more = load.clone();
@@ -500,7 +501,7 @@ impl PackingSearch<'_, '_> {
     }
 
     /// Whether an earlier bin is the same part in the same state.
-    fn has_earlier_twin(&self, load: &Load, index: usize) -> bool {
+    fn has_equal_earlier_bin(&self, load: &Load, index: usize) -> bool {
         (0..index).any(|earlier| {
             self.bins[earlier].part == self.bins[index].part
                 && load.dropped[earlier] == load.dropped[index]

@@ -1,9 +1,9 @@
-//! Combinations of parts, one per resource: few, however many masks there are.
+//! The product of parts, one per resource: few choices, however many masks there are.
 //!
-//! What matters of a combination are the nodes W that all its universes share and the parts that can do without
-//! some of them. MergeResources are folded in one by one; combinations without a common node vanish, equal ones fall
-//! together. Fixed masks hardly overlap with other parts of their resource, so about one combination per fixed mask and
-//! one for the rest survive.
+//! A choice is determined by the nodes W that all its universes have in common and the parts that can do without some
+//! of them. Resources are folded in one by one; choices without a common node are dropped, equal ones merged. Fixed
+//! masks hardly overlap with other parts of their resource, so about one choice per fixed mask and one for the rest
+//! survive.
 
 use smallvec::SmallVec;
 
@@ -11,47 +11,47 @@ use super::budget::{MergeSearch, UnfinishedSearches};
 use super::problem::{MergeProblem, PartId, ProblemResource};
 use crate::node_set::NodeSet;
 
-/// One part per resource, as far as it matters.
+/// One part per resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PartChoice {
-    /// The nodes that all universes share.
+    /// The nodes that all universes have in common.
     pub(super) within: NodeSet,
-    /// The open parts that may do without some of them, ascending; the same part may occur several times.
+    /// The open parts that can do without some of these nodes, ascending; the same part may occur several times.
     pub(super) parts: SmallVec<[PartId; 6]>,
 }
 
-/// How many combinations are kept of those looked at.
+/// One choice in this many visited ones is kept.
 const KEPT: usize = 16;
 
-/// All combinations with a common node, widest first. `looks` are shared among the resources, and one in sixteen of
-/// the combinations is kept, the widest; leaving any out is noted.
+/// All choices with a common node, widest first. `visits` are divided among the resources, and one in sixteen of the
+/// choices is kept, the widest ones; leaving out any is recorded in `unfinished`.
 pub(super) fn of(
     problem: &MergeProblem<'_>,
-    looks: u32,
+    visits: u32,
     unfinished: &mut UnfinishedSearches,
 ) -> Vec<PartChoice> {
-    let looks = usize::try_from(looks).unwrap_or(usize::MAX);
-    let most = (looks / KEPT).max(1);
-    let looks = (looks / problem.members.len().max(1)).max(KEPT);
-    let mut combos = Vec::new();
+    let visits = usize::try_from(visits).unwrap_or(usize::MAX);
+    let most = (visits / KEPT).max(1);
+    let visits = (visits / problem.resources.len().max(1)).max(KEPT);
+    let mut choices = Vec::new();
     if !problem.all.is_empty() {
-        combos.push(PartChoice {
+        choices.push(PartChoice {
             within: problem.all,
             parts: SmallVec::new(),
         });
     }
-    for member in problem
-        .members
+    for resource in problem
+        .resources
         .iter()
-        .filter(|member| member.width.is_some())
+        .filter(|resource| resource.width.is_some())
     {
-        let pairs = combos
+        let pairs = choices
             .iter()
-            .flat_map(|combo| options(member).map(move |part| (combo, part)));
+            .flat_map(|choice| options(resource).map(move |part| (choice, part)));
         let mut pairs = pairs.fuse();
-        let looked_at = pairs.by_ref().take(looks);
+        let looked_at = pairs.by_ref().take(visits);
         let mut next: Vec<PartChoice> = looked_at
-            .filter_map(|(combo, part)| combo.and(problem, part))
+            .filter_map(|(choice, part)| choice.and(problem, part))
             .collect();
         if pairs.next().is_some() {
             unfinished.insert(MergeSearch::Choices);
@@ -62,9 +62,9 @@ pub(super) fn of(
             unfinished.insert(MergeSearch::Choices);
             next.truncate(most);
         }
-        combos = next;
+        choices = next;
     }
-    combos
+    choices
 }
 
 /// One part of a resource.
@@ -75,35 +75,35 @@ enum Choose {
     Fixed(NodeSet),
 }
 
-/// The parts of a resource, those that leave most open first.
-fn options<'m>(member: &'m ProblemResource<'_>) -> impl Iterator<Item = Choose> + 'm {
-    let any = member.any.then_some(Choose::Any);
-    let open = member.open.iter().copied().map(Choose::Open);
-    let fixed = member.fixed.iter().copied().map(Choose::Fixed);
+/// The parts of a resource, the least restrictive first.
+fn options<'m>(resource: &'m ProblemResource<'_>) -> impl Iterator<Item = Choose> + 'm {
+    let any = resource.any.then_some(Choose::Any);
+    let open = resource.open.iter().copied().map(Choose::Open);
+    let fixed = resource.fixed.iter().copied().map(Choose::Fixed);
     any.into_iter().chain(open).chain(fixed)
 }
 
 impl PartChoice {
-    /// With one more part; `None` if no common node is left.
+    /// The choice with one more part; `None` if no common node is left.
     fn and(&self, problem: &MergeProblem<'_>, option: Choose) -> Option<Self> {
-        let mut combo = self.clone();
+        let mut choice = self.clone();
         match option {
             Choose::Any => {}
-            Choose::Fixed(mask) => combo.within = combo.within & mask,
+            Choose::Fixed(mask) => choice.within = choice.within & mask,
             Choose::Open(id) => {
-                combo.within = combo.within & problem.part(id).universe;
-                let place = combo.parts.partition_point(|&other| other <= id);
-                combo.parts.insert(place, id);
+                choice.within = choice.within & problem.part(id).universe;
+                let place = choice.parts.partition_point(|&other| other <= id);
+                choice.parts.insert(place, id);
             }
         }
-        if combo.within.is_empty() {
+        if choice.within.is_empty() {
             return None;
         }
-        // A part that must keep everything cannot do without anything.
-        combo
+        // A part whose universe is forced completely cannot drop any node.
+        choice
             .parts
-            .retain(|id| !combo.within.is_subset(problem.part(*id).forced));
-        Some(combo)
+            .retain(|id| !choice.within.is_subset(problem.part(*id).forced));
+        Some(choice)
     }
 
     fn order(a: &PartChoice, b: &PartChoice) -> std::cmp::Ordering {

@@ -1,14 +1,14 @@
-//! What each resource says, with the kubelet's ways of saying nothing told apart.
+//! The hints of each resource, as the kubelet's merge reads them.
 //!
-//! Mirrors `filterProvidersHints`: a provider without any resource and a resource without a list do not
-//! care; a resource with an empty list cannot be had.
+//! Mirrors `filterProvidersHints`: a provider without resources and a resource without a list have no preference; a
+//! resource with an empty list is unsatisfiable.
 
 use smallvec::SmallVec;
 
 use super::facts::{HintSummary, MergeResourceFacts};
 use crate::hint::{Component, Family, Hint, ProviderHints, ResourceHints};
 
-/// One resource of the product.
+/// The hints of one resource, and its position in the request.
 pub(super) struct MergeResource<'a> {
     provider: usize,
     row: Option<usize>,
@@ -66,7 +66,7 @@ impl<'a> Hints<'a> {
 }
 
 impl MergeResource<'_> {
-    /// Its row among the facts.
+    /// The entry of this resource in the facts.
     pub(super) fn facts(&self, hints: HintSummary) -> MergeResourceFacts {
         MergeResourceFacts {
             provider: self.provider,

@@ -1,9 +1,9 @@
-//! The policy single-numa-node: one node that everybody prefers, or nothing.
+//! The policy single-numa-node: one node that all resources prefer, or none.
 //!
 //! Mirrors `singleNumaNodePolicy.Merge`, which keeps only preferred hints that are mask-less or on one node.
-//! Two different one-node masks have nothing in common, so the product comes down to the lowest node that
-//! every resource with masks prefers alone. Distances play no part. A result on all nodes is
-//! reported as no mask at all, also when the machine has only one node.
+//! Two different one-node masks have nothing in common, so the product comes down to the lowest node that every
+//! resource with masks prefers alone. Distances are ignored. A result on all nodes is reported as no mask, also when
+//! the machine has only one node.
 
 use super::facts::{HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
 use super::resources::{Hints, MergeResource};
@@ -12,7 +12,7 @@ use crate::node_set::NodeSet;
 
 pub(super) fn merge(all: NodeSet, resources: &[MergeResource<'_>]) -> (Hint, MergeFacts) {
     let mut facts = MergeFacts::new(MergeRule::NoCommonNode);
-    // Nodes that nobody rules out, and nodes that somebody asks for.
+    // Nodes that no resource excludes, and nodes that some resource prefers.
     let mut common = all;
     let mut asked = NodeSet::EMPTY;
     let mut anywhere = true;
@@ -50,7 +50,7 @@ pub(super) fn merge(all: NodeSet, resources: &[MergeResource<'_>]) -> (Hint, Mer
     (Hint { mask, ..merged }, facts)
 }
 
-/// What is left of a resource's hints: nodes preferred alone, and whether any node will do.
+/// The one-node masks that a resource prefers, and whether it has a preferred hint without a mask.
 struct SingleNodeMasks {
     nodes: NodeSet,
     anywhere: bool,

@@ -1,4 +1,4 @@
-//! How many nodes a part needs at least: the width of its narrowest mask.
+//! The width of the narrowest mask of a part.
 
 use super::budget::{Budget, Budgets, MergeSearch};
 use super::cover::{Cover, Goal};
@@ -8,8 +8,8 @@ use super::problem::MergeProblem;
 use crate::hint::Component;
 use crate::node_set::{NodeId, NodeSet};
 
-/// A mask of a part with few nodes, and the width that no mask is below. They agree for a part with one laminar
-/// prepared, and nearly always else.
+/// A mask of a part with few nodes, and a lower bound for the width of its masks. They agree for a part with one
+/// laminar threshold, and nearly always otherwise.
 #[derive(Clone, Copy)]
 pub(super) struct Narrow {
     pub(super) mask: NodeSet,
@@ -17,7 +17,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// What is known without a search.
+    /// The values that are known without a search.
     pub(super) fn of(universe: NodeSet, forced: NodeSet, thresholds: &[PreparedThreshold]) -> Self {
         let open = universe - forced;
         let mut at_least = forced.len().max(1);
@@ -41,7 +41,7 @@ impl Narrow {
         Self { mask, at_least }
     }
 
-    /// Searches until both agree, or until it is certain that no mask is narrower than `enough`.
+    /// Searches until both agree, or until no mask can be narrower than `enough`.
     fn settle(
         &mut self,
         universe: NodeSet,
@@ -53,10 +53,10 @@ impl Narrow {
         while self.at_least < self.mask.len().min(enough) {
             let cover = Cover::new(universe, forced, self.at_least);
             let found =
-                cover.and_then(|cover| cover.with_gauges(thresholds).solve(Goal::Any, budget));
+                cover.and_then(|cover| cover.with_thresholds(thresholds).solve(Goal::Any, budget));
             match found {
                 Some(mask) => self.mask = mask,
-                None if budget.ran_dry() => break,
+                None if budget.ran_out() => break,
                 None => self.at_least += 1,
             }
         }
@@ -70,8 +70,8 @@ impl Narrow {
     }
 }
 
-/// A mask of the part with few nodes: added by the largest share of what is missing, then the ones that
-/// turn out needless taken back.
+/// A mask of the part with few nodes: nodes are added by the largest share of what is missing, then unnecessary ones
+/// are removed.
 fn some_mask(universe: NodeSet, forced: NodeSet, thresholds: &[PreparedThreshold]) -> NodeSet {
     let mut mask = forced;
     while let Some(node) = most_useful(mask, universe - mask, thresholds) {
@@ -87,7 +87,7 @@ fn some_mask(universe: NodeSet, forced: NodeSet, thresholds: &[PreparedThreshold
     mask
 }
 
-/// The node that covers most of what is still missing; `None` if nothing is.
+/// The node that covers the most of what is still missing; `None` if nothing is.
 fn most_useful(mask: NodeSet, open: NodeSet, thresholds: &[PreparedThreshold]) -> Option<NodeId> {
     let mut uses = [0.0; 64];
     let mut missing = false;
@@ -113,36 +113,39 @@ pub(super) fn share(amount: u64, whole: u64) -> f64 {
     amount as f64 / whole.max(1) as f64
 }
 
-/// Settles the widths of all members that the best width may depend on.
+/// Determines the widths of all resources that the best width may depend on.
 pub(super) fn settle(problem: &mut MergeProblem<'_>, budgets: &Budgets, facts: &mut MergeFacts) {
-    for index in 0..problem.members.len() {
-        // Whoever is certainly not the neediest need not be settled.
-        let widths = problem.members.iter().filter_map(|member| member.width);
+    for index in 0..problem.resources.len() {
+        // A resource that is certainly narrower than another one does not matter.
+        let widths = problem
+            .resources
+            .iter()
+            .filter_map(|resource| resource.width);
         let known = widths.map(|width| width.at_least).max().unwrap_or(0);
-        let member = &problem.members[index];
+        let resource = &problem.resources[index];
         let needed = |width: &WidthRange| !width.is_settled() && width.at_most > known;
-        let Some(width) = member.width.filter(needed) else {
+        let Some(width) = resource.width.filter(needed) else {
             continue;
         };
-        let settled = match member.copy_of {
-            Some(original) => problem.members[original].width.unwrap_or(width),
-            None => settle_member(problem, index, width, &mut Budget::new(budgets.width)),
+        let settled = match resource.copy_of {
+            Some(original) => problem.resources[original].width.unwrap_or(width),
+            None => settle_resource(problem, index, width, &mut Budget::new(budgets.width)),
         };
         if !settled.is_settled() {
             facts.unfinished.insert(MergeSearch::Width);
         }
-        problem.members[index].width = Some(settled);
+        problem.resources[index].width = Some(settled);
     }
 }
 
-fn settle_member(
+fn settle_resource(
     problem: &mut MergeProblem<'_>,
     index: usize,
     known: WidthRange,
     budget: &mut Budget,
 ) -> WidthRange {
     let mut all = WidthRange::exactly(known.at_most);
-    for id in problem.members[index].open.clone() {
+    for id in problem.resources[index].open.clone() {
         let part = problem.part(id);
         let mut narrow = part.narrow;
         narrow.settle(
@@ -160,8 +163,7 @@ fn settle_member(
     all
 }
 
-/// How wide the narrowest mask of a component is, for managers that want to know it of an empty machine; `None` if
-/// it has no mask. Settled within `steps`, or bounds of it.
+/// The width of the narrowest mask of a component, or bounds of it if `steps` do not suffice; `None` if it has no mask.
 #[must_use]
 pub fn narrowest_width(component: &Component, steps: u32) -> Option<WidthRange> {
     if component.is_empty() {

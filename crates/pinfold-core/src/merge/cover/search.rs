@@ -1,7 +1,7 @@
 //! The depth-first search behind a [`Cover`].
 //!
-//! Cut are states that cannot meet a prepared any more, that leave out a node while a higher one of its
-//! [class](Classes) is taken, and that a remembered failure dominates.
+//! A state is cut if it cannot meet a threshold any more, if it leaves out a node while a higher one of its
+//! [class](Classes) is taken, or if a remembered failure dominates it.
 
 use smallvec::SmallVec;
 
@@ -11,14 +11,14 @@ use crate::merge::choice::{Classes, NodeChoice};
 use crate::merge::prepared_threshold::PreparedThreshold;
 use crate::node_set::{NodeId, NodeSet};
 
-/// The states of a walk over the open nodes of a cover, and what may come of them.
+/// The states of a search over the open nodes of a cover, and whether they may lead to a solution.
 pub(in crate::merge) struct Outlook<'c, 'g> {
     cover: &'c Cover<'g>,
     /// The open nodes, descending.
     nodes: SmallVec<[NodeId; 64]>,
     /// The open nodes from each position on.
     rest: SmallVec<[NodeSet; 65]>,
-    /// For each prepared without groups: the best sums of j nodes out of the rest, by position and j.
+    /// For each threshold without groups: the largest sums of j nodes out of the rest, by position and j.
     tops: SmallVec<[Vec<u64>; 8]>,
 }
 
@@ -119,21 +119,21 @@ fn best_sums(prepared: &PreparedThreshold, nodes: &[NodeId], places: usize) -> V
 pub(super) struct CoverSearch<'c, 'g> {
     outlook: Outlook<'c, 'g>,
     classes: Classes,
-    /// Nodes and groups: what a step looks at.
+    /// The number of nodes and groups, for the cost of a step.
     size: usize,
-    /// What failed, by position and places left. PreparedWithRounding when the first state fails.
+    /// Failed states by position and places left. Allocated when the first state fails.
     failed: Vec<SmallVec<[Failed; 1]>>,
 }
 
 /// A state without a solution below it.
 struct Failed {
-    /// What it had come to, by prepared.
+    /// The values reached, by threshold.
     values: SmallVec<[u64; 4]>,
     taken: NodeSet,
 }
 
-/// More failures than this are not remembered for one position and number of places.
-const MOST_FAILURES: usize = 24;
+/// The maximum number of failures remembered for one position and number of places.
+const MAX_FAILURES: usize = 24;
 
 impl<'c, 'g> CoverSearch<'c, 'g> {
     pub(super) fn new(cover: &'c Cover<'g>) -> Self {
@@ -154,7 +154,7 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
         self.outlook
     }
 
-    /// The smallest solution. `None` if there is none, or if the budget ran dry.
+    /// The smallest solution. `None` if there is none, or if the budget ran out.
     pub(super) fn smallest(&mut self, budget: &mut Budget) -> Option<NodeSet> {
         let cover = self.outlook.cover;
         self.descend(0, cover.taken, cover.places, budget)
@@ -179,18 +179,18 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
         }
         if !self.classes.must_take(at, taken) {
             let found = self.descend(at + 1, taken, places, budget);
-            if found.is_some() || budget.ran_dry() {
+            if found.is_some() || budget.ran_out() {
                 return found;
             }
         }
         let found = self.descend(at + 1, taken | NodeSet::single(node), places - 1, budget);
-        if found.is_none() && !budget.ran_dry() {
+        if found.is_none() && !budget.ran_out() {
             self.remember(at, taken, places);
         }
         found
     }
 
-    /// Whether a state failed that had at least as much of everything, and no more groups used up.
+    /// Whether a state failed that had at least the same values and had not hit more groups.
     fn has_failed(&self, at: usize, taken: NodeSet, places: usize) -> bool {
         let Some(failed) = self.failed.get(self.slot(at, places)) else {
             return false;
@@ -210,7 +210,7 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
         })
     }
 
-    /// Whether every group that `failed` had used up and that the rest still touches is used up by `taken` as well.
+    /// Whether every group that `failed` had hit and that the rest still touches is hit by `taken` as well.
     fn keeps_groups(&self, failed: NodeSet, taken: NodeSet, rest: NodeSet) -> bool {
         let thresholds = self.outlook.cover.thresholds.iter();
         let mut groups = thresholds.flat_map(|prepared| prepared.groups());
@@ -223,7 +223,7 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
 
     fn remember(&mut self, at: usize, taken: NodeSet, places: usize) {
         let cover = self.outlook.cover;
-        // Touched sockets are no amounts: nothing dominates there.
+        // Touched sockets are not amounts: no state dominates another one there.
         if !cover.sockets.is_empty() {
             return;
         }
@@ -234,7 +234,7 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
         let values = self.values(taken);
         let slot = self.slot(at, places);
         if let Some(failed) = self.failed.get_mut(slot)
-            && failed.len() < MOST_FAILURES
+            && failed.len() < MAX_FAILURES
         {
             failed.push(Failed { values, taken });
         }
@@ -244,7 +244,7 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
         at * (self.outlook.cover.places + 1) + places
     }
 
-    /// More than the need counts as the need.
+    /// The values reached, clipped to the need.
     fn values(&self, taken: NodeSet) -> SmallVec<[u64; 4]> {
         let thresholds = self.outlook.cover.thresholds.iter();
         thresholds

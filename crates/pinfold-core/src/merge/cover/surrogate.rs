@@ -6,7 +6,7 @@
 //! sum over x in S of  sum_t l_t (w_t[x] + sum over T around x of m_T)  >=  sum_t l_t (need_t - sum_T (c_T - m_T))
 //! ```
 //!
-//! because a group that S hits is worth c_T <= (c_T - m_T) + m_T |S and T|. Good multipliers are found by a few
+//! because a group that S hits is group_sum c_T <= (c_T - m_T) + m_T |S and T|. Good multipliers are found by a few
 //! subgradient steps in floating point; then they are rounded and the inequality is formed in integers. Any
 //! multipliers make a true inequality, so rounding costs strength, never truth.
 
@@ -17,11 +17,11 @@ use crate::merge::prepared_threshold::PreparedThreshold;
 use crate::merge::width::share;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What came of tuning.
+/// The result of tuning.
 pub(super) struct Tuned {
-    /// A solution that was met on the way.
-    pub(super) witness: Option<NodeSet>,
-    /// The inequality as a prepared without groups, nothing counted for what is taken already.
+    /// A solution that was found on the way.
+    pub(super) solution: Option<NodeSet>,
+    /// The inequality as a threshold without groups, relative to the taken nodes.
     pub(super) bound: Option<PreparedThreshold>,
 }
 
@@ -29,7 +29,7 @@ const STEPS: u32 = 40;
 
 type SurrogateRows<'g> = SmallVec<[SurrogateRow<'g>; 8]>;
 
-/// One prepared as seen from what is taken already, in shares of what is still needed.
+/// One threshold relative to the taken nodes, in shares of what is still needed.
 #[derive(Clone)]
 struct SurrogateRow<'g> {
     prepared: &'g PreparedThreshold,
@@ -48,8 +48,8 @@ struct SurrogateGroup {
     multiplier: f64,
 }
 
-/// Tunes the multipliers, or stops at the first witness if that is all that is asked for.
-pub(super) fn tune(cover: &Cover<'_>, stop_at_witness: bool) -> Tuned {
+/// Tunes the multipliers, or stops at the first solution if `stop_at_solution`.
+pub(super) fn tune(cover: &Cover<'_>, stop_at_solution: bool) -> Tuned {
     let mut rows: SurrogateRows<'_> = cover
         .thresholds
         .iter()
@@ -60,15 +60,15 @@ pub(super) fn tune(cover: &Cover<'_>, stop_at_witness: bool) -> Tuned {
         row.multiplier = share(1, count as u64);
     }
     let mut tuned = Tuned {
-        witness: None,
+        solution: None,
         bound: None,
     };
     let mut best: Option<(f64, SurrogateRows<'_>)> = None;
     for step in 0..STEPS {
         let chosen = best_nodes(cover, &rows);
-        if tuned.witness.is_none() && cover.is_solution(cover.taken | chosen) {
-            tuned.witness = Some(cover.taken | chosen);
-            if stop_at_witness {
+        if tuned.solution.is_none() && cover.is_solution(cover.taken | chosen) {
+            tuned.solution = Some(cover.taken | chosen);
+            if stop_at_solution {
                 return tuned;
             }
         }
@@ -126,7 +126,7 @@ impl<'g> SurrogateRow<'g> {
         }
     }
 
-    /// What one node counts for, in shares.
+    /// The contribution of one node in shares.
     fn score(&self, node: NodeId) -> f64 {
         let around = self
             .groups
@@ -136,7 +136,7 @@ impl<'g> SurrogateRow<'g> {
         share(self.prepared.weight(node).min(self.short), self.short) + groups
     }
 
-    /// By how much `chosen` exceeds the right side.
+    /// The amount by which `chosen` exceeds the right side.
     fn surplus(&self, chosen: NodeSet) -> f64 {
         let left: f64 = chosen.iter().map(|node| self.score(node)).sum();
         let slack: f64 = self
@@ -177,7 +177,7 @@ fn best_nodes(cover: &Cover<'_>, rows: &[SurrogateRow<'_>]) -> NodeSet {
         .collect()
 }
 
-/// Bits of a multiplier, and bits that the sums are cut by in the end.
+/// The number of bits of a multiplier, and the number of bits by which the sums are cut in the end.
 const MULTIPLIER_BITS: u32 = 40;
 const SCALE_BITS: u32 = 44;
 const CUT_BITS: u32 = 36;

@@ -1,4 +1,4 @@
-//! The covering search against trying every subset.
+//! Compares the covering search with trying every subset.
 
 use super::*;
 use crate::hint::{Threshold, WideGroup};
@@ -71,7 +71,7 @@ fn the_smallest_and_the_closest_solution_are_found_if_there_is_one() {
         let distances = Distances::from_rows(ids.iter().zip(rows.iter().map(Vec::as_slice)));
 
         let cover = || {
-            let cover = Cover::new(within, forced, size)?.with_gauges(&thresholds);
+            let cover = Cover::new(within, forced, size)?.with_thresholds(&thresholds);
             Some(if with_rule {
                 cover.with_sockets(&rule)
             } else {
