@@ -1,14 +1,14 @@
-//! The CPU manager: who gets which CPUs for itself alone.
+//! The CPU manager: exclusive CPUs for containers.
 //!
 //! ```text
-//! configuration ─► CpuManager ─► StaticCpus ─┬─ hints ────────► where a request could go
+//! configuration ─► CpuManager ─► StaticCpus ─┬─ hints ────────► NUMA nodes that fit a request
 //!                                            ├─ allocate ─────► take_packed or take_distributed
 //!                                            └─ remove, start
 //!                                                   │
 //!                                      CpuState ◄── CpuEdit
 //! ```
 //!
-//! Decisions look at a [`CpuState`] and return [`CpuEdit`]s; whoever keeps the state applies them.
+//! The policy reads a [`CpuState`] and returns [`CpuEdit`]s; the [ledger](crate::ledger) applies them.
 
 mod accumulator;
 mod combinations;

@@ -103,7 +103,7 @@ impl Recorded {
     fn offer_of(&mut self, entry: &Entry) -> Option<Step> {
         let edits = &entry.change.as_ref()?.edits;
         let offer = edits.iter().find_map(|edit| match edit {
-            Edit::Offer {
+            Edit::AdvertisedDevices {
                 resource, after, ..
             } => Some((resource.clone(), after.clone())),
             _ => None,
@@ -118,7 +118,7 @@ fn pod_of(entry: &Entry) -> Option<Arc<Pod>> {
     let admitted = || {
         let edits = &entry.change.as_ref()?.edits;
         edits.iter().find_map(|edit| match edit {
-            Edit::Resident {
+            Edit::Pod {
                 after: Some(resident),
                 ..
             } => Some(resident.pod.clone()),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::cpu::{
-    ContainerCpus, CpuGrant, CpuOptions, CpuPolicyError, CpuState, OptionGates, CpuReservation,
+    ContainerCpus, CpuGrant, CpuOptions, CpuPolicyError, CpuReservation, CpuState, OptionGates,
     StaticCpus, StaticSettings,
 };
 use pinfold_core::cpu_set::{CpuList, CpuSet};

@@ -1,9 +1,8 @@
-//! The hints of the static policy: on which NUMA nodes a request could be served.
+//! The hints of the static policy: the sets of NUMA nodes that fit a request.
 //!
-//! A set of nodes will do if it holds every CPU that the pod may use again, and these together with the
-//! free CPUs on it are enough. It is preferred if it is as small as on an empty machine; with
-//! `align-by-socket` also if it touches as few sockets as that. Mirrors `GetTopologyHints`,
-//! `GetPodTopologyHints` and `generateCPUTopologyHints`.
+//! A set of nodes fits if it contains every CPU that the pod may reuse, and these together with the free CPUs on it are
+//! enough. It is preferred if it is as small as on an empty machine; with `align-by-socket` also if it touches as few
+//! sockets as that. Mirrors `GetTopologyHints`, `GetPodTopologyHints` and `generateCPUTopologyHints`.
 
 use smallvec::smallvec;
 
@@ -18,7 +17,7 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod};
 
 impl StaticCpus {
-    /// Where one container could go.
+    /// The hints of one container.
     #[must_use]
     pub fn container_hints(
         &self,
@@ -38,7 +37,7 @@ impl StaticCpus {
         })
     }
 
-    /// Where the pod as a whole could go.
+    /// The hints of the pod as a whole.
     #[must_use]
     pub fn pod_hints(&self, state: &CpuState, reusable: &CpuSet, pod: &Pod) -> ProviderHints {
         let requested = demand::pod_cpus(pod, self.pod_level);
@@ -112,7 +111,7 @@ impl StaticCpus {
             .collect()
     }
 
-    /// CPUs that the machine does not have, and the node on which the original looks for them.
+    /// CPUs that the machine does not have, and the node on which the kubelet counts them.
     fn unknown(&self, cpus: &CpuSet) -> Option<(NodeId, usize)> {
         let unknown = cpus.len() - cpus.common_len(self.topology.all());
         let shown = unknown > 0 && self.fidelity.puts_unknown_cpus_on_node_0();
@@ -135,7 +134,7 @@ impl StaticCpus {
     }
 }
 
-/// The supply of someone who already holds what was asked for.
+/// The supply of a container or pod that already holds its CPUs.
 fn holding(cpus: &CpuSet) -> Supply {
     Supply {
         free: cpus.clone(),

@@ -175,7 +175,7 @@ fn candidates(found: &Explanation) -> String {
 }
 
 /// `moving a from n1 to NUMA node 0 of n2 (n1: NUMA node 1, 4 CPUs)`.
-fn moving(plan: &MachineLayout, counted: &BTreeSet<NodeName>) -> String {
+fn moving(plan: &Plan, counted: &BTreeSet<NodeName>) -> String {
     let there = place(&plan.cpus, plan.numa_nodes, counted.contains(&plan.node));
     let movers: Vec<String> = plan.moves.iter().map(mover).collect();
     format!("moving {} ({}: {there})", movers.join(" and "), plan.node)
