@@ -1,4 +1,4 @@
-//! The facts behind a memory decision: what was requested, and what every NUMA node had.
+//! [`MemoryFacts`]: the requested memory and what every NUMA node has, for explanations.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use crate::demand::MemoryDemand;
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What was requested and what there was, type by type.
+/// The requested memory and what every NUMA node has, by type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFacts {
-    /// One row per requested type.
+    /// One entry per requested type.
     pub resources: Vec<MemoryResourceFacts>,
 }
 
@@ -19,9 +19,9 @@ pub struct MemoryFacts {
 pub struct MemoryResourceFacts {
     /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
-    /// Bytes requested for.
+    /// The requested bytes.
     pub requested: u64,
-    /// What every NUMA node had.
+    /// The amounts by NUMA node.
     pub nodes: Vec<MemoryNodeFacts>,
 }
 
@@ -30,18 +30,18 @@ pub struct MemoryResourceFacts {
 pub struct MemoryNodeFacts {
     /// The node.
     pub node: NodeId,
-    /// Bytes nobody holds.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that may be handed out.
+    /// Allocatable bytes.
     pub allocatable: u64,
-    /// The nodes it can only be used together with, itself included.
+    /// The group of the node, itself included.
     pub group: NodeSet,
-    /// Whether somebody holds memory there.
+    /// Whether memory of the node is assigned.
     pub in_use: bool,
 }
 
 impl MemoryFacts {
-    /// What `state` has of everything that is `requested`.
+    /// The amounts in `state` of every requested type.
     #[must_use]
     pub fn new(state: &MemoryState, requested: &MemoryDemand) -> Self {
         let resource = |(resource, &requested): (&ResourceName, &u64)| {

@@ -1,26 +1,26 @@
-//! Which sets of NUMA nodes could hold a request for memory.
+//! The hints of the memory manager: the sets of NUMA nodes that fit a request.
 //!
 //! Mirrors `calculateHints`. A mask is a hint if
-//! 1. it could hold every requested type on an empty machine;
+//! 1. every requested type fits on it on an empty machine;
 //! 2. it respects the groups: a single node must not be in a wider group, and every node of a wider mask that
 //!    is in use must be in a group equal to the mask;
-//! 3. what is free on it, plus what this pod's init containers left on exactly this mask, is enough for
+//! 3. what is free on it, plus the reusable memory of this pod's init containers on exactly this mask, is enough for
 //!    every requested type.
 //!
-//! Preferred are the hints as wide as the narrowest mask that passes 1. Every requested type gets the same hints.
+//! Hints as wide as the narrowest mask that passes rule 1 are preferred. Every requested type has the same hints.
 //!
 //! Rule 2 splits the masks into two kinds, which are the components of the [`Family`]: any subset of the unused nodes,
 //! where the sum of what is free decides; and a few single masks: nodes in use, existing groups, and masks with
-//! something left by init containers.
+//! reusable memory of init containers.
 //!
-//! A request that fits nowhere gives no hints at all, which the topology manager reads as *no preference*: the
-//! shortage shows when memory is allocated.
+//! A request that fits nowhere gives no hints at all, which the topology manager reads as *no preference*: the shortage
+//! is reported when memory is allocated.
 
 use smallvec::SmallVec;
 
 use super::allocate_pod::{EmptySharedPool, check_shared_pool};
 use super::cover::{least_width, narrowest};
-use super::pod_total::to_book;
+use super::pod_total::pod_total;
 use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
 use super::table::{MemoryAmounts, MemoryBlock, MemoryState};
@@ -30,39 +30,39 @@ use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// The memory manager's hints and what they rest on.
+/// The memory manager's hints and how they were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryHints {
     /// The hints by type of memory.
     pub hints: ProviderHints,
-    /// Where they come from.
+    /// How they were made.
     pub basis: MemoryBasis,
 }
 
-/// Where memory hints come from.
+/// How memory hints were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryBasis {
-    /// Memory of this pod or container is not managed: not Guaranteed, or nothing to place.
+    /// Memory of this pod or container is not managed: the pod is not Guaranteed, or requests no memory.
     Unmanaged,
-    /// It holds memory already, exactly what it asks for: the hints are those nodes.
+    /// It already holds exactly the requested memory: the hints are its nodes.
     Held,
-    /// It holds memory already, but not what it asks for: no opinion.
+    /// It already holds memory, but not the requested amounts: no preference.
     HeldDiffers,
-    /// The pod's own containers leave nothing for those that share: it cannot run anywhere.
+    /// Containers with their own memory leave none for the shared pool: the request is unsatisfiable.
     EmptySharedPool(EmptySharedPool),
-    /// This was requested, and these hints fit; none means that it fits nowhere.
+    /// A search for hints. No hints mean that the request fits nowhere.
     Searched {
-        /// Bytes by type; see [`super::MemoryFacts`] for what there was.
+        /// The requested bytes by type.
         requested: MemoryDemand,
     },
 }
 
 impl MemoryHints {
     pub(super) fn unmanaged() -> Self {
-        Self::without_opinion(MemoryBasis::Unmanaged)
+        Self::without_preference(MemoryBasis::Unmanaged)
     }
 
-    fn without_opinion(basis: MemoryBasis) -> Self {
+    fn without_preference(basis: MemoryBasis) -> Self {
         Self {
             hints: ProviderHints::none(),
             basis,
@@ -86,7 +86,7 @@ impl StaticMemory {
         if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
             return held(state, blocks, &requested);
         }
-        if self.has_ended(state, pod, container) {
+        if self.has_finished(state, pod, container) {
             return MemoryHints::unmanaged();
         }
         let reusable = ReusableMemory::of_container(state, pod, container, self.fidelity);
@@ -110,7 +110,7 @@ impl StaticMemory {
                     basis: MemoryBasis::EmptySharedPool(problem),
                 };
             }
-            match to_book(pod, &requested, self.pod_level, self.fidelity) {
+            match pod_total(pod, &requested, self.pod_level, self.fidelity) {
                 Ok(total) => requested = total,
                 Err(_) => return MemoryHints::unmanaged(),
             }
@@ -129,11 +129,11 @@ impl StaticMemory {
     }
 }
 
-/// The nodes it already has, if they hold exactly what is requested. Mirrors `regenerateHints`.
+/// The nodes of existing blocks, if they hold exactly what is requested. Mirrors `regenerateHints`.
 fn held(state: &MemoryState, blocks: &[MemoryBlock], requested: &MemoryDemand) -> MemoryHints {
     let matches = |block: &MemoryBlock| requested.get(&block.resource) == Some(&block.size);
     if blocks.len() != requested.len() || !blocks.iter().all(matches) {
-        return MemoryHints::without_opinion(MemoryBasis::HeldDiffers);
+        return MemoryHints::without_preference(MemoryBasis::HeldDiffers);
     }
     let machine = state.node_ids();
     let row = |resource: &ResourceName| {
@@ -179,7 +179,7 @@ fn searched(state: &MemoryState, requested: MemoryDemand, reusable: ReusableMemo
     }
 }
 
-/// One request against one table.
+/// One request and one table.
 pub(super) struct MemoryHintSearch<'a> {
     pub(super) state: &'a MemoryState,
     pub(super) requested: &'a MemoryDemand,
@@ -187,7 +187,7 @@ pub(super) struct MemoryHintSearch<'a> {
 }
 
 impl MemoryHintSearch<'_> {
-    /// All hints, or `None` if there is none.
+    /// All hints; `None` if there are none.
     pub(super) fn family(&self) -> Option<Family> {
         if self.requested.is_empty() {
             return None;
@@ -228,7 +228,7 @@ impl MemoryHintSearch<'_> {
         })
     }
 
-    /// The hint the kubelet would choose on its own among those that contain `mask`: the narrowest one, of several
+    /// The hint that the kubelet would choose on its own among those that contain `mask`: the narrowest one, of several
     /// the one with the lowest number. (Its preferred hints are its narrowest.) Mirrors `findBestHint`.
     pub(super) fn best_hint(&self, mask: NodeSet) -> Option<Hint> {
         let family = self.family()?;
@@ -245,7 +245,7 @@ impl MemoryHintSearch<'_> {
         Some(Hint::on(best, family.preference.holds(best)))
     }
 
-    /// Whether `mask` has enough free, leftovers of init containers not counted. Mirrors
+    /// Whether `mask` has enough free memory, without reusable memory of init containers. Mirrors
     /// `isAffinitySatisfyRequest`.
     pub(super) fn is_satisfied_by(&self, mask: NodeSet) -> bool {
         self.requested
@@ -266,8 +266,8 @@ impl MemoryHintSearch<'_> {
             && self.requested.iter().all(enough)
     }
 
-    /// The width of the narrowest mask that would do on an empty machine; 0, which no mask has, if that
-    /// could not be proven.
+    /// The width of the narrowest mask that fits on an empty machine; 0, which no mask has, if that could not be
+    /// proven.
     fn narrowest_on_empty_machine(&self) -> usize {
         let thresholds = self.thresholds(|amounts| amounts.allocatable);
         least_width(self.state.node_ids(), &thresholds).unwrap_or(0)
@@ -286,7 +286,7 @@ impl MemoryHintSearch<'_> {
     }
 }
 
-/// A node holds either memory of its own or memory of one group: rule 2.
+/// Rule 2: a node has either single-node assignments or assignments of one group.
 fn respects_groups(state: &MemoryState, mask: NodeSet) -> bool {
     let alone = mask.len() == 1;
     mask.iter()
@@ -297,8 +297,8 @@ fn respects_groups(state: &MemoryState, mask: NodeSet) -> bool {
         })
 }
 
-/// Whether a grant on `mask` would break a group. Mirrors `isAffinityViolatingNUMAAllocations`, which
-/// lets single nodes pass.
+/// Whether an allocation on `mask` would break a group. Mirrors `isAffinityViolatingNUMAAllocations`, which ignores
+/// single nodes.
 pub(super) fn breaks_group(state: &MemoryState, mask: NodeSet) -> bool {
     mask.len() != 1 && !respects_groups(state, mask)
 }
