@@ -25,7 +25,8 @@ const AFFINITY: &str = include_str!("../scripts/affinity.sh");
 
 /// Runs every guest.
 pub(crate) fn run(report: &mut Report) {
-    let pinfold = programs::install_emulator().and_then(|()| programs::light_pinfold());
+    let pinfold =
+        programs::install_emulator().and_then(|()| programs::stripped_program(programs::PINFOLD));
     let pinfold = match pinfold {
         Ok(pinfold) => pinfold,
         Err(problem) => return report.check("programs for the guests", Err(problem)),

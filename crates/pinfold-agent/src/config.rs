@@ -280,7 +280,7 @@ impl Default for AgentConfig {
                 kubelet: "/var/lib/kubelet/pod-resources/kubelet.sock".into(),
             },
             api: Api {
-                socket: Some(API_SOCKET.into()),
+                socket: Some(pinfold_agent_api::SOCKET.into()),
             },
             metrics: Listener {
                 listen: Some((Ipv4Addr::LOCALHOST, 9464).into()),
@@ -302,9 +302,6 @@ impl Default for AgentConfig {
         }
     }
 }
-
-/// Where the agent's API is, if nobody says otherwise.
-pub const API_SOCKET: &str = "/run/pinfold/agent.sock";
 
 impl AgentConfig {
     /// Reads a configuration. `file` is its name for messages.

@@ -9,14 +9,13 @@
 
 mod api;
 pub mod socket;
-mod view;
 
 pub use api::Api;
-pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
-pub use view::{
+pub use pinfold_agent_api::{
     Admitted, ApiError, ContainerReport, DeviceReport, Enforced, ErrorKind, FateReport,
     JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Takeover, Target,
 };
+pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
 
 use pinfold_core::name::PodUid;
 

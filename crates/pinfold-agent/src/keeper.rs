@@ -17,14 +17,14 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_render::{explain, placement};
 
-use crate::journal::{Base, Entry, Journal, JournalError, Limits, Timestamp, What};
+use pinfold_journal::{
+    Base, Entry, HeldProcess, Journal, JournalError, Limits, Note, Timestamp, What,
+};
 
 mod compare;
-mod note;
 mod plan;
 
 pub use compare::{Difference, Repair, Running};
-pub use note::{HeldProcess, Note, Origin};
 pub use plan::{Fate, Plan, PlanError};
 
 /// The ledger of a node and its journal.
@@ -39,6 +39,9 @@ pub struct Keeper {
     unshortened: Option<JournalError>,
     /// Why the last change could not be written down, if so.
     unwritten: Option<String>,
+    /// Whether writes fail as on a full disk.
+    #[cfg(test)]
+    disk_is_full: bool,
 }
 
 /// Why something was not done. The ledger and the journal are as they were.
@@ -85,6 +88,8 @@ impl Keeper {
             torn,
             unshortened: None,
             unwritten: None,
+            #[cfg(test)]
+            disk_is_full: false,
         })
     }
 
@@ -140,7 +145,7 @@ impl Keeper {
     /// Whether the disk is full from now on.
     #[cfg(test)]
     pub(crate) fn fail_to_write(&mut self, fails: bool) {
-        self.journal.is_full = fails;
+        self.disk_is_full = fails;
     }
 
     /// Finds out whether changes can be written down again after one could not.
@@ -445,7 +450,7 @@ impl Keeper {
     /// Writes down what was just decided, or takes it back.
     fn write(&mut self, entry: Entry) -> Result<(), KeeperError> {
         let change = entry.change.clone();
-        let written = self.journal.write(entry);
+        let written = self.write_to_journal(entry);
         self.remember(&written);
         if let Err(error) = written {
             if let Some(change) = &change {
@@ -457,6 +462,18 @@ impl Keeper {
         }
         self.shorten();
         Ok(())
+    }
+
+    fn write_to_journal(&mut self, entry: Entry) -> Result<(), JournalError> {
+        #[cfg(test)]
+        if self.disk_is_full {
+            return Err(JournalError::File {
+                what: "write to",
+                path: self.journal.path(),
+                error: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        self.journal.write(entry)
     }
 
     fn remember(&mut self, written: &Result<(), JournalError>) {

@@ -12,12 +12,10 @@
 //! what time it is and what runs.
 
 pub mod allowance;
-pub mod checkpoint;
 pub mod config;
 pub mod daemon;
 pub mod drift;
 pub mod http;
-pub mod journal;
 pub mod keeper;
 pub mod kubernetes;
 pub mod metrics;
@@ -28,8 +26,5 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
-pub use keeper::{
-    Difference, HeldProcess, Keeper, KeeperError, Note, Origin, Plan, Repair, Running,
-};
+pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
 pub use metrics::Metrics;

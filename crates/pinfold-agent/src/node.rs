@@ -24,8 +24,9 @@ use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
-use crate::journal::Timestamp;
-use crate::keeper::{HeldProcess, Keeper, KeeperError, Origin, Plan};
+use crate::keeper::{Keeper, KeeperError, Plan};
+use pinfold_journal::Timestamp;
+use pinfold_journal::{HeldProcess, Origin};
 
 mod admit;
 mod allow;

@@ -18,9 +18,9 @@ use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
-use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
 use crate::node::{Guest, Node, Rejected, Remark, Sandbox, Update};
+use pinfold_journal::Timestamp;
 
 mod devices;
 mod edits;

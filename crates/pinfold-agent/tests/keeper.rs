@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_agent::journal::{FILE, What};
 use pinfold_agent::keeper::Fate;
-use pinfold_agent::{
-    Difference, History, Keeper, KeeperError, Limits, Note, Repair, Running, Timestamp,
-};
+use pinfold_agent::{Difference, Keeper, KeeperError, Repair, Running};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
+use pinfold_journal::{FILE, What};
+use pinfold_journal::{History, Limits, Note, Timestamp};
 
 #[path = "faults/scene.rs"]
 #[allow(dead_code, reason = "shared with the tests of faults")]

@@ -1,27 +1,27 @@
-//! The quality-of-service class that Kubernetes derives from a pod's requests and limits.
+//! The QoS class that Kubernetes derives from a pod's requests and limits.
 //!
-//! Mirrors `ComputePodQOS`. Only CPU and memory count, and only amounts above zero. If the specification has
-//! pod-level resources they alone decide; otherwise all containers do, init containers included.
-//! *Guaranteed* needs limits for both resources (in every container) and the sums of the requests equal to
-//! the sums of the limits; *BestEffort* has neither requests nor limits.
+//! Mirrors `ComputePodQOS`. Only CPU and memory count, and only amounts above zero. Pod-level resources, if the spec
+//! has them, decide alone; otherwise all containers do, init containers included. *Guaranteed* needs limits for both
+//! resources (in every container) and the sums of the requests equal to the sums of the limits; *BestEffort* has
+//! neither requests nor limits.
 
 use serde::{Deserialize, Serialize};
 
 use crate::pod::{Container, Pod, ResourceList};
 use crate::quantity::Quantity;
 
-/// Kubernetes' three classes.
+/// Kubernetes' three QoS classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QosClass {
     /// Every container has CPU and memory limits and requests equal to them.
     Guaranteed,
     /// Something is requested or limited, but not everything.
     Burstable,
-    /// Nothing is requested.
+    /// There are no requests and no limits.
     BestEffort,
 }
 
-/// CPU and memory, as far as they are above zero.
+/// CPU and memory amounts above zero.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct QosSums {
     cpu: Option<Quantity>,
@@ -82,8 +82,8 @@ impl QosClass {
     }
 }
 
-/// Whether a container would be Guaranteed by itself: CPU and memory requests that are not zero and equal to the
-/// limits. Mirrors `IsContainerEquivalentQOSGuaranteed`.
+/// Whether a container would be Guaranteed by itself: CPU and memory requests above zero and equal to the limits.
+/// Mirrors `IsContainerEquivalentQOSGuaranteed`.
 #[must_use]
 pub fn is_guaranteed_alone(container: &Container) -> bool {
     let amount = |list: &ResourceList, name: &str| list.get(name).copied().unwrap_or_default();

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! Node ────────────────────┐
-//! NodeResourceTopology ────┼─► Member, by dialect
+//! NodeResourceTopology ────┼─► ClusterNode, by dialect
 //! Numatopology ────────────┤
 //! Pods with nodeName ──────┘
-//! Pod ─────────────────────► PodAsk, by dialect
+//! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
 //! | dialect | decides from | without it |
@@ -17,16 +17,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Member, PODS, PodAsk};
+use pinfold_core::cluster::{ClusterNode, PODS, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::amounts::NumaAmounts;
-use pinfold_core::volcano::detail::CpuRow;
+use pinfold_core::volcano::cpu_detail::CpuRow;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use crate::finding::{Findings, Problem, Read, Report};
 use crate::koordinator::{self, NodeFacts, ResourceStatus};
@@ -75,7 +75,7 @@ pub struct Reading {
     /// As they are, or made safe.
     pub fidelity: Fidelity,
     /// The configuration of Koordinator's plugin.
-    pub args: Arc<Args>,
+    pub args: Arc<KoordinatorArgs>,
 }
 
 /// Everything that is known about one node.
@@ -171,7 +171,7 @@ impl NodeSources<'_> {
     ///
     /// # Errors
     /// With everything that cannot be understood.
-    pub fn member(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    pub fn member(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         match how.dialect {
             DialectName::Kubelet => self.kubelet(how),
             DialectName::Koordinator => self.koordinator(how),
@@ -179,14 +179,14 @@ impl NodeSources<'_> {
         }
     }
 
-    fn kubelet(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn kubelet(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
             let words = format!("no {KIND} of that name: only the sums are known");
             report.warning(self.node.at, "", Problem::Contradiction(words), None);
-            return report.finish(Member::unknown(allocatable).with_used(self.used()));
+            return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
         let facts = report.take(NodeFacts::read(topology, how.fidelity));
         let cpus = facts.as_ref().and_then(known_cpus);
@@ -199,7 +199,7 @@ impl NodeSources<'_> {
         match replica {
             Ok(replica) => {
                 let ledger = replica.ledger().clone();
-                report.finish(Member::kubelet(ledger, allocatable).with_used(self.used()))
+                report.finish(ClusterNode::kubelet(ledger, allocatable).with_used(self.used()))
             }
             Err(why) => {
                 report.turn_to(KIND, &topology.meta.name);
@@ -210,7 +210,7 @@ impl NodeSources<'_> {
         }
     }
 
-    fn koordinator(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn koordinator(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let node = report.take(koordinator::node(self.node, self.topology, how.fidelity));
@@ -225,11 +225,11 @@ impl NodeSources<'_> {
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = Member::koordinator(node, how.args.clone());
+        let member = ClusterNode::koordinator(node, how.args.clone());
         report.finish(member.with_used(self.used()))
     }
 
-    fn volcano(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn volcano(&self, how: &Reading) -> Result<Read<ClusterNode>, Findings> {
         let meta = &self.node.meta;
         let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
@@ -242,7 +242,7 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = Member::volcano(numa, amounts, allocatable, how.fidelity);
+        let member = ClusterNode::volcano(numa, amounts, allocatable, how.fidelity);
         report.finish(member.with_used(self.used()))
     }
 
@@ -285,7 +285,7 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
     if facts.cpus.is_empty() {
         return None;
     }
-    let row = |row: &pinfold_core::koordinator::cpus::CpuRow| {
+    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
         Some(CpuRow {
             cpu: row.cpu,
             core: u32::try_from(row.core).ok()?,
@@ -308,8 +308,8 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
 ///
 /// # Errors
 /// With every label and annotation that cannot be understood.
-pub fn ask(pod: &PodObject, how: &Reading) -> Result<Read<PodAsk>, Findings> {
-    let ask = PodAsk::new(Arc::new(pod.pod.clone()));
+pub fn ask(pod: &PodObject, how: &Reading) -> Result<Read<PodRequest>, Findings> {
+    let ask = PodRequest::new(Arc::new(pod.pod.clone()));
     match how.dialect {
         DialectName::Kubelet => Ok(Read {
             value: ask,

@@ -15,9 +15,9 @@
 //! [`Fidelity::Sound`]: pinfold_core::fidelity::Fidelity::Sound
 //! [`Fidelity::Exact`]: pinfold_core::fidelity::Fidelity::Exact
 //! [`PodDemand`]: pinfold_core::koordinator::plugin::PodDemand
-//! [`Node`]: pinfold_core::koordinator::node::Node
-//! [`Report`]: pinfold_core::koordinator::node::Report
-//! [`Args`]: pinfold_core::koordinator::plugin::Args
+//! [`Node`]: pinfold_core::koordinator::node::KoordinatorNode
+//! [`Report`]: pinfold_core::koordinator::node::KoordinatorReport
+//! [`Args`]: pinfold_core::koordinator::plugin::KoordinatorArgs
 
 mod args;
 mod facts;

@@ -15,6 +15,7 @@
 //! | a cluster at one moment, with selectors and taints | [`inventory`], [`terms`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
+//! | times in RFC 3339 | [`timestamp`] |
 
 pub mod amount;
 pub mod annotation;
@@ -36,4 +37,7 @@ pub mod pod;
 pub mod state;
 mod suggest;
 pub mod terms;
+pub mod timestamp;
 pub mod volcano;
+
+pub use timestamp::Timestamp;

@@ -18,7 +18,7 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::node_topology::attributes::{MEMORY_GROUP, TOPOLOGY_POLICY, TOPOLOGY_SCOPE};
-use pinfold_core::node_topology::numa::numa_id;
+use pinfold_core::node_topology::numa_zones::numa_id;
 use pinfold_core::node_topology::publish::zone_name;
 use pinfold_core::node_topology::{self, NodeTopology};
 use pinfold_core::occupancy::HeldMemory;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, Member, PODS, PodAsk, Portrait};
+use pinfold_core::cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
@@ -138,19 +138,19 @@ impl Nodes {
     }
 
     /// A pod as the nodes are asked about it. What cannot be understood is told with its place in the file.
-    pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
+    pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
         let read = cluster::ask(pod, &self.reading).map_err(|findings| bad(&findings))?;
         warn(&read.warnings);
         Ok(read.value)
     }
 
     /// How a node looks now.
-    pub(crate) fn portrait(&self, node: &NodeName) -> Option<Portrait> {
+    pub(crate) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
         let name_of = |uid: &PodUid| match self.names.get(uid) {
             Some(name) => name.clone(),
             None => uid.to_string(),
         };
-        self.cluster.portrait(node, name_of)
+        self.cluster.node_view(node, name_of)
     }
 
     /// How it is decided, in one line.
@@ -276,7 +276,7 @@ impl Opening<'_> {
             && found.topology.is_some_and(|topology| !lists_cpus(topology))
     }
 
-    fn read(&self, found: &NodeSources<'_>) -> Result<Member, Failure> {
+    fn read(&self, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
         let file = &found.node.meta.origin.file;
         let source = self.sources.iter().find(|source| source.name == *file);
         let read = found
@@ -293,7 +293,7 @@ impl Opening<'_> {
     }
 
     /// The node with the reports that its agent would write on such a machine.
-    fn member_like(&self, like: &Node, found: &NodeSources<'_>) -> Result<Member, Failure> {
+    fn member_like(&self, like: &Node, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
         let mut node = found.node.clone();
         if node.allocatable.is_empty() {
             node.allocatable = allocatable(like);
@@ -330,7 +330,7 @@ impl Opening<'_> {
 }
 
 /// A kubelet on such a machine, with the node's pods admitted in order.
-fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<Member, Failure> {
+fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
     let mut ledger = like.ledger();
     for pod in &sources.pods {
         let admitted = ledger.admit(&Arc::new(pod.pod.clone()), &mut NoPreference);
@@ -344,7 +344,7 @@ fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<Member, Failur
             ));
         }
     }
-    Ok(Member::kubelet(
+    Ok(ClusterNode::kubelet(
         ledger,
         Amounts::of(&sources.node.allocatable),
     ))

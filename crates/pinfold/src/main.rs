@@ -5,16 +5,13 @@
 
 mod agent_client;
 mod args;
+mod checkpoint;
 mod cluster;
 mod commands;
 mod devices;
-mod exit;
 mod input;
 mod kubectl;
-mod log_args;
 mod node;
-mod output;
-mod progress;
 mod recorded;
 mod running;
 mod script;
@@ -23,11 +20,15 @@ mod usage;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use pinfold_terminal::{exit, output, progress};
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
 use crate::kubectl::{PluginArgs, Role};
+
+/// The name before error messages.
+const PROGRAM: &str = "pinfold";
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(PROGRAM),
     }
 }
 
@@ -55,8 +56,6 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo => commands::demo::run(),
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
-        Command::Agent(args) => commands::agent::run(&args),
-        Command::Scheduler(args) => commands::scheduler::run(&args),
         Command::Admit(args) => commands::admit::admit(&args),
         Command::Release(args) => commands::admit::release(&args),
         Command::Status(args) => commands::status::status(&args),
@@ -66,7 +65,6 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Cluster(args) => commands::cluster::run(&args.command),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
-        Command::Completions(args) => commands::completions::run(&args),
-        Command::Man(args) => commands::man::run(&args),
+        Command::Manual(command) => command.run(Args::command()),
     }
 }

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_agent::journal::What;
-use pinfold_agent::{Entry, History, JournalError};
 use pinfold_core::device::AdvertisedDevices;
 use pinfold_core::ledger::{Edit, Ledger, LedgerState};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
+use pinfold_journal::What;
+use pinfold_journal::{Entry, History, JournalError};
 
 use crate::devices::Offers;
 use crate::exit::Failure;
@@ -135,11 +135,12 @@ fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_agent::journal::FILE;
-    use pinfold_agent::{Keeper, Limits, Note, Timestamp};
+    use pinfold_agent::Keeper;
     use pinfold_core::device::{Device, NoPreference};
     use pinfold_core::ledger::Rules;
     use pinfold_core::settings::Settings;
+    use pinfold_journal::FILE;
+    use pinfold_journal::{Limits, Note, Timestamp};
 
     use super::*;
     use crate::simulation::{Play, Simulation};

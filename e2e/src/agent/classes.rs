@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::ledger::{Allocation, Ledger as PluginLedger};
-use pinfold_core::koordinator::node::{Node, Report};
-use pinfold_core::koordinator::plugin::{self, Args, PodDemand};
+use pinfold_core::koordinator::ledger::{Allocation, KoordinatorLedger};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, Priority};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeId;
@@ -137,8 +137,10 @@ impl Classes {
 
     /// What Koordinator's scheduler would choose.
     fn choose(&self, demand: &PodDemand) -> Result<Option<Allocation>, String> {
-        let args = Args::default();
-        let told = |rejection: pinfold_core::koordinator::reasons::Rejection| rejection.to_string();
+        let args = KoordinatorArgs::default();
+        let told = |rejection: pinfold_core::koordinator::rejection::KoordinatorRejection| {
+            rejection.to_string()
+        };
         let Some(state) = plugin::pre_filter(demand, &args, SOUND).map_err(told)? else {
             return Ok(None);
         };
@@ -154,16 +156,17 @@ impl Classes {
             }
         });
         let topology = Arc::new(facts.topology(SOUND));
-        let report = Report::new(topology, &self.reserved, CpuSet::new(), zones.collect());
+        let report =
+            KoordinatorReport::new(topology, &self.reserved, CpuSet::new(), zones.collect());
         let mut allocatable = Amounts::new();
         for zone in report.zones() {
             allocatable.add(&zone.amounts);
         }
-        let mut node = Node {
+        let mut node = KoordinatorNode {
             report: Some(report),
             allocatable,
-            ledger: PluginLedger::new(SOUND),
-            ..Node::default()
+            ledger: KoordinatorLedger::new(SOUND),
+            ..KoordinatorNode::default()
         };
         for here in &self.here {
             let uid = here.uid.as_str().into();

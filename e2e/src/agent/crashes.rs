@@ -5,9 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use pinfold_agent::History;
-use pinfold_agent::journal::FILE;
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_journal::FILE;
+use pinfold_journal::History;
 use serde_json::Value;
 
 use super::chance::Chance;
@@ -78,7 +78,7 @@ fn batch(
     let killed = thread::scope(|scope| {
         let killer = scope.spawn(|| {
             for life in lives {
-                let mut agent = Agent::spawn(&stage.pinfold, setup, folder)?;
+                let mut agent = Agent::spawn(&stage.agent_program, setup, folder)?;
                 thread::sleep(Duration::from_millis(life));
                 agent.kill();
             }

@@ -179,7 +179,7 @@ impl<'a> Taken<'a> {
         let one: CpuSet = "1".parse().map_err(|_| "no CPU")?;
         let old = [("old", one.clone())];
         self.pinned(&old)?;
-        let mut agent = Agent::spawn(&self.stage.pinfold, &self.setup, &self.folder)?;
+        let mut agent = Agent::spawn(&self.stage.agent_program, &self.setup, &self.folder)?;
         agent.wait_until_it_answers()?;
         holds(&agent, &old)?;
         let status = agent.status()?;

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_core::cluster::MOST_SHAPES;
+use pinfold_core::cluster::MAX_SHAPES;
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
@@ -47,7 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
     let cold = Case::new(Group::Extender, name("cold"), || {
         let extender = extender();
         // More shapes than are remembered, so that each comes back forgotten.
-        let sizes = (0..).take(MOST_SHAPES + 4);
+        let sizes = (0..).take(MAX_SHAPES + 4);
         let requests: Vec<Vec<u8>> = sizes.map(|size| request(&pod("cold", 8, size))).collect();
         let mut turn = 0;
         move || {

@@ -18,10 +18,10 @@ use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
 use crate::config::{Cgroups, Direct};
 use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
-use crate::keeper::HeldProcess;
 use crate::metrics::catalogue;
 use crate::node::{Guest, Node, Update};
 use crate::runtime::{self, lock};
+use pinfold_journal::HeldProcess;
 
 /// Tells the runtime and the control groups.
 pub(super) struct Enforcer {

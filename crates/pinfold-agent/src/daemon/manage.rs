@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResources, Reader};
 use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
@@ -25,13 +25,13 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect};
-use crate::journal::Limits;
 use crate::keeper::{Difference, Keeper};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
+use pinfold_journal::Limits;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -225,15 +225,15 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
 }
 
 /// What Koordinator's scheduler is configured with, for what this node decides alone.
-fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<Args, DaemonError> {
+fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, DaemonError> {
     let Some(path) = &config.koordinator.scheduler else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let bytes = place::read_file(path)?;
     let file = path.to_string_lossy();
     let documents = manifest::read(&file, &bytes).map_err(DaemonError::Rules)?;
     let Some(document) = documents.first() else {
-        return Ok(Args::default());
+        return Ok(KoordinatorArgs::default());
     };
     let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
     for warning in &read.warnings {
@@ -332,7 +332,7 @@ impl Reporter {
 mod tests {
     use std::time::SystemTime;
 
-    use pinfold_core::koordinator::values::BindPolicy;
+    use pinfold_core::koordinator::policy_values::BindPolicy;
 
     use super::*;
     use pinfold_daemon::logs::{Level, LogFormat};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
-use pinfold_core::koordinator::pools::{Holders, Pools};
+use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::{PodUid, ResourceName};
@@ -16,8 +16,8 @@ use pinfold_kube::node_state::NodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, Dialect, Publication};
-use crate::keeper::{Note, Origin};
 use crate::kubernetes::{Object, Report};
+use pinfold_journal::{Note, Origin};
 
 /// The ledger with the notes on its pods, as they were at one moment.
 pub(super) struct Picture {
@@ -158,9 +158,9 @@ impl Picture {
             facts.pod_cpus = self.pod_cpus();
         }
         let pools = self.pools.clone().unwrap_or_else(|| {
-            let mut holders = Holders {
+            let mut holders = CpuHolders {
                 kubelet_reserved: reserved,
-                ..Holders::default()
+                ..CpuHolders::default()
             };
             for pod in self.ledger.state().admitted_pods().keys() {
                 holders.lse |= &self.ledger.exclusive_cpus(pod);

@@ -28,11 +28,12 @@ use crate::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
     PodReport, Probed, Status, Takeover, Target,
 };
-use crate::journal::{FILE, History, JournalError, Timestamp};
-use crate::keeper::{HeldProcess, KeeperError, Plan};
+use crate::keeper::{KeeperError, Plan};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{Node, Rejected, Update};
 use crate::runtime::{Witness, lock};
+use pinfold_journal::HeldProcess;
+use pinfold_journal::{FILE, History, JournalError, Timestamp};
 
 /// A node that we run.
 pub(super) struct Service {
@@ -141,7 +142,7 @@ impl Service {
         let keeper = node.keeper();
         let plan = keeper.plan(&rules);
         let plan = plan.map_err(|error| failure(&error.into()))?;
-        let report = PlanReport::of(&plan, keeper.ledger(), keeper.generation());
+        let report = plan.report(keeper.ledger());
         Ok((plan, report))
     }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use pinfold_agent_api::{FateReport, PlanReport};
 use pinfold_core::decision::{AdmissionResult, Assignment};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, LedgerState, Rules, SettingsError};
@@ -106,6 +107,37 @@ impl Keeper {
 }
 
 impl Plan {
+    /// The plan as the API reports it. `ledger` is the one it was made for; it has the names of the pods.
+    #[must_use]
+    pub fn report(&self, ledger: &Ledger) -> PlanReport {
+        let pods = self.fates.iter().map(|(uid, fate)| {
+            let resident = ledger.state().admitted_pods().get(uid);
+            let (word, restart, reason, to) = match fate {
+                Fate::Stays => ("stays", false, "", None),
+                Fate::Moves { to, restart } => ("moves", *restart, "", Some(to)),
+                Fate::Unaligned {
+                    reason,
+                    to,
+                    restart,
+                } => ("unaligned", *restart, reason.as_str(), Some(to)),
+                Fate::Homeless { reason } => ("homeless", false, reason.as_str(), None),
+            };
+            FateReport {
+                uid: uid.clone(),
+                name: resident.map_or_else(String::new, |resident| resident.pod.name.clone()),
+                fate: word.to_owned(),
+                restart,
+                reason: reason.to_owned(),
+                to: to.cloned(),
+            }
+        });
+        PlanReport {
+            applied: false,
+            generation: self.generation,
+            pods: pods.collect(),
+        }
+    }
+
     /// The plan in one sentence.
     pub(super) fn told(&self) -> String {
         let of = |is: fn(&Fate) -> bool| self.fates.iter().filter(|(_, fate)| is(fate)).count();

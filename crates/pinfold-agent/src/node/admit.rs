@@ -14,8 +14,9 @@ use pinfold_render::explain;
 
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Rejected, Rulebook, stand_in};
-use crate::journal::Timestamp;
-use crate::keeper::{KeeperError, Note, Origin};
+use crate::keeper::KeeperError;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{Note, Origin};
 use pinfold_kube::generation::GENERATION;
 
 /// The container that stands for all containers of a pod whose specification nobody knows.

@@ -8,7 +8,7 @@ use super::admit::EVERY_CONTAINER;
 use super::guest::Guest;
 use super::{Node, Rulebook, Update};
 use crate::allowance::{Allowance, Quota};
-use crate::keeper::Origin;
+use pinfold_journal::Origin;
 
 impl Node {
     /// What a container may use; `None` if it is left alone.

@@ -8,7 +8,7 @@ use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 
 use crate::allowance::Allowance;
-use crate::keeper::HeldProcess;
+use pinfold_journal::HeldProcess;
 
 /// A pod as its runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

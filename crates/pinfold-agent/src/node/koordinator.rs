@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
-use pinfold_core::koordinator::cpus::Topology;
+use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{Node as PluginNode, Report};
-use pinfold_core::koordinator::plugin::{self, Args, PodDemand};
-use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, Holders, Pools};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
+use pinfold_core::koordinator::policy_values::NumaPolicy;
+use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
-use pinfold_core::koordinator::reasons;
-use pinfold_core::koordinator::values::NumaPolicy;
+use pinfold_core::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
 use pinfold_core::name::PodUid;
@@ -28,8 +28,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
 use super::{Node, Rejected, Rulebook};
-use crate::journal::Timestamp;
-use crate::keeper::{Keeper, Note, Origin};
+use crate::keeper::Keeper;
+use pinfold_journal::Timestamp;
+use pinfold_journal::{Note, Origin};
 
 /// Best-effort CPU, in thousandths.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
@@ -38,7 +39,7 @@ const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 #[derive(Clone, Debug)]
 pub struct Koordinator {
     /// The configuration of its scheduler plugin, for decisions that are made here.
-    pub args: Args,
+    pub args: KoordinatorArgs,
     /// How pods are aligned where they do not say (the node's label).
     pub numa_policy: Option<NumaPolicy>,
     /// CPUs for SYSTEM pods; none: no rule for them.
@@ -51,7 +52,7 @@ pub struct Koordinator {
     pub aligns_best_effort: bool,
     /// Whether the kubelet pins new pods itself: then their CPUs are left to it.
     pub kubelet: KubeletPinning,
-    topology: Arc<Topology>,
+    topology: Arc<KoordinatorTopology>,
     zones: Vec<NodeAmounts>,
     /// What is known of each pod, as long as it is here.
     terms: BTreeMap<PodUid, Arc<PodTerms>>,
@@ -70,7 +71,7 @@ struct PodTerms {
 impl Koordinator {
     /// Koordinator's rules for a node under these rules.
     #[must_use]
-    pub fn new(rules: &Rules, args: Args) -> Self {
+    pub fn new(rules: &Rules, args: KoordinatorArgs) -> Self {
         let machine = rules.machine();
         let facts = NodeFacts::of(machine, rules.settings(), rules.reserved_cpus());
         let zone = |node: &NumaNode| {
@@ -128,10 +129,10 @@ impl Koordinator {
 
     /// The pools that are left when everybody has theirs.
     pub(super) fn pools(&self, ledger: &Ledger) -> Pools {
-        let mut holders = Holders {
+        let mut holders = CpuHolders {
             kubelet_reserved: ledger.rules().reserved_cpus(),
             node_reserved: self.node_reserved.clone(),
-            ..Holders::default()
+            ..CpuHolders::default()
         };
         if self.system_exclusive {
             holders.system_exclusive.clone_from(&self.system_cpus);
@@ -192,7 +193,7 @@ impl Koordinator {
     }
 
     /// The node as Koordinator's scheduler plugin would see it.
-    fn plugin_node(&self, ledger: &Ledger) -> PluginNode {
+    fn plugin_node(&self, ledger: &Ledger) -> KoordinatorNode {
         let reserved = ledger.rules().reserved_cpus();
         let mut set_aside = self.node_reserved.clone();
         if self.system_exclusive {
@@ -203,7 +204,7 @@ impl Koordinator {
                 set_aside |= &ledger.exclusive_cpus(pod);
             }
         }
-        let report = Report::new(
+        let report = KoordinatorReport::new(
             self.topology.clone(),
             &reserved,
             set_aside,
@@ -214,12 +215,12 @@ impl Koordinator {
             allocatable.add(&zone.amounts);
         }
         let fidelity = ledger.rules().fidelity();
-        let mut node = PluginNode {
+        let mut node = KoordinatorNode {
             numa_policy: self.numa_policy.clone(),
             report: Some(report),
             allocatable,
-            ledger: pinfold_core::koordinator::ledger::Ledger::new(fidelity),
-            ..PluginNode::default()
+            ledger: pinfold_core::koordinator::ledger::KoordinatorLedger::new(fidelity),
+            ..KoordinatorNode::default()
         };
         for (pod, terms) in &self.terms {
             let allocation = terms.allocation.clone();
@@ -234,7 +235,7 @@ impl Koordinator {
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, reasons::Rejection> {
+    ) -> Result<Option<Allocation>, KoordinatorRejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
             return Ok(None);

@@ -3,8 +3,8 @@
 use pinfold_core::name::PodUid;
 
 use super::{Node, Origin, Update};
-use crate::journal::Timestamp;
 use crate::keeper::KeeperError;
+use pinfold_journal::Timestamp;
 
 impl Node {
     /// A resident leaves, if it is one and is not to stay until somebody releases it. A departure that cannot be

@@ -14,8 +14,9 @@ use pinfold_kube::pod::PodObject;
 
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Rejected, Strangers, Update, admit, stand_in};
-use crate::journal::Timestamp;
-use crate::keeper::{KeeperError, Origin};
+use crate::keeper::KeeperError;
+use pinfold_journal::Origin;
+use pinfold_journal::Timestamp;
 
 /// Something that was not as the journal says, and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::PodUid;
 
 use super::Node;
-use crate::keeper::Origin;
+use pinfold_journal::Origin;
 
 /// What the kubelet has pinned itself and keeps until it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

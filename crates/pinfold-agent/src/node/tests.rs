@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::ledger::Rules;
 use pinfold_core::qos::QosClass;
 use pinfold_core::settings::Settings;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::allowance::Quota;
-use crate::journal::Limits;
+use pinfold_journal::Limits;
 
 mod outside;
 mod takeover;
@@ -108,7 +108,10 @@ fn open(folder: &Path, koordinator: bool, strangers: Strangers, pins: &KubeletPi
     let rules = rules("restricted");
     let keeper = Keeper::open(&folder.join("agent"), rules.clone(), Limits::default());
     let rulebook = match koordinator {
-        true => Rulebook::Koordinator(Box::new(Koordinator::new(&rules, Args::default()))),
+        true => Rulebook::Koordinator(Box::new(Koordinator::new(
+            &rules,
+            KoordinatorArgs::default(),
+        ))),
         false => Rulebook::Kubelet,
     };
     Node::new(
@@ -451,7 +454,7 @@ fn what_a_scheduler_chose_is_followed_while_it_fits() {
     assert_eq!(second.cpus.len(), 2);
     assert!(second.cpus.is_disjoint(&first.cpus));
     let folder = scene.folder.path().join("agent").join("journal");
-    let history = crate::journal::History::read(&folder).expect("a journal");
+    let history = pinfold_journal::History::read(&folder).expect("a journal");
     let told = &history.entries.last().expect("an entry").told;
     assert!(
         told.starts_with(
@@ -511,7 +514,7 @@ fn by_the_kubelets_rules_a_schedulers_choice_is_followed_container_by_container(
         let own = scene.run(uid, &chosen(list)).expect("told").cpus;
         assert_eq!(own.len(), 2, "{uid}");
         let folder = scene.folder.path().join("agent").join("journal");
-        let history = crate::journal::History::read(&folder).expect("a journal");
+        let history = pinfold_journal::History::read(&folder).expect("a journal");
         let told = &history.entries.last().expect("an entry").told;
         assert!(
             told.starts_with(&format!("its scheduler chose CPUs {}", set(list)))

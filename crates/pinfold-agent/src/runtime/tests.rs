@@ -8,9 +8,9 @@ use pinfold_kube::pod;
 use tempfile::TempDir;
 
 use super::*;
-use crate::journal::Limits;
 use crate::keeper::Keeper;
 use crate::node::{KubeletPins, Rulebook, Strangers};
+use pinfold_journal::Limits;
 
 /// Remembers what it was told.
 #[derive(Default)]

@@ -7,14 +7,15 @@ use pinfold_agent::http::{
     Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, PlanReport, PodReport,
     Probed, Status, Target,
 };
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{History, Keeper, Limits, Metrics, Note, Timestamp};
+use pinfold_agent::{Keeper, Metrics};
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::PodUid;
 use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::Settings;
+use pinfold_journal::FILE;
+use pinfold_journal::{History, Limits, Note, Timestamp};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_render::explain;
 
@@ -146,13 +147,13 @@ impl Agent for Desk {
     fn plan(&self, bytes: &[u8]) -> Result<PlanReport, ApiError> {
         let keeper = self.keeper();
         let plan = keeper.plan_settings(settings(bytes)?).map_err(bad)?;
-        Ok(PlanReport::of(&plan, keeper.ledger(), keeper.generation()))
+        Ok(plan.report(keeper.ledger()))
     }
 
     fn apply(&self, bytes: &[u8]) -> Result<PlanReport, ApiError> {
         let mut keeper = self.keeper();
         let plan = keeper.plan_settings(settings(bytes)?).map_err(bad)?;
-        let mut report = PlanReport::of(&plan, keeper.ledger(), keeper.generation());
+        let mut report = plan.report(keeper.ledger());
         let applied = keeper.apply(plan, Timestamp(0));
         applied.map_err(|error| ApiError::new(ErrorKind::Conflict, error.to_string(), ""))?;
         report.applied = true;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{JournalError, Keeper, KeeperError};
+use pinfold_agent::{Keeper, KeeperError};
+use pinfold_journal::FILE;
+use pinfold_journal::JournalError;
 
 use crate::scene::{Held, Random, alone, held, open, say, seed, step};
 

@@ -5,8 +5,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{JournalError, KeeperError};
+use pinfold_agent::KeeperError;
+use pinfold_journal::FILE;
+use pinfold_journal::JournalError;
 
 use crate::scene::{Random, alone, held, open, seed, step};
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pinfold_agent::{Keeper, KeeperError, Limits, Note, Timestamp};
+use pinfold_agent::{Keeper, KeeperError};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::memory::MemoryReservation;
@@ -13,6 +13,7 @@ use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
+use pinfold_journal::{Limits, Note, Timestamp};
 
 /// Small limits, so that the journal is shortened often.
 pub(crate) const LIMITS: Limits = Limits {

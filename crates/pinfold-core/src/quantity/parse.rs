@@ -1,18 +1,18 @@
-//! Reading a quantity. Mirrors `ParseQuantity` with its oddities: a sign or a suffix alone is zero, and
-//! exponents wrap around at 32 bits.
+//! Parses a quantity. Mirrors `ParseQuantity` with its oddities: a sign or a suffix alone is zero, and exponents wrap
+//! around at 32 bits.
 
 use super::decimal::{Decimal, Digits, NANO};
 use super::{Amount, Quantity, QuantityFormat};
 
-/// Text that is not a quantity. The messages are the original's.
+/// Text that is not a quantity. The messages are Go's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// A character where none of its kind may be.
+    /// An unexpected character.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Form,
-    /// No digit where one is needed.
+    /// A missing digit.
     #[error("unable to parse numeric part of quantity")]
     Number,
     /// An ending that is neither a known suffix nor an exponent.
@@ -20,7 +20,7 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// The most digits that the integer form takes.
+/// The maximum number of digits of the integer form.
 const MOST_DIGITS: usize = 18;
 
 /// The largest amount that may be written with a binary suffix.
@@ -37,11 +37,11 @@ struct QuantityParts<'a> {
     /// After the point.
     fraction: &'a str,
     suffix: &'a str,
-    /// Whether there was a digit at all.
+    /// Whether there was a digit.
     has_digit: bool,
 }
 
-/// What a suffix says.
+/// The factor of a suffix.
 enum Unit {
     PowerOfTen {
         exponent: i32,

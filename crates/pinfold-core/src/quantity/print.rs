@@ -1,9 +1,9 @@
-//! Printing a quantity in canonical form. Mirrors `CanonicalizeBytes`: no fraction, the largest suffix that
-//! loses nothing, the family of suffixes it was written with.
+//! Prints a quantity in canonical form. Mirrors `CanonicalizeBytes`: no fraction, the largest suffix without loss, the
+//! suffix family of the parsed text.
 //!
-//! The original also keeps the text it parsed if that looks canonical enough (`+5`, `1.500`); this one
-//! always prints the canonical form. And where the original has no suffix for a large amount
-//! and leaves it out (`1000E` prints as `1`), this one prints an exponent (`1e21`).
+//! Go also keeps the parsed text if it looks canonical enough (`+5`, `1.500`); this code always prints the canonical
+//! form. And where Go has no suffix for a large amount and leaves it out (`1000E` prints as `1`), this code prints an
+//! exponent (`1e21`).
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) fn write(
     f.pad(&text)
 }
 
-/// With a binary suffix, if the amount is whole, at least 1024 and was written like that.
+/// With a binary suffix, if the amount is whole, at least 1024 and was parsed with one.
 fn binary(amount: Decimal, format: QuantityFormat) -> Option<String> {
     if format != QuantityFormat::BinarySi {
         return None;

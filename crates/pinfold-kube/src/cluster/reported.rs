@@ -4,7 +4,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::name::PodUid;
 use pinfold_core::node_topology::NodeTopology;
-use pinfold_core::node_topology::replica::{KnownCpus, Replica, RulesCache, Unreadable};
+use pinfold_core::node_topology::replica::{KnownCpus, Replica, ReplicaError, RulesCache};
 
 use super::{device_totals, known_cpus};
 use crate::finding::{Findings, Read};
@@ -76,7 +76,7 @@ impl KubeletReport {
         used: &Amounts,
         is_gone: impl Fn(&PodUid) -> bool,
         shelf: &mut RulesCache,
-    ) -> Result<Replica, Unreadable> {
+    ) -> Result<Replica, ReplicaError> {
         let totals = device_totals(allocatable, used);
         let Some(state) = &self.state else {
             let cpus = self.cpus.as_ref();

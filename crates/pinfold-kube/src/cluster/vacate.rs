@@ -11,12 +11,12 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::Member;
+use pinfold_core::cluster::ClusterNode;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::{self, PodLevel};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::node_topology::manager::Manager;
+use pinfold_core::node_topology::topology_manager::TopologyManagerConfig;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
@@ -268,7 +268,7 @@ impl NodeSources<'_> {
         let Some(topology) = self.topology else {
             return false;
         };
-        let manager = Manager::of(&topology.to_core());
+        let manager = TopologyManagerConfig::of(&topology.to_core());
         let containers = pod.pod.all_containers();
         let asking = containers.filter(|container| !container.requests.is_empty());
         manager.policy == TopologyPolicy::SingleNumaNode
@@ -283,7 +283,7 @@ impl NodeSources<'_> {
         &self,
         leaving: &[(&PodObject, Seat)],
         how: &Reading,
-    ) -> Result<Read<Member>, Findings> {
+    ) -> Result<Read<ClusterNode>, Findings> {
         let mut topology = self.topology.cloned();
         let mut numatopology = self.numatopology.cloned();
         for (pod, seat) in leaving {

@@ -1,9 +1,9 @@
 //! The configuration of Koordinator's scheduler: `NodeNUMAResourceArgs` in a KubeSchedulerConfiguration.
 
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
+use pinfold_core::koordinator::policy_values::{BindPolicy, ExclusivePolicy, NumaPolicy};
 use pinfold_core::koordinator::score::ScoreKind;
-use pinfold_core::koordinator::values::{BindPolicy, ExclusivePolicy, NumaPolicy};
 
 use crate::finding::{Findings, Problem, Read, Report};
 use crate::manifest::Document;
@@ -18,13 +18,13 @@ const PLUGIN: &str = "NodeNUMAResource";
 ///
 /// # Errors
 /// With everything that makes the configuration unusable.
-pub fn scheduler_args(document: &Document) -> Result<Read<Args>, Findings> {
+pub fn scheduler_args(document: &Document) -> Result<Read<KoordinatorArgs>, Findings> {
     let mut report = Report::new(document.file());
     let args = read(document, &mut report);
     report.finish_some(args)
 }
 
-fn read(document: &Document, report: &mut Report) -> Option<Args> {
+fn read(document: &Document, report: &mut Report) -> Option<KoordinatorArgs> {
     let object = document.expect_kind(
         "KubeSchedulerConfiguration",
         &[
@@ -43,7 +43,7 @@ fn read(document: &Document, report: &mut Report) -> Option<Args> {
             }
         }
     }
-    Some(Args::default())
+    Some(KoordinatorArgs::default())
 }
 
 #[rustfmt::skip]
@@ -52,9 +52,9 @@ const KNOWN: &[&str] = &[
     "defaultCPUExclusivePolicy", "defaultNUMATopologyPolicy",
 ];
 
-fn plugin_args(place: &Place<'_>, report: &mut Report) -> Args {
+fn plugin_args(place: &Place<'_>, report: &mut Report) -> KoordinatorArgs {
     place.warn_unknown(KNOWN, report);
-    let mut args = Args::default();
+    let mut args = KoordinatorArgs::default();
     if let Some(policy) = place.get("defaultCPUBindPolicy") {
         let known = &["", "FullPCPUs", "SpreadByPCPUs"];
         let word = one_of(&policy, known, report);

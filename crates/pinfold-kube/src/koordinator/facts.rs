@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpus::CpuRow;
+use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 use pinfold_core::pod::ResourceList;
 
 /// The keys of the annotations.
@@ -49,7 +49,7 @@ pub mod keys {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeFacts {
     /// Where each CPU sits. Core ids are the kernel's: unique only inside a socket.
-    pub cpus: Vec<CpuRow>,
+    pub cpus: Vec<ReportedCpu>,
     /// What LS and ordinary pods share.
     pub shared_pools: Vec<PoolRow>,
     /// What best-effort pods share.

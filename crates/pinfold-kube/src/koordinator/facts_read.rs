@@ -3,7 +3,7 @@
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpus::CpuRow;
+use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 
 use super::facts::{
     CpuManager, NodeFacts, NodeWishes, PodCpus, PoolRow, Reservation, SystemCpus, keys,
@@ -146,7 +146,7 @@ pub(super) fn cpu_list(place: &Place<'_>, key: &str, report: &mut Report) -> Cpu
     })
 }
 
-fn cpu_topology(place: &Place<'_>, report: &mut Report) -> Vec<CpuRow> {
+fn cpu_topology(place: &Place<'_>, report: &mut Report) -> Vec<ReportedCpu> {
     let what = "an object with the CPUs under \"detail\"";
     let Some(place) = place.map(what, report) else {
         return Vec::new();
@@ -164,7 +164,7 @@ fn cpu_topology(place: &Place<'_>, report: &mut Report) -> Vec<CpuRow> {
             id.unexpected("the id of a CPU, 0 to 4095", report);
             continue;
         };
-        cpus.push(CpuRow {
+        cpus.push(ReportedCpu {
             cpu,
             core: integer(&row, "core", report),
             node: integer(&row, "node", report),

@@ -2,9 +2,9 @@
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::ledger::Ledger;
-use pinfold_core::koordinator::node::{Node, RatioAnnotation};
-use pinfold_core::koordinator::values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
+use pinfold_core::koordinator::ledger::KoordinatorLedger;
+use pinfold_core::koordinator::node::{KoordinatorNode, RatioAnnotation};
+use pinfold_core::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 
 use super::facts::{NodeFacts, keys};
 use super::facts_read::ratios;
@@ -23,12 +23,12 @@ pub fn node(
     object: &NodeObject,
     topology: Option<&NodeResourceTopology>,
     fidelity: Fidelity,
-) -> Result<Read<Node>, Findings> {
+) -> Result<Read<KoordinatorNode>, Findings> {
     let meta = &object.meta;
-    let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+    let mut report = Report::about(&meta.origin.file, "KoordinatorNode", &meta.name);
     let bind = spellings::label(meta, keys::BIND_POLICY, fidelity, &mut report);
     let strategy = spellings::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
-    let mut node = Node {
+    let mut node = KoordinatorNode {
         bind_policy: bind.and_then(|(_, word)| NodeBindPolicy::parse(word)),
         strategy: strategy.and_then(|(_, word)| AllocateStrategy::parse(word)),
         numa_policy: numa_policy(meta, fidelity, &mut report),
@@ -36,7 +36,7 @@ pub fn node(
         report: None,
         allocatable: Amounts::of(&object.allocatable),
         requested: Amounts::new(),
-        ledger: Ledger::new(fidelity),
+        ledger: KoordinatorLedger::new(fidelity),
     };
     let mut read = match topology {
         Some(topology) => {

@@ -3,10 +3,10 @@
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::plugin::PodDemand;
-use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
-use pinfold_core::koordinator::values::{
+use pinfold_core::koordinator::policy_values::{
     BindPolicy, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec, ResourceSpec,
 };
+use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
 use pinfold_core::pod::ResourceList;
 
 use super::facts::keys;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpus::CpuRow;
+use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 use pinfold_core::koordinator::pools::{PoolPart, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::settings::Settings;
@@ -20,7 +20,7 @@ impl NodeFacts {
         let mut cpus = Vec::new();
         for node in machine.nodes() {
             for core in &node.cores {
-                cpus.extend(core.threads.iter().map(|cpu| CpuRow {
+                cpus.extend(core.threads.iter().map(|cpu| ReportedCpu {
                     cpu: *cpu,
                     core: i64::from(core.id),
                     node: i64::from(node.id.get()),
@@ -61,7 +61,7 @@ impl NodeFacts {
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let mut cpus = self.cpus.clone();
         cpus.sort_by_key(|row| row.cpu);
-        let cpu = |row: &CpuRow| {
+        let cpu = |row: &ReportedCpu| {
             map([
                 ("id", Some(i64::from(row.cpu.get()).into())),
                 ("core", Some(row.core.into())),

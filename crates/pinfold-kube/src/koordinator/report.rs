@@ -1,11 +1,11 @@
-//! From a node's report to [`Report`], the core's value. Mirrors `NewTopologyOptions`.
+//! From a node's report to [`KoordinatorReport`], the core's value. Mirrors `NewTopologyOptions`.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
-use pinfold_core::koordinator::cpus::Topology;
-use pinfold_core::koordinator::node::{KubeletCpus, Report, zone_id};
-use pinfold_core::koordinator::pools::Holders;
+use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_core::koordinator::node::{KoordinatorReport, KubeletCpus, zone_id};
+use pinfold_core::koordinator::pools::CpuHolders;
 use pinfold_core::koordinator::qos::KubeletPinning;
 use pinfold_core::node_set::NodeId;
 
@@ -17,25 +17,25 @@ use crate::node_resource_topology::{KIND, NodeResourceTopology};
 impl NodeFacts {
     /// The CPUs.
     #[must_use]
-    pub fn topology(&self, fidelity: Fidelity) -> Topology {
-        Topology::from_report(self.cpus.iter().copied(), fidelity)
+    pub fn topology(&self, fidelity: Fidelity) -> KoordinatorTopology {
+        KoordinatorTopology::from_report(self.cpus.iter().copied(), fidelity)
     }
 
     /// Who holds CPUs, as far as the report says it: without the pods that Koordinator's scheduler placed.
     #[must_use]
-    pub fn holders(&self) -> Holders {
+    pub fn holders(&self) -> CpuHolders {
         let pinned = self.pod_cpus.iter().filter(|pod| pod.managed_by_kubelet);
         let mut kubelet_pinned = CpuSet::new();
         for pod in pinned {
             kubelet_pinned |= &pod.cpus;
         }
         let system = self.system.as_ref().filter(|system| system.exclusive);
-        Holders {
+        CpuHolders {
             kubelet_pinned,
             node_reserved: self.reservation.cpus.clone(),
             system_exclusive: system.map_or_else(CpuSet::new, |system| system.cpus.clone()),
             kubelet_reserved: self.cpu_manager.reserved.clone(),
-            ..Holders::default()
+            ..CpuHolders::default()
         }
     }
 
@@ -62,7 +62,7 @@ impl NodeFacts {
     pub fn report(
         topology: &NodeResourceTopology,
         fidelity: Fidelity,
-    ) -> Result<Read<Report>, Findings> {
+    ) -> Result<Read<KoordinatorReport>, Findings> {
         let Read {
             value: facts,
             mut warnings,
@@ -75,7 +75,7 @@ impl NodeFacts {
         warnings.extend(contradictions(topology, &facts, &cpus, &set_aside));
         warnings.truncate(finding::MOST_FINDINGS);
         let zones = zones(topology);
-        let mut report = Report::new(cpus, &holders.kubelet_reserved, set_aside, zones);
+        let mut report = KoordinatorReport::new(cpus, &holders.kubelet_reserved, set_aside, zones);
         report
             .topology_policies
             .clone_from(&topology.topology_policies);
@@ -113,7 +113,7 @@ fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
 fn contradictions(
     topology: &NodeResourceTopology,
     facts: &NodeFacts,
-    cpus: &Topology,
+    cpus: &KoordinatorTopology,
     set_aside: &CpuSet,
 ) -> Vec<Finding> {
     let mut found = Vec::new();

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
-use pinfold_core::koordinator::cpus::Topology;
+use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::koordinator::plugin::PodDemand;
-use pinfold_core::koordinator::pools::{Holders, Pools};
-use pinfold_core::koordinator::values::ExclusivePolicy;
+use pinfold_core::koordinator::policy_values::ExclusivePolicy;
+use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
@@ -76,8 +76,8 @@ impl ResourceStatus {
     /// The status that tells of an allocation. Pods that share CPUs on certain NUMA nodes are told the pools too in
     /// sound mode; `topology` says in which socket each is.
     #[must_use]
-    pub fn of(allocation: &Allocation, topology: &Topology, fidelity: Fidelity) -> Self {
-        let parts = Pools::of(topology, &Holders::default()).shared;
+    pub fn of(allocation: &Allocation, topology: &KoordinatorTopology, fidelity: Fidelity) -> Self {
+        let parts = Pools::of(topology, &CpuHolders::default()).shared;
         let sockets: BTreeMap<i64, i64> = parts
             .iter()
             .rev()

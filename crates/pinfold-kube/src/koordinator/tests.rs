@@ -3,14 +3,14 @@ use pinfold_core::fidelity::Fidelity::{self, Exact, Sound};
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
 use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::koordinator::node::RatioAnnotation;
-use pinfold_core::koordinator::plugin::{Args, PodDemand};
+use pinfold_core::koordinator::plugin::{KoordinatorArgs, PodDemand};
+use pinfold_core::koordinator::policy_values::{
+    AllocateStrategy, BindPolicy, ExclusiveLevel, ExclusivePolicy, NodeBindPolicy, NumaPolicy,
+    ResourceSpec,
+};
 use pinfold_core::koordinator::pools::{Pools, union};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority, QosError};
 use pinfold_core::koordinator::score::ScoreKind;
-use pinfold_core::koordinator::values::{
-    AllocateStrategy, BindPolicy, Exclusive, ExclusivePolicy, NodeBindPolicy, NumaPolicy,
-    ResourceSpec,
-};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::occupancy::Occupancy;
@@ -107,7 +107,7 @@ fn the_pod_of_the_design_asks_for_a_spread_and_has_four_cpus() {
             .value;
         let allocation = status.expect("there is one").allocation(&demand);
         assert_eq!(allocation.cpus, cpus("0-3"));
-        assert_eq!(allocation.exclusive, Exclusive::Core);
+        assert_eq!(allocation.exclusive, ExclusiveLevel::Core);
     }
 }
 
@@ -549,7 +549,7 @@ profiles:
     let other = args(&text.replace("NodeNUMAResource", "Other"))
         .expect("readable")
         .value;
-    assert_eq!(other, Args::default());
+    assert_eq!(other, KoordinatorArgs::default());
     let wrong = args(&text.replace("weight: 3", "weight: 101")).expect_err("too heavy");
     assert!(
         wrong

@@ -1,7 +1,7 @@
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_topology::ZoneResource;
 use pinfold_core::node_topology::filter::filter;
-use pinfold_core::node_topology::request::PodRequest;
+use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 
@@ -103,7 +103,7 @@ fn fits(request: &[(&str, i64)]) -> Vec<usize> {
         });
     }
     let overhead = ResourceList::new();
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &overhead,
     };

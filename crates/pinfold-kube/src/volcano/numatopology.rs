@@ -9,8 +9,8 @@ use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::quantity::Quantity;
-use pinfold_core::volcano::detail::{CpuDetail, CpuRow};
-use pinfold_core::volcano::predicate::{Node, NumaInfo};
+use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
+use pinfold_core::volcano::predicate::{NumaInfo, SessionNode};
 
 use crate::content::{Content, Fields, map};
 use crate::finding::{Findings, Problem, Read, Report};
@@ -110,14 +110,14 @@ impl Numatopology {
     ///
     /// # Errors
     /// With everything that cannot be understood (sound mode).
-    pub fn node(&self, fidelity: Fidelity) -> Result<Read<Node>, Findings> {
+    pub fn node(&self, fidelity: Fidelity) -> Result<Read<SessionNode>, Findings> {
         let mut report = Report::about(&self.meta.origin.file, KIND, &self.meta.name);
         let numa = self.numa_info(fidelity, &mut report);
         if fidelity.forgives_unreadable_reports() {
             report.forgive();
         }
         let name = self.meta.name.as_str().into();
-        report.finish(Node {
+        report.finish(SessionNode {
             name,
             numa: Some(numa),
         })

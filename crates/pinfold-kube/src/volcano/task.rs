@@ -1,7 +1,7 @@
 //! A pod as a task of Volcano's scheduler.
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::volcano::predicate::Task;
+use pinfold_core::volcano::predicate::VolcanoTask;
 
 use crate::finding::{Finding, Problem, Read};
 use crate::meta::TextKind;
@@ -20,9 +20,9 @@ const OLD: [(&str, &str); 2] = [("strict", "restricted"), ("preferred", "best-ef
 /// The pod with its topology policy. Any text is a policy, though only a node that reports the same text can take the
 /// pod; sound mode reads the names of the first design and warns of words that no node reports.
 #[must_use]
-pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<Task> {
+pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<VolcanoTask> {
     let text = pod.meta.annotations.get(POLICY_ANNOTATION);
-    let mut task = Task {
+    let mut task = VolcanoTask {
         pod: pod.pod.clone(),
         policy: text.cloned(),
     };

@@ -80,7 +80,7 @@ pub struct NodeFound {
     /// Whose rules decide, as its label says.
     pub label: Option<Kind>,
     /// The node as Koordinator sees it, without report and pods.
-    pub koordinator: koordinator_node::Node,
+    pub koordinator: koordinator_node::KoordinatorNode,
 }
 
 /// What is kept of a NodeResourceTopology.
@@ -89,7 +89,7 @@ pub struct Reported {
     /// For a node whose kubelet decides.
     pub kubelet: KubeletReport,
     /// For a node under Koordinator.
-    pub koordinator: Result<koordinator_node::Report, String>,
+    pub koordinator: Result<koordinator_node::KoordinatorReport, String>,
     /// Whether it says where each CPU sits in Koordinator's words.
     pub lists_cpus: bool,
     /// The number of the state it is of.

@@ -16,7 +16,7 @@ use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
 use crate::args::CheckArgs;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input::{self, Source};
 use crate::node;
 use crate::output::{self, width};
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
                     source.name
                 )
             })?;
-            return Ok(ExitCode::from(REFUSED));
+            return Ok(ExitCode::from(REJECTED));
         }
     };
     source.warn(&read.warnings);
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     output::print_as(args.output, &report, || text(&report, &source.name, name))?;
     Ok(match report.valid {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
+        false => ExitCode::from(REJECTED),
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pinfold_agent::checkpoint::{self, FileError, Replacement, Stored};
+use crate::checkpoint::{self, FileError, Replacement, Stored};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Rules;
@@ -16,7 +16,7 @@ use pinfold_render::table::{Align, Table};
 use serde::Serialize;
 
 use crate::args::{Format, MachineArg};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input::{self, Source};
 use crate::{node, output};
 
@@ -136,7 +136,7 @@ fn unusable(error: &FileError) -> Failure {
 
 fn rejected(told: &str) -> Result<ExitCode, Failure> {
     output::remark(told);
-    Ok(ExitCode::from(REFUSED))
+    Ok(ExitCode::from(REJECTED))
 }
 
 fn text(report: &Report, none_chosen: bool) -> String {

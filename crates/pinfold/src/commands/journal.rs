@@ -1,10 +1,10 @@
-//! `pinfold journal`: every decision of a node's agent, oldest first.
+//! `pinfold journal`: the entries of a node agent's journal, oldest first.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::Entry;
-use pinfold_agent::journal::What;
+use pinfold_journal::Entry;
+use pinfold_journal::What;
 use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
@@ -14,14 +14,14 @@ use crate::{output, recorded};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: pinfold journal --file /var/lib/pinfold/journal --since 120\n\n\
-    The journal can be read while the agent runs. `pinfold simulate --journal FILE` decides it all again.\n\n\
+    The journal can be read while the agent runs. `pinfold simulate --journal FILE` replays its decisions.\n\n\
     Exit code 2: the journal is damaged or of a later version. Exit code 3: it cannot be read."
 )]
 pub(crate) struct JournalArgs {
-    /// The journal
+    /// The agent's journal
     #[arg(long, value_name = "FILE", default_value = "/var/lib/pinfold/journal")]
     file: PathBuf,
-    /// Only entries from this number on
+    /// Show entries from this number on
     #[arg(long, value_name = "N", default_value_t = 0)]
     since: u64,
     /// How to write the result
@@ -46,7 +46,7 @@ fn text(entries: &[&Entry]) -> String {
         ("when (UTC)", Align::Left),
         ("what", Align::Left),
         ("pod", Align::Left),
-        ("what came of it", Align::Left),
+        ("result", Align::Left),
     ]);
     for entry in entries {
         table.row([
@@ -66,20 +66,20 @@ fn word(what: &What) -> &'static str {
         What::Rejected(_) => "rejected",
         What::Started(..) => "started",
         What::Held(..) => "held",
-        What::Released(_) => "left",
+        What::Released(_) => "released",
         What::Offered(_) => "devices",
-        What::Amended => "rules",
+        What::Amended => "settings",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pinfold_agent::Timestamp;
+    use pinfold_journal::Timestamp;
 
     use super::*;
 
     #[test]
-    fn every_decision_is_a_line_with_its_reason() {
+    fn every_entry_is_a_row_with_its_result() {
         let entry = |number, what, name: &str, told: &str| Entry {
             number,
             at: Timestamp(1_767_225_600_000 + number * 1000),
@@ -99,7 +99,7 @@ mod tests {
                 "db",
                 "TopologyAffinityError: no single node",
             ),
-            entry(9, What::Released("a".into()), "web-0", "left"),
+            entry(9, What::Released("a".into()), "web-0", "released"),
         ];
         let entries: Vec<&Entry> = entries.iter().collect();
         assert_eq!(

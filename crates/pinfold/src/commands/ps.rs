@@ -1,8 +1,8 @@
-//! `pinfold ps`: who runs on what.
+//! `pinfold ps`: the pods of the node agent, or the commands of `pinfold run`, with their CPUs and memory.
 
 use std::process::ExitCode;
 
-use pinfold_agent::http::PodReport;
+use pinfold_agent_api::PodReport;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::table::{Align, Table};
@@ -18,8 +18,7 @@ use crate::output;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Where the agent of this node answers, its pods are shown; otherwise the commands of `pinfold run`.\n\n\
-    Exit code 0, whether anything runs or not."
+    after_help = "Lists the pods of the node agent if one is running, the commands of `pinfold run` otherwise."
 )]
 pub(crate) struct PsArgs {
     #[command(flatten)]
@@ -29,15 +28,15 @@ pub(crate) struct PsArgs {
     output: Format,
 }
 
-/// What programs get.
+/// The result as JSON or YAML.
 #[derive(Serialize)]
-struct Listing<'a> {
+struct RunList<'a> {
     runs: &'a [Run],
     occupancy: &'a Occupancy,
 }
 
 pub(crate) fn run(args: &PsArgs) -> Result<ExitCode, Failure> {
-    if let Some(agent) = AgentClient::find(&args.agent.socket) {
+    if let Some(agent) = AgentClient::connect(&args.agent.socket) {
         let pods: Vec<PodReport> = agent.get("/v1/pods")?;
         output::print_as(args.output, &pods, || status::pods(&pods))?;
         return Ok(ExitCode::SUCCESS);
@@ -50,11 +49,11 @@ pub(crate) fn run(args: &PsArgs) -> Result<ExitCode, Failure> {
         book.settle(&hardware).map_err(environment)?;
     }
     let occupancy = book.occupancy().map_err(environment)?;
-    let listing = Listing {
+    let list = RunList {
         runs: book.runs(),
         occupancy: &occupancy,
     };
-    output::print_as(args.output, &listing, || {
+    output::print_as(args.output, &list, || {
         text(book.runs(), book.machine().map(AsRef::as_ref), &occupancy)
     })?;
     Ok(ExitCode::SUCCESS)
@@ -66,7 +65,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
         ("pid", Align::Right),
         ("CPUs", Align::Left),
         ("memory", Align::Left),
-        ("held by", Align::Left),
+        ("pinned by", Align::Left),
         ("command", Align::Left),
     ]);
     for run in runs {
@@ -82,7 +81,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
                 Some(nodes) => format!("NUMA {nodes}"),
                 None => "any".to_owned(),
             },
-            held_by(&run.hold).to_owned(),
+            pinned_by(&run.hold).to_owned(),
             run.command.join(" "),
         ]);
     }
@@ -96,7 +95,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
     }
 }
 
-fn held_by(hold: &Hold) -> &'static str {
+fn pinned_by(hold: &Hold) -> &'static str {
     match hold {
         Hold::CgroupV2 {
             partition: true, ..
@@ -121,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Three runs on a machine of four cores.
+    /// Three commands on a machine of four cores.
     fn three_runs() -> (Vec<Run>, Ledger) {
         let hardware = pinfold_hardware::open("2 sockets, 2 cores, smt2").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("all of it");
@@ -173,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn every_run_is_listed_with_what_it_holds_and_what_holds_it() {
+    fn every_run_is_listed_with_its_resources_and_how_it_is_pinned() {
         let (runs, ledger) = three_runs();
         let seen = text(&runs, Some(ledger.rules().machine()), &ledger.occupancy());
         assert_eq!(seen, include_str!("../../tests/golden/ps.txt"));
     }
 
     #[test]
-    fn a_machine_without_runs_is_shown_all_the_same() {
+    fn a_machine_without_runs_is_drawn() {
         let (_, ledger) = three_runs();
         let ledger = ledger.without_pods();
         let seen = text(&[], Some(ledger.rules().machine()), &ledger.occupancy());

@@ -1,4 +1,4 @@
-//! `pinfold run`: a command on CPUs and memory of its own, without Kubernetes.
+//! `pinfold run`: runs a command on exclusive CPUs and memory, without Kubernetes.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -21,12 +21,12 @@ use serde::Serialize;
 
 use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::{Format, policies, scopes};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output::{self, width};
 
 mod through_agent;
 
-/// The hidden command that becomes the run's command.
+/// The hidden subcommand that the child process starts as; it executes the command.
 const CHILD: [&str; 1] = ["__exec"];
 
 const NOT_EXECUTABLE: u8 = 126;
@@ -39,34 +39,34 @@ const NOT_FOUND: u8 = 127;
     The exit code is the command's. Without a command: 1 rejected, 2 bad input, 3 environment."
 )]
 pub(crate) struct RunArgs {
-    /// CPUs: a whole number for CPUs of its own, a fraction (or nothing) for the shared pool
+    /// A whole number of exclusive CPUs; a fraction (or no flag) uses the shared pool
     #[arg(long, value_name = "N")]
     cpus: Option<Quantity>,
-    /// Memory to book, such as 2Gi; without it, memory of every NUMA node may be used
+    /// Memory to reserve, such as 2Gi; without it the command may use memory of every NUMA node
     #[arg(long, value_name = "QUANTITY")]
     memory: Option<Quantity>,
-    /// Hugepages of 2 MiB to book, such as 512Mi
+    /// Hugepages of 2 MiB to reserve, such as 512Mi
     #[arg(long = "hugepages-2Mi", value_name = "QUANTITY")]
     hugepages_2mi: Option<Quantity>,
-    /// Hugepages of 1 GiB to book, such as 4Gi
+    /// Hugepages of 1 GiB to reserve, such as 4Gi
     #[arg(long = "hugepages-1Gi", value_name = "QUANTITY")]
     hugepages_1gi: Option<Quantity>,
-    /// How strictly CPUs and memory must share NUMA nodes
+    /// The topology policy: how strictly CPUs and memory must be on the same NUMA nodes
     #[arg(long, value_parser = policies(), default_value = "best-effort")]
     policy: TopologyPolicy,
-    /// What is aligned as one
+    /// The topology scope
     #[arg(long, value_parser = scopes(), default_value = "container")]
     scope: TopologyScope,
-    /// Keep every other process of the machine off the CPUs, not only other runs (needs cgroup v2)
+    /// Keep all other processes off the CPUs by a cpuset partition, not only other runs (needs cgroup v2)
     #[arg(long, requires = "cpus")]
     exclusive: bool,
-    /// Only say what would be decided
+    /// Print the decision without running the command
     #[arg(long)]
     dry_run: bool,
-    /// Decide for another machine: a directory, a file, a preset or a description
+    /// Decide for another machine: a preset, a description, a recording, an hwloc XML file or a directory
     #[arg(long, value_name = "MACHINE", requires = "dry_run")]
     machine: Option<String>,
-    /// How to write the answer of a dry run; standard output is the command's otherwise
+    /// The format of a dry run's result
     #[arg(short, long, value_enum, default_value_t, requires = "dry_run")]
     output: Format,
     #[command(flatten)]
@@ -76,9 +76,9 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What a dry run says, for programs.
+/// The result of a dry run as JSON or YAML.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct DryRun<'a> {
     decision: &'a Decision,
     placement: Option<&'a Placement>,
 }
@@ -102,7 +102,7 @@ impl RunArgs {
         let whole = cpus.is_some_and(|cpus| cpus.milli_value() % 1000 == 0);
         if self.exclusive && !whole {
             return Err(Failure::BadInput(
-                "--exclusive needs a whole number of CPUs: a share of a CPU cannot be kept from others".into(),
+                "--exclusive needs a whole number of CPUs: a fraction of a CPU cannot be a cpuset partition".into(),
             ));
         }
         let pages = [
@@ -141,10 +141,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         None => Failure::Environment(error.to_string()),
     })?;
     if args.machine.is_some() {
-        return try_elsewhere(&hardware, &request, policy, args);
+        return dry_run_on(&hardware, &request, policy, args);
     }
     if !args.dry_run
-        && let Some(agent) = AgentClient::find(&args.agent.socket)
+        && let Some(agent) = AgentClient::connect(&args.agent.socket)
     {
         return through_agent::run(&agent, &request, &command_name(args), &args.command);
     }
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             .propose(&request, policy, &command_name(args))
             .map_err(environment)?;
         let placement = proposal.placement();
-        return answer(
+        return print_dry_run(
             args.output,
             &proposal.decision,
             &proposal.ledger,
@@ -170,38 +170,38 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         policy,
         &args.command,
         &CHILD,
-        |hold| warn_of_loose_hold(hold, request.books_memory()),
+        |hold| warn_of_affinity(hold, request.books_memory()),
     );
     match outcome.map_err(environment)? {
         Outcome::Rejected(decision) => {
-            // Standard output belongs to the command.
+            // Standard output is the command's.
             output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
-            Ok(ExitCode::from(REFUSED))
+            Ok(ExitCode::from(REJECTED))
         }
         Outcome::Ended { code, left } => {
             if let Some(problem) = left {
-                Failure::Environment(problem.to_string()).report();
+                Failure::Environment(problem.to_string()).report(crate::PROGRAM);
             }
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
         }
     }
 }
 
-/// Says what is not enforced where no control group can be made.
-fn warn_of_loose_hold(hold: &Hold, memory: bool) {
+/// Warns that pinning can be undone where no control group can be created.
+fn warn_of_affinity(hold: &Hold, memory: bool) {
     if *hold == Hold::Affinity {
         let by = match memory {
             true => "CPU affinity and memory policy",
             false => "CPU affinity",
         };
         output::remark(&format!(
-            "pinfold: no control group can be made here: the command is held by {by} only. It could undo that, and \
-             what it leaves running when it ends is not counted any more"
+            "pinfold: cannot create a control group: the command is pinned by {by} only. It can change that, and its \
+             CPUs are released when it exits even if processes that it started still run"
         ));
     }
 }
 
-/// The child's side: becomes the command, or says why not with a shell's exit codes.
+/// The child process of a run: executes the command, or exits like a shell that cannot.
 pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let folder = book::folder().map_err(environment)?;
     let error =
@@ -209,18 +209,19 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     Ok(not_run(&args.command, &error))
 }
 
-/// Says why a command could not be executed, with a shell's exit codes.
+/// Prints why a command could not be executed, and returns a shell's exit code.
 fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
     let program = command.first().cloned().unwrap_or_default();
-    Failure::Environment(format!("cannot run {}: {error}", program.display())).report();
+    Failure::Environment(format!("cannot run {}: {error}", program.display()))
+        .report(crate::PROGRAM);
     ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
     })
 }
 
-/// Decides for an empty machine that need not be this one.
-fn try_elsewhere(
+/// A dry run on an empty machine, not necessarily this one.
+fn dry_run_on(
     hardware: &Hardware,
     request: &Request,
     policy: Policy,
@@ -241,7 +242,7 @@ fn try_elsewhere(
         .assignment()
         .and_then(|assignment| assignment.containers.first())
         .map(|container| Placement::of(container, ledger.state().cpus().shared()));
-    answer(
+    print_dry_run(
         args.output,
         &admission.decision,
         &ledger,
@@ -255,18 +256,18 @@ fn command_name(args: &RunArgs) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Says what would happen, with the picture.
-fn answer(
+/// Prints the decision of a dry run, and the machine with it.
+fn print_dry_run(
     format: Format,
     decision: &Decision,
     ledger: &Ledger,
     placement: Option<&Placement>,
 ) -> Result<ExitCode, Failure> {
-    let answer = Answer {
+    let result = DryRun {
         decision,
         placement,
     };
-    output::print_as(format, &answer, || match placement {
+    output::print_as(format, &result, || match placement {
         None => explain::rejection(decision.pod.as_str(), decision, None),
         Some(placement) => {
             let picture = picture(ledger.rules().machine(), &ledger.occupancy());
@@ -275,14 +276,14 @@ fn answer(
     })?;
     Ok(match placement {
         Some(_) => ExitCode::SUCCESS,
-        None => ExitCode::from(REFUSED),
+        None => ExitCode::from(REJECTED),
     })
 }
 
-/// `CPUs 2-3 (its own), memory of NUMA node 1`.
+/// `CPUs 2-3 (exclusive), memory of NUMA node 1`.
 pub(super) fn describe(placement: &Placement) -> String {
-    let whose = match placement.own_cpus {
-        true => "its own",
+    let kind = match placement.own_cpus {
+        true => "exclusive",
         false => "shared",
     };
     let memory = match placement.nodes {
@@ -290,10 +291,10 @@ pub(super) fn describe(placement: &Placement) -> String {
         Some(nodes) => format!("memory of NUMA nodes {nodes}"),
         None => "memory of every NUMA node".to_owned(),
     };
-    format!("CPUs {} ({whose}), {memory}", placement.cpus)
+    format!("CPUs {} ({kind}), {memory}", placement.cpus)
 }
 
-/// The machine and who sits where.
+/// The machine with the CPUs of every holder.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
     let plan = MachineLayout::new(machine, occupancy);
     grid::draw(

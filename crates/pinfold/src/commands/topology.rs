@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::pools::{Holders, Pools};
+use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
@@ -83,7 +83,7 @@ fn report(args: &TopologyArgs, hardware: &Hardware, machine: &Machine) -> NodeRe
         NrtVersion::V1alpha1 => {
             let facts = NodeFacts::of(machine, &settings, CpuSet::new());
             let topology = facts.topology(settings.fidelity);
-            let pools = Pools::of(&topology, &Holders::default());
+            let pools = Pools::of(&topology, &CpuHolders::default());
             koordinator::publish(&report, &facts.with_pools(&pools))
         }
     }

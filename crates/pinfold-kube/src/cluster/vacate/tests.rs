@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use pinfold_core::cluster::{PodAsk, Verdict};
+use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 
 use super::*;
 use crate::inventory::Inventory;
@@ -12,7 +12,7 @@ fn reading(dialect: DialectName) -> Reading {
     Reading {
         dialect,
         fidelity: Fidelity::Sound,
-        args: Arc::new(Args::default()),
+        args: Arc::new(KoordinatorArgs::default()),
     }
 }
 
@@ -111,9 +111,9 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let how = reading(DialectName::Kubelet);
     let sources = told.objects.nodes_with_sources();
     let new = told.objects.pods.last().expect("the new one");
-    let ask = PodAsk::new(Arc::new(new.pod.clone()));
+    let ask = PodRequest::new(Arc::new(new.pod.clone()));
     let mut full = sources[0].member(&how).expect("a member").value;
-    assert!(matches!(full.ask(&ask), Verdict::Rejected(_)));
+    assert!(matches!(full.evaluate(&ask), Evaluation::Rejected(_)));
     for (left, fits) in [(&["four"][..], true), (&["six"], true), (&[], false)] {
         let leaving: Vec<_> = sources[0]
             .pods
@@ -122,9 +122,9 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
             .map(|pod| (*pod, sources[0].seat(pod, &how)))
             .collect();
         let without = sources[0].member_without(&leaving, &how);
-        let verdict = without.expect("a member").value.ask(&ask);
+        let verdict = without.expect("a member").value.evaluate(&ask);
         assert_eq!(
-            matches!(verdict, Verdict::Fits(_)),
+            matches!(verdict, Evaluation::Fits(_)),
             fits,
             "{left:?}: {verdict:?}"
         );
@@ -135,7 +135,7 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
         .member_without(&unknown, &how)
         .expect("a member")
         .value;
-    assert!(matches!(without.ask(&ask), Verdict::Rejected(_)));
+    assert!(matches!(without.evaluate(&ask), Evaluation::Rejected(_)));
 }
 
 #[test]

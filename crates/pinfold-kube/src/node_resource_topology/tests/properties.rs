@@ -1,6 +1,6 @@
 //! What holds for every object.
 
-use pinfold_core::node_topology::manager::Manager;
+use pinfold_core::node_topology::topology_manager::TopologyManagerConfig;
 use proptest::prelude::*;
 
 use super::*;
@@ -138,9 +138,9 @@ proptest! {
 
     #[test]
     fn policy_and_scope_survive_every_conversion(object in objects()) {
-        let before = Manager::of(&object.to_core());
+        let before = TopologyManagerConfig::of(&object.to_core());
         for version in Version::ALL {
-            let after = Manager::of(&object.converted(version).to_core());
+            let after = TopologyManagerConfig::of(&object.converted(version).to_core());
             prop_assert_eq!(after.policy, before.policy);
             if before.policy != Default::default() {
                 prop_assert_eq!(after.scope, before.scope);

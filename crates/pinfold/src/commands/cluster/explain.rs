@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use pinfold_core::cluster::{Cluster, PodAsk, Verdict};
+use pinfold_core::cluster::{Cluster, Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
@@ -20,7 +20,7 @@ use super::reasons::{self, No, Reason};
 use super::scene::Scene;
 use crate::cluster::Nodes;
 use crate::commands::explain::cluster::changes::{self, Change};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output;
 
 mod text;
@@ -152,7 +152,7 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     }
     output::print_as(args.output, &found, || text(&found))?;
     Ok(match found.place.is_none() && found.fits.is_empty() {
-        true => ExitCode::from(REFUSED),
+        true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }
@@ -162,7 +162,7 @@ fn bound(
     scene: &Scene,
     pod: &PodObject,
     node: &str,
-    ask: &PodAsk,
+    ask: &PodRequest,
     terms: &PodTerms,
     found: &mut Explanation,
 ) -> Result<(), Failure> {
@@ -221,7 +221,7 @@ fn knowledge(witness: Witness) -> Knowledge {
 fn waiting(
     scene: &Scene,
     pod: &PodObject,
-    ask: &PodAsk,
+    ask: &PodRequest,
     terms: &PodTerms,
     args: &PodArgs,
     found: &mut Explanation,
@@ -259,7 +259,7 @@ fn waiting(
 fn judge(
     scene: &Scene,
     cluster: &mut Cluster,
-    ask: &PodAsk,
+    ask: &PodRequest,
     terms: &PodTerms,
     found: &mut Explanation,
 ) {
@@ -270,9 +270,9 @@ fn judge(
         .map(|ranked| (ranked.node.clone(), ranked.score))
         .collect();
     for (node, score) in ranked {
-        let (cpus, numa_nodes) = match cluster.ask(ask, &node) {
-            Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion | Verdict::Rejected(_) => Default::default(),
+        let (cpus, numa_nodes) = match cluster.evaluate(ask, &node) {
+            Evaluation::Fits(fit) => (fit.cpus, fit.numa),
+            Evaluation::FitsInTotal | Evaluation::Rejected(_) => Default::default(),
         };
         found.fits.push(Candidate {
             node,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Member, PodAsk, Rejection, Verdict};
+use pinfold_core::cluster::{Cluster, ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{NodeName, PodUid};
@@ -65,14 +65,14 @@ type Seated<'a> = (&'a PodObject, Seat);
 pub(super) struct Mover<'a> {
     scene: &'a Scene,
     sources: BTreeMap<NodeName, NodeSources<'a>>,
-    ask: PodAsk,
+    ask: PodRequest,
     terms: PodTerms,
     uid: PodUid,
     trials: usize,
 }
 
 impl<'a> Mover<'a> {
-    pub(super) fn new(scene: &'a Scene, ask: &PodAsk) -> Self {
+    pub(super) fn new(scene: &'a Scene, ask: &PodRequest) -> Self {
         Self {
             scene,
             sources: scene.sources(),
@@ -92,10 +92,11 @@ impl<'a> Mover<'a> {
     pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<Plan> {
         let barred = self.scene.barred(&self.terms);
         let mut nodes = Vec::new();
-        for answer in cluster.ask_all(&self.ask) {
-            if let (Some(rejection), false) =
-                (answer.verdict.rejection(), barred.contains_key(answer.node))
-            {
+        for answer in cluster.evaluate_all(&self.ask) {
+            if let (Some(rejection), false) = (
+                answer.evaluation.rejection(),
+                barred.contains_key(answer.node),
+            ) {
                 nodes.push((answer.node.clone(), rejection.clone()));
             }
         }
@@ -122,13 +123,13 @@ impl<'a> Mover<'a> {
     }
 
     /// The pods of a node whose leaving could matter and who may leave it.
-    fn movable(&self, node: &NodeName, rejection: &Rejection) -> Vec<&'a PodObject> {
+    fn movable(&self, node: &NodeName, rejection: &NodeRejection) -> Vec<&'a PodObject> {
         let Some(found) = self.sources.get(node) else {
             return Vec::new();
         };
         let reading = &self.scene.nodes.reading;
         let matters = |pod: &PodObject| match rejection {
-            Rejection::Room(short) => {
+            NodeRejection::Insufficient(short) => {
                 let requests = effective_requests(&pod.pod);
                 let counts = |name: &str| {
                     name == "pods" || requests.get(name).is_some_and(Quantity::is_positive)
@@ -149,7 +150,7 @@ impl<'a> Mover<'a> {
     fn each(
         &mut self,
         node: &NodeName,
-        rejection: &Rejection,
+        rejection: &NodeRejection,
         pods: &[&'a PodObject],
         size: usize,
         set: &mut Vec<&'a PodObject>,
@@ -179,7 +180,7 @@ impl<'a> Mover<'a> {
         let mut plan = None;
         for seated in self.seatings(set) {
             let mut member = found.member_without(&seated, reading).ok()?.value;
-            if matches!(member.ask(&self.ask), Verdict::Rejected(_)) {
+            if matches!(member.evaluate(&self.ask), Evaluation::Rejected(_)) {
                 return None;
             }
             let played = self.play(&[(node.clone(), member)], set, Some(node))?;
@@ -224,7 +225,7 @@ impl<'a> Mover<'a> {
     /// Places the waiting pod on a copy with some nodes as they would be, then everybody who moved.
     fn play(
         &self,
-        changed: &[(NodeName, Member)],
+        changed: &[(NodeName, ClusterNode)],
         set: &[&'a PodObject],
         on: Option<&NodeName>,
     ) -> Option<Plan> {
@@ -268,7 +269,7 @@ impl<'a> Mover<'a> {
     fn settle(
         &self,
         cluster: &mut Cluster,
-        ask: &PodAsk,
+        ask: &PodRequest,
         terms: &PodTerms,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
         let barred = self.scene.barred(terms);
@@ -318,8 +319,8 @@ fn alone(node: NodeId) -> Seat {
 }
 
 /// Whether the set's requests fill what the node as a whole lacks: no need to look closer otherwise.
-fn covers(rejection: &Rejection, set: &[&PodObject]) -> bool {
-    let Rejection::Room(short) = rejection else {
+fn covers(rejection: &NodeRejection, set: &[&PodObject]) -> bool {
+    let NodeRejection::Insufficient(short) = rejection else {
         return true;
     };
     short.iter().all(|one| {
@@ -336,6 +337,6 @@ fn covers(rejection: &Rejection, set: &[&PodObject]) -> bool {
             }
         };
         let freed = set.iter().map(freed).fold(0_i64, i64::saturating_add);
-        one.left.saturating_add(freed) >= one.asked
+        one.free.saturating_add(freed) >= one.requested
     })
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::Portrait;
+use pinfold_core::cluster::NodeView;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
@@ -88,7 +88,7 @@ pub(super) fn uses(scene: &Scene, found: &NodeSources<'_>) -> Vec<NumaUse> {
     let counted = scene.nodes.reading.dialect == DialectName::Kubelet;
     let portrait = match counted {
         true => None,
-        false => scene.nodes.portrait(&name),
+        false => scene.nodes.node_view(&name),
     };
     if let Some(portrait) = portrait {
         let nodes = portrait.machine.nodes().iter();
@@ -183,9 +183,9 @@ fn zones(topology: &NodeResourceTopology) -> BTreeMap<NodeId, &Zone> {
 }
 
 /// The node with everybody in their seats; `None` if nobody reports its NUMA nodes.
-pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<Portrait> {
+pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<NodeView> {
     let name = found.node.name();
-    let mut portrait = scene.nodes.portrait(&name)?;
+    let mut portrait = scene.nodes.node_view(&name)?;
     let zones = found.topology.map(zones).unwrap_or_default();
     let mut seating = Seating {
         taken: taken(&portrait, &zones, scene.counted.contains(&name)),
@@ -210,7 +210,7 @@ pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<Portrai
 
 /// The CPUs of every NUMA node that pods hold and nobody has a name for yet.
 fn taken(
-    portrait: &Portrait,
+    portrait: &NodeView,
     zones: &BTreeMap<NodeId, &Zone>,
     counted: bool,
 ) -> BTreeMap<NodeId, Vec<CpuId>> {

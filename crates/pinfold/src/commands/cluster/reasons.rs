@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, Dialect, Member, PodAsk, Rejection, Shortage};
+use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, NodeRejection, PodRequest, Shortage};
 use pinfold_core::decision::{Decision, ResourceManager};
 use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, NodeFacts, ResourceFacts};
@@ -94,15 +94,15 @@ pub(super) fn grouped(all: impl IntoIterator<Item = (NodeName, No)>) -> Vec<Reas
 }
 
 /// What every node of the cluster says that rejects the pod.
-pub(super) fn of(cluster: &mut Cluster, ask: &PodAsk) -> Vec<(NodeName, No)> {
-    let answers = cluster.ask_all(ask).into_iter();
-    let rejections: Vec<(NodeName, Rejection)> = answers
-        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.rejection()?.clone())))
+pub(super) fn of(cluster: &mut Cluster, ask: &PodRequest) -> Vec<(NodeName, No)> {
+    let answers = cluster.evaluate_all(ask).into_iter();
+    let rejections: Vec<(NodeName, NodeRejection)> = answers
+        .filter_map(|answer| Some((answer.node.clone(), answer.evaluation.rejection()?.clone())))
         .collect();
-    let no = |(node, rejection): (NodeName, Rejection)| {
+    let no = |(node, rejection): (NodeName, NodeRejection)| {
         let no = match &rejection {
-            Rejection::Room(short) => room(short),
-            Rejection::Kubelet(..) => kubelet(cluster, &node, ask, &rejection),
+            NodeRejection::Insufficient(short) => room(short),
+            NodeRejection::Kubelet(..) => kubelet(cluster, &node, ask, &rejection),
             other => No {
                 reason: other.to_string(),
                 misses: None,
@@ -122,8 +122,8 @@ fn room(short: &[Shortage]) -> No {
     };
     let amounts: Vec<String> = short.iter().map(amounts).collect();
     let missing = |one: &Shortage| {
-        let missing = i128::from(one.asked) - i128::from(one.left);
-        u64::try_from(missing.max(0) * 1000 / i128::from(one.asked.max(1))).unwrap_or(u64::MAX)
+        let missing = i128::from(one.requested) - i128::from(one.free);
+        u64::try_from(missing.max(0) * 1000 / i128::from(one.requested.max(1))).unwrap_or(u64::MAX)
     };
     No {
         reason: names.join(", "),
@@ -132,7 +132,7 @@ fn room(short: &[Shortage]) -> No {
 }
 
 /// What a kubelet would say, from the facts of its decision.
-fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodAsk, rejection: &Rejection) -> No {
+fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodRequest, rejection: &NodeRejection) -> No {
     let decision = decided(cluster, node, ask);
     let failed = decision.as_ref().and_then(|decision| {
         let last = decision.explanation.alignments.last();
@@ -156,8 +156,8 @@ fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodAsk, rejection: &Rejecti
 }
 
 /// What a node's kubelet would decide about a pod, with all facts; `None` if no kubelet decides there.
-pub(super) fn decided(cluster: &Cluster, node: &NodeName, ask: &PodAsk) -> Option<Decision> {
-    let Some(Dialect::Kubelet(ledger)) = cluster.node(node).map(Member::dialect) else {
+pub(super) fn decided(cluster: &Cluster, node: &NodeName, ask: &PodRequest) -> Option<Decision> {
+    let Some(Dialect::Kubelet(ledger)) = cluster.node(node).map(ClusterNode::dialect) else {
         return None;
     };
     let mut ledger = ledger.clone();

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cluster::{Cluster, PodAsk};
+use pinfold_core::cluster::{Cluster, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::cluster::{DialectName, NodeSources, Reading};
 use pinfold_kube::finding::Finding;
@@ -195,7 +195,7 @@ impl Scene {
     }
 
     /// A pod as nodes are asked about it.
-    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
+    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
         self.nodes.ask(pod)
     }
 

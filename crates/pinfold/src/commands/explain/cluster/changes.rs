@@ -1,6 +1,6 @@
 //! What would let a pod in that no node takes: each change is tried on the cluster before it is named.
 
-use pinfold_core::cluster::{Cluster, Verdict};
+use pinfold_core::cluster::{Cluster, Evaluation};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::NodeSet;
@@ -74,10 +74,10 @@ impl Trial<'_> {
         self.left = self.left.checked_sub(1)?;
         let ask = cluster::ask(pod, &self.nodes.reading).ok()?.value;
         let node = self.cluster.rank(&ask).first()?.node.clone();
-        let (cpus, numa_nodes) = match self.cluster.ask(&ask, &node) {
-            Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion => Default::default(),
-            Verdict::Rejected(_) => return None,
+        let (cpus, numa_nodes) = match self.cluster.evaluate(&ask, &node) {
+            Evaluation::Fits(fit) => (fit.cpus, fit.numa),
+            Evaluation::FitsInTotal => Default::default(),
+            Evaluation::Rejected(_) => return None,
         };
         Some(Change {
             change: told(),
@@ -157,7 +157,7 @@ impl Trial<'_> {
         let mut changes = Vec::new();
         let whole = self.cluster.clone();
         for (uid, name) in &self.nodes.names {
-            if whole.whereabouts(uid).is_none() || self.left == 0 {
+            if whole.node_of_pod(uid).is_none() || self.left == 0 {
                 continue;
             }
             self.cluster.remove(uid);
