@@ -16,7 +16,7 @@ use pinfold_kube::finding::Findings;
 
 use crate::config::{AgentConfig, Mode};
 use crate::http::socket::SocketError;
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::ConnectionError;
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
@@ -58,7 +58,7 @@ pub enum DaemonError {
     Settings(#[from] SettingsError),
     /// The journal cannot be used.
     #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    Journal(#[from] JournaledLedgerError),
     /// A socket cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),

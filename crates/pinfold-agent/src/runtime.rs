@@ -18,7 +18,7 @@ use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::node::{Guest, Node, Rejected, Remark, Sandbox, Update};
 use pinfold_journal::Timestamp;
 
@@ -58,7 +58,7 @@ pub trait Witness: Send + Sync {
     /// Something was not as the journal says.
     fn remarked(&self, remark: &Remark);
     /// Something could not be written down.
-    fn failed(&self, error: &KeeperError);
+    fn failed(&self, error: &JournaledLedgerError);
     /// Something did not go as it should; what was done all the same is said too.
     fn troubled(&self, problem: &str);
     /// Something changed in the ledger.
@@ -120,7 +120,7 @@ impl Runtime {
     }
 
     /// Something left: what it held is free for others.
-    fn freed(&self, freed: Result<Vec<Update>, KeeperError>) -> Result<(), Rejection> {
+    fn freed(&self, freed: Result<Vec<Update>, JournaledLedgerError>) -> Result<(), Rejection> {
         match freed {
             Ok(updates) => {
                 self.witness.changed();
@@ -144,7 +144,7 @@ impl Runtime {
     }
 
     fn rejection(&self, rejected: &Rejected) -> Rejection {
-        if let Rejected::Keeper(error) = rejected {
+        if let Rejected::Journal(error) = rejected {
             self.witness.failed(error);
         }
         Rejection::new(format!("Pinfold: {rejected}"))

@@ -21,7 +21,7 @@ use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watc
 use crate::metrics::catalogue;
 use crate::node::{Guest, Node, Update};
 use crate::runtime::{self, lock};
-use pinfold_journal::HeldProcess;
+use pinfold_journal::PinnedProcess;
 
 /// Tells the runtime and the control groups.
 pub(super) struct Enforcer {
@@ -119,7 +119,7 @@ impl Enforcer {
     }
 
     /// Keeps a process to what it may use, unless it has ended.
-    fn confine(&self, held: &HeldProcess, allowance: &Allowance) {
+    fn confine(&self, held: &PinnedProcess, allowance: &Allowance) {
         if !held.is_alive() {
             return;
         }
@@ -133,7 +133,7 @@ impl Enforcer {
 
     /// Keeps all processes to what they may use, whoever changed that meanwhile.
     fn confine_all(&self) {
-        let held: Vec<(HeldProcess, Allowance)> = {
+        let held: Vec<(PinnedProcess, Allowance)> = {
             let node = lock(&self.node);
             let held = node.guests();
             let held = held.filter_map(|guest| Some((guest.process()?, guest.told()?)));
@@ -175,7 +175,7 @@ impl Enforcer {
             return;
         };
         let online = lock(&self.node)
-            .keeper()
+            .journaled()
             .ledger()
             .rules()
             .machine()
@@ -209,7 +209,7 @@ impl Enforcer {
             let changes = node
                 .guests()
                 .map(|guest| (guest.id.as_str().into(), guest.changes()));
-            let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
+            let online: CpuSet = node.journaled().ledger().rules().machine().online().clone();
             (containers, changes.collect::<Tellings>(), online)
         };
         let evidence = Evidence { online, kubelet };

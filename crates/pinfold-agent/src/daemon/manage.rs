@@ -25,13 +25,13 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect};
-use crate::keeper::{Difference, Keeper};
+use crate::journaled_ledger::{JournalDifference, JournaledLedger};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
-use pinfold_journal::Limits;
+use pinfold_journal::JournalLimits;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -188,25 +188,26 @@ fn spawn(
 /// The node with its journal, run by the rules of now if that is possible without harm.
 fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
-    let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
-    if keeper.torn() > 0 {
-        let what = Difference::TailLost {
-            bytes: keeper.torn(),
+    let mut journaled =
+        JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
+    if journaled.truncated_bytes() > 0 {
+        let what = JournalDifference::TailLost {
+            bytes: journaled.truncated_bytes(),
         };
         log.warn("differs", &[("what", &what)]);
     }
-    let then = keeper.ledger().rules();
+    let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
-        let applied = keeper
-            .plan(&rules)
-            .map_err(crate::keeper::KeeperError::from)
-            .and_then(|plan| keeper.apply(plan, now()));
+        let applied = journaled
+            .plan_rules_change(&rules)
+            .map_err(crate::journaled_ledger::JournaledLedgerError::from)
+            .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
             Ok(()) => log.warn("rules-changed", &[("what", &"machine or settings are not those of the journal; everybody was placed by the new ones")]),
             Err(error) => log.error("rules-kept", &[("why", &error)]),
         }
     }
-    let rules = keeper.ledger().rules().clone();
+    let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
@@ -216,7 +217,7 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     };
     let strangers = look_after::strangers(config);
     let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
-    let node = Node::new(keeper, rulebook, strangers, pins);
+    let node = Node::new(journaled, rulebook, strangers, pins);
     let node = match config.takeover.cpu_set_allocator {
         true => node,
         false => node.hands_off(),
@@ -290,7 +291,7 @@ fn runner(config: &AgentConfig) -> Result<Option<Runner>, DaemonError> {
 fn take_offers(service: &Service, offers: &OfferReceiver) {
     while let Ok((resource, devices)) = offers.recv() {
         let mut node = lock(&service.node);
-        let taken = node.keeper_mut().offer(&resource, devices, now());
+        let taken = node.journaled_mut().set_devices(&resource, devices, now());
         drop(node);
         match taken {
             Ok(true) => service.told.changed(),

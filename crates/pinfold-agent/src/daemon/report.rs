@@ -17,12 +17,12 @@ use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, Dialect, Publication};
 use crate::kubernetes::{Object, Report};
-use pinfold_journal::{Note, Origin};
+use pinfold_journal::{PodOrigin, PodRecord};
 
 /// The ledger with the notes on its pods, as they were at one moment.
 pub(super) struct Picture {
     pub(super) ledger: Ledger,
-    pub(super) notes: BTreeMap<PodUid, Note>,
+    pub(super) notes: BTreeMap<PodUid, PodRecord>,
     pub(super) generation: u64,
     /// Koordinator's pools, where its rules decide.
     pub(super) pools: Option<Pools>,
@@ -180,7 +180,7 @@ impl Picture {
                 name: name.to_owned(),
                 uid: pod.uid.to_string(),
                 cpus: self.ledger.exclusive_cpus(&pod.uid),
-                managed_by_kubelet: origin == Some(Origin::Kubelet),
+                managed_by_kubelet: origin == Some(PodOrigin::Kubelet),
             }
         });
         pods.filter(|pod| !pod.cpus.is_empty()).collect()

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::DaemonError;
 use crate::config::AgentConfig;
 use crate::http::socket::{self, SocketFile};
-use crate::http::{self, Agent, Api, Limits, Probes};
+use crate::http::{self, Agent, ApiRoutes, Limits, Probes};
 use crate::metrics::{Metrics, catalogue};
 
 /// Monitoring agents at a time, and calls of each.
@@ -76,7 +76,7 @@ impl Surfaces {
             };
             runtime.block_on(async move {
                 if let Some(listener) = api {
-                    let api = Arc::new(Api::new(agent.clone(), metrics.clone()));
+                    let api = Arc::new(ApiRoutes::new(agent.clone(), metrics.clone()));
                     tokio::spawn(async move {
                         let listener = tokio::net::UnixListener::from_std(listener)?;
                         http::serve(listener, api, Limits::default()).await

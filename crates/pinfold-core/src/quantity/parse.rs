@@ -146,7 +146,7 @@ fn low_bits(exponent: i64) -> i32 {
     exponent as i32
 }
 
-/// The short form, if the number of digits and the unit allow it. A number without digits is zero here.
+/// The integer form, if the number of digits and the unit allow it. A number without digits is zero here.
 fn integer_form(parts: &QuantityParts<'_>, unit: &Unit) -> Option<Quantity> {
     let digits = parts.whole.len() + parts.fraction.len();
     let (factor, exponent, format) = match *unit {
@@ -156,7 +156,7 @@ fn integer_form(parts: &QuantityParts<'_>, unit: &Unit) -> Option<Quantity> {
             (digits <= MOST_DIGITS && exponent >= NANO).then_some((1, exponent, format))?
         }
         Unit::PowerOfTwo(power) => {
-            // About three decimal digits for every ten binary ones, and one to spare.
+            // About three decimal digits for every ten binary ones, and one more for safety.
             let room = 14_u32.checked_sub(power * 3 / 10)? as usize;
             (parts.fraction.is_empty() && digits <= room).then_some((
                 1_i64 << power,
@@ -179,7 +179,7 @@ fn integer_form(parts: &QuantityParts<'_>, unit: &Unit) -> Option<Quantity> {
     })
 }
 
-/// The long form: rounded up to thousand-millionths; with a binary suffix at most 2^63 - 1.
+/// The decimal form: rounded up to billionths; with a binary suffix at most 2^63 - 1.
 fn decimal_form(parts: &QuantityParts<'_>, unit: &Unit) -> Quantity {
     let (amount, format) = match *unit {
         Unit::PowerOfTen { exponent, format } => {

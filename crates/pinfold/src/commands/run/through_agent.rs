@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use pinfold_agent_api::{Admitted, Enforced, Target};
+use pinfold_agent_api::{AdmittedPod, PinResult, PinTarget};
 use pinfold_standalone::{Passing, Request};
 use serde_json::{Value, json};
 
@@ -29,12 +29,12 @@ pub(super) fn run(
     let passing = Passing::new().map_err(environment)?;
     let pid = std::process::id();
     let manifest = manifest(request, u64::from(pid), name).to_string();
-    let admitted: Admitted = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
+    let admitted: AdmittedPod = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
         Ok(admitted) => admitted,
         Err(error) => return error.into_exit_code(),
     };
     let uid = &admitted.pod.uid;
-    let code = match enforce(agent, &admit::path(uid, "/enforce"), pid) {
+    let code = match enforce(agent, &admit::path(uid, "/pin"), pid) {
         Ok(_) => passing.run(command).map_err(environment),
         Err(error) => Err(error.into()),
     };
@@ -49,8 +49,8 @@ pub(super) fn run(
     })
 }
 
-fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<Enforced, RequestError> {
-    let target = Target {
+fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<PinResult, RequestError> {
+    let target = PinTarget {
         container: None,
         pid: Some(pid),
         cgroup: None,

@@ -1,4 +1,4 @@
-//! [`Stored`]: the file itself, which is only changed while no kubelet runs, with a copy kept.
+//! [`CpuManagerStateFile`]: the file `cpu_manager_state` of a stopped kubelet. Replacing it keeps a copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,47 +10,47 @@ use pinfold_core::demand::PodLevel;
 use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat, RunningContainers};
 use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES, Manager, RestoreError};
 
-/// Why the file was not read or written.
+/// Errors of reading and replacing the file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
-    /// The system said no.
-    #[error("cannot {doing} {}: {error}", path.display())]
+pub(crate) enum StateFileError {
+    /// A file operation failed.
+    #[error("cannot {operation} {}: {error}", path.display())]
     System {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
+        /// The operation, such as `read`.
+        operation: &'static str,
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// It is no state of a CPU manager.
+    /// The content is not a valid CPU manager state.
     #[error(transparent)]
     Content(#[from] RestoreError),
-    /// It is a link, a folder or something else.
-    #[error("{} is not a plain file", .0.display())]
-    NotPlain(PathBuf),
-    /// Somebody wrote it meanwhile.
-    #[error("{} was changed meanwhile; is the kubelet running? Nothing was done", .0.display())]
+    /// It is a symlink, a folder or another kind of file.
+    #[error("{} is not a regular file", .0.display())]
+    NotRegular(PathBuf),
+    /// The file was changed after it was read.
+    #[error("{} was changed after it was read; is the kubelet running? Nothing was written", .0.display())]
     Changed(PathBuf),
 }
 
-/// The file as it was read.
+/// The file `cpu_manager_state` as it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct CpuManagerStateFile {
     path: PathBuf,
     bytes: Vec<u8>,
     format: CpuStateFormat,
-    /// What it says.
+    /// The state in the file.
     pub(crate) state: CpuManagerState,
 }
 
-impl Stored {
-    /// Reads the file in a kubelet's root folder.
+impl CpuManagerStateFile {
+    /// Reads the file in a kubelet's root directory.
     ///
     /// # Errors
-    /// If it cannot be read, or a kubelet would reject it.
-    pub(crate) fn read(root: &Path, pod_level: PodLevel) -> Result<Self, FileError> {
+    /// If it cannot be read, or a kubelet would reject its content.
+    pub(crate) fn read(root: &Path, pod_level: PodLevel) -> Result<Self, StateFileError> {
         let path = root.join(Manager::Cpu.file_name());
         let bytes = bytes(&path)?;
         let file = path.to_string_lossy();
@@ -69,18 +69,18 @@ impl Stored {
         })
     }
 
-    /// Writes another state in its place, as a whole and in the same format. Where the old one is kept.
+    /// Replaces the file atomically by `state` in the same format. Returns the path of a copy of the old file.
     ///
     /// # Errors
-    /// If somebody changed it meanwhile, or it cannot be written. It is as it was then.
-    pub(crate) fn replace(&self, state: &CpuManagerState) -> Result<PathBuf, FileError> {
+    /// If the file was changed after it was read, or cannot be written. It is then unchanged.
+    pub(crate) fn replace(&self, state: &CpuManagerState) -> Result<PathBuf, StateFileError> {
         if bytes(&self.path)? != self.bytes {
-            return Err(FileError::Changed(self.path.clone()));
+            return Err(StateFileError::Changed(self.path.clone()));
         }
-        let kept = self.keep()?;
+        let backup = self.back_up()?;
         let new = self.path.with_extension("pinfold-new");
         let content = state.write(self.format);
-        // Left over from an earlier attempt: it never counted.
+        // A leftover of an earlier attempt that failed before the rename.
         let _ = fs::remove_file(&new);
         create(&new, content.as_bytes())?;
         let placed = fs::rename(&new, &self.path).and_then(|()| sync_folder(&self.path));
@@ -88,47 +88,53 @@ impl Stored {
             let _ = fs::remove_file(&new);
             system("replace", &self.path, error)
         })?;
-        Ok(kept)
+        Ok(backup)
     }
 
-    /// A copy under a name that nothing has yet.
-    fn keep(&self) -> Result<PathBuf, FileError> {
-        for number in 1..=MOST_COPIES {
-            let kept = self.path.with_extension(format!("before-pinfold-{number}"));
-            match create(&kept, &self.bytes) {
-                Err(FileError::System { error, .. })
+    /// Writes a copy of the old file under an unused name.
+    fn back_up(&self) -> Result<PathBuf, StateFileError> {
+        for number in 1..=MAX_COPIES {
+            let backup = self.path.with_extension(format!("before-pinfold-{number}"));
+            match create(&backup, &self.bytes) {
+                Err(StateFileError::System { error, .. })
                     if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Ok(()) => return Ok(kept),
+                Ok(()) => return Ok(backup),
                 Err(error) => return Err(error),
             }
         }
-        let error = io::Error::other(format!("there are {MOST_COPIES} already; remove some"));
-        Err(system("keep a copy of", &self.path, error))
+        let error = io::Error::other(format!(
+            "there are {MAX_COPIES} copies already; remove some"
+        ));
+        Err(system("copy", &self.path, error))
     }
 }
 
-/// Copies that are kept beside each other.
-const MOST_COPIES: u32 = 100;
+/// Largest number of copies that are kept.
+const MAX_COPIES: u32 = 100;
 
-fn system(doing: &'static str, path: &Path, error: io::Error) -> FileError {
+fn system(operation: &'static str, path: &Path, error: io::Error) -> StateFileError {
     let path = path.to_owned();
-    FileError::System { doing, path, error }
+    StateFileError::System {
+        operation,
+        path,
+        error,
+    }
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, FileError> {
+fn bytes(path: &Path) -> Result<Vec<u8>, StateFileError> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path);
     let file = file.map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => FileError::NotPlain(path.to_owned()),
+        Some(libc::ELOOP) => StateFileError::NotRegular(path.to_owned()),
         _ => system("read", path, error),
     })?;
     let found = file
         .metadata()
-        .map_err(|error| system("look at", path, error))?;
+        .map_err(|error| system("stat", path, error))?;
     if !found.is_file() {
-        return Err(FileError::NotPlain(path.to_owned()));
+        return Err(StateFileError::NotRegular(path.to_owned()));
     }
     let most = u64::try_from(MAX_FILE_BYTES)
         .unwrap_or(u64::MAX)
@@ -139,8 +145,8 @@ fn bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// A new file for its owner alone, on disk when this returns.
-fn create(path: &Path, content: &[u8]) -> Result<(), FileError> {
+/// Creates a file with mode 0600 and syncs it to disk.
+fn create(path: &Path, content: &[u8]) -> Result<(), StateFileError> {
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -160,13 +166,13 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// How it is known that a kubelet runs on this machine; `None` if nothing says so. `proc` is the kernel's folder of
-/// processes, `root` the kubelet's.
+/// Looks for a running kubelet: a process of that name, or a listener on its podresources socket. Returns what was found;
+/// `None` if no kubelet runs. `proc` is `/proc`, `root` the kubelet's root directory.
 #[must_use]
-pub(crate) fn kubelet_runs(proc: &Path, root: &Path) -> Option<String> {
+pub(crate) fn find_running_kubelet(proc: &Path, root: &Path) -> Option<String> {
     let socket = root.join("pod-resources/kubelet.sock");
     if UnixStream::connect(&socket).is_ok() {
-        return Some(format!("somebody answers at {}", socket.display()));
+        return Some(format!("a process listens on {}", socket.display()));
     }
     let own = fs::metadata(proc.join("self"))
         .map(|found| found.ino())
@@ -197,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn stored(root: &Path) -> Stored {
+    fn stored(root: &Path) -> CpuManagerStateFile {
         let state = CpuManagerState {
             policy: "static".to_owned(),
             default_cpus: "0-3".parse().expect("CPUs"),
@@ -210,11 +216,11 @@ mod tests {
         };
         let text = state.write(CpuStateFormat::V2);
         fs::write(root.join("cpu_manager_state"), text).expect("written");
-        Stored::read(root, PodLevel::Ignored).expect("a state")
+        CpuManagerStateFile::read(root, PodLevel::Ignored).expect("a state")
     }
 
     #[test]
-    fn the_new_state_takes_the_place_of_the_old_one_which_is_kept() {
+    fn replacing_the_file_keeps_a_copy_of_the_old_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let before = stored(folder.path());
         let mut state = before.state.clone();
@@ -224,31 +230,32 @@ mod tests {
             [("main".into(), "3".parse().expect("a CPU"))].into(),
         )]
         .into();
-        let kept = before.replace(&state).expect("written");
-        assert_eq!(fs::read(&kept).expect("kept"), before.bytes);
-        assert_eq!(fs::metadata(&kept).expect("kept").mode() & 0o777, 0o600);
-        let after = Stored::read(folder.path(), PodLevel::Ignored).expect("a kubelet takes it");
+        let backup = before.replace(&state).expect("written");
+        assert_eq!(fs::read(&backup).expect("a copy"), before.bytes);
+        assert_eq!(fs::metadata(&backup).expect("a copy").mode() & 0o777, 0o600);
+        let after = CpuManagerStateFile::read(folder.path(), PodLevel::Ignored)
+            .expect("a state that a kubelet accepts");
         assert_eq!((after.state, after.format), (state, CpuStateFormat::V2));
         let again = before.replace(&before.state);
         assert!(
-            matches!(again, Err(FileError::Changed(_))),
-            "it is not the one that was read"
+            matches!(again, Err(StateFileError::Changed(_))),
+            "the file is no longer the one that was read"
         );
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2);
     }
 
     #[test]
-    fn a_link_is_not_followed() {
+    fn a_symlink_is_not_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("elsewhere"), "{}").expect("written");
         let link = folder.path().join("cpu_manager_state");
         symlink(folder.path().join("elsewhere"), &link).expect("a link");
-        let read = Stored::read(folder.path(), PodLevel::Ignored);
-        assert!(matches!(read, Err(FileError::NotPlain(_))));
+        let read = CpuManagerStateFile::read(folder.path(), PodLevel::Ignored);
+        assert!(matches!(read, Err(StateFileError::NotRegular(_))));
     }
 
     #[test]
-    fn a_kubelet_is_known_by_its_process_or_its_socket() {
+    fn a_running_kubelet_is_found_by_its_process_or_its_socket() {
         let folder = tempfile::tempdir().expect("a folder");
         let (proc, root) = (folder.path().join("proc"), folder.path().join("kubelet"));
         for (process, command) in [("12", "sh"), ("self", "kubelet"), ("34", "kubelet-helper")] {
@@ -257,15 +264,15 @@ mod tests {
             fs::write(process.join("comm"), format!("{command}\n")).expect("written");
         }
         fs::create_dir_all(root.join("pod-resources")).expect("a folder");
-        assert_eq!(kubelet_runs(&proc, &root), None);
+        assert_eq!(find_running_kubelet(&proc, &root), None);
         fs::create_dir_all(proc.join("56")).expect("a folder");
         fs::write(proc.join("56/comm"), "kubelet\n").expect("written");
-        let found = kubelet_runs(&proc, &root).expect("a process");
+        let found = find_running_kubelet(&proc, &root).expect("a process");
         assert_eq!(found, "process 56 is a kubelet");
         fs::remove_dir_all(proc.join("56")).expect("removed");
         let socket = root.join("pod-resources/kubelet.sock");
         let _listener = UnixListener::bind(socket).expect("a socket");
-        let found = kubelet_runs(&proc, &root).expect("a socket");
-        assert!(found.starts_with("somebody answers at "), "{found}");
+        let found = find_running_kubelet(&proc, &root).expect("a socket");
+        assert!(found.starts_with("a process listens on "), "{found}");
     }
 }

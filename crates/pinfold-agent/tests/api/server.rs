@@ -1,4 +1,4 @@
-//! A served API, and requests to it.
+//! [`TestServer`]: serves a fake agent, and sends requests to it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_agent::http::{self, Api, Limits, Probes, socket};
+use pinfold_agent::http::{self, ApiRoutes, Limits, Probes, socket};
 use serde_json::Value;
 
-use crate::desk::Desk;
+use crate::fake_agent::FakeAgent;
 
-/// An agent that is served until it is dropped.
-pub(crate) struct Served {
-    pub(crate) desk: Arc<Desk>,
+/// A server that runs until it is dropped.
+pub(crate) struct TestServer {
+    pub(crate) agent: Arc<FakeAgent>,
     pub(crate) socket: PathBuf,
     pub(crate) address: std::net::SocketAddr,
     _file: socket::SocketFile,
@@ -22,10 +22,10 @@ pub(crate) struct Served {
     _folder: tempfile::TempDir,
 }
 
-/// Serves with limits that tests can reach.
-pub(crate) fn serve() -> Served {
+/// Starts a server with low limits, so that tests can exceed them.
+pub(crate) fn serve() -> TestServer {
     let folder = tempfile::tempdir().expect("a folder");
-    let desk = Desk::new(folder.path());
+    let agent = FakeAgent::new(folder.path());
     let socket = folder.path().join("run/agent.sock");
     let limits = Limits {
         connections: 8,
@@ -43,8 +43,8 @@ pub(crate) fn serve() -> Served {
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     tcp.set_nonblocking(true).expect("a port of ours");
     let address = tcp.local_addr().expect("an address");
-    let api = Arc::new(Api::new(desk.clone(), metrics.clone()));
-    let probes = Arc::new(Probes::new(desk.clone(), metrics));
+    let api = Arc::new(ApiRoutes::new(agent.clone(), metrics.clone()));
+    let probes = Arc::new(Probes::new(agent.clone(), metrics));
     runtime.spawn(async move {
         let listener = tokio::net::UnixListener::from_std(listener)?;
         http::serve(listener, api, limits).await
@@ -53,8 +53,8 @@ pub(crate) fn serve() -> Served {
         let listener = tokio::net::TcpListener::from_std(tcp)?;
         http::serve(listener, probes, limits).await
     });
-    Served {
-        desk,
+    TestServer {
+        agent,
         socket,
         address,
         _file: file,
@@ -63,17 +63,17 @@ pub(crate) fn serve() -> Served {
     }
 }
 
-impl Served {
-    /// Sends these bytes to the API and gives everything that comes back.
+impl TestServer {
+    /// Sends bytes to the API's socket and returns the whole response.
     pub(crate) fn send(&self, bytes: &[u8]) -> Vec<u8> {
-        let stream = UnixStream::connect(&self.socket).expect("somebody listens");
+        let stream = UnixStream::connect(&self.socket).expect("a listener");
         stream
             .set_read_timeout(Some(Duration::from_secs(30)))
             .expect("a socket");
         exchange(stream, bytes)
     }
 
-    /// Asks, and gives the status and the JSON of the answer.
+    /// Sends a request to the API and returns the status and the JSON body of the response.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let length = body.len();
         let request = format!(
@@ -83,23 +83,23 @@ impl Served {
         (status, serde_json::from_str(&body).expect("JSON"))
     }
 
-    /// Asks the probes.
+    /// Sends a request to the TCP port of metrics and probes.
     pub(crate) fn probe(&self, method: &str, path: &str) -> (u16, String) {
-        let stream = TcpStream::connect(self.address).expect("somebody listens");
+        let stream = TcpStream::connect(self.address).expect("a listener");
         let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         split(&exchange(stream, request.as_bytes()))
     }
 }
 
 fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> Vec<u8> {
-    // A server that has heard enough may close before everything is sent.
+    // The server may reject the request and close the connection before everything is sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     answer
 }
 
-/// The status and the body of an answer.
+/// The status and the body of a response.
 pub(crate) fn split(answer: &[u8]) -> (u16, String) {
     let text = String::from_utf8_lossy(answer);
     let (head, body) = text.split_once("\r\n\r\n").expect("an answer");

@@ -1,11 +1,11 @@
-//! A node to break, and random things to do on it.
+//! A small node with rules and pods, and random changes to its ledger.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pinfold_agent::{Keeper, KeeperError};
+use pinfold_agent::{JournaledLedger, JournaledLedgerError};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::memory::MemoryReservation;
@@ -13,15 +13,15 @@ use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
-use pinfold_journal::{Limits, Note, Timestamp};
+use pinfold_journal::{JournalLimits, PodRecord, Timestamp};
 
-/// Small limits, so that the journal is shortened often.
-pub(crate) const LIMITS: Limits = Limits {
+/// Small limits, so that the journal is compacted often.
+pub(crate) const LIMITS: JournalLimits = JournalLimits {
     entries: 40,
     bytes: 1 << 20,
 };
 
-/// Deterministic numbers (SplitMix64).
+/// Deterministic pseudo-random numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -34,20 +34,20 @@ impl Random {
     }
 }
 
-/// A seed that differs from run to run unless `PINFOLD_SEED` says one.
+/// The seed in `PINFOLD_SEED`, else one that differs from run to run.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("PINFOLD_SEED").ok();
     let seed = given.and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    say(&format!("PINFOLD_SEED={seed}"));
+    print_line(&format!("PINFOLD_SEED={seed}"));
     seed
 }
 
-/// Writes a line to standard output at once.
-pub(crate) fn say(line: &str) {
+/// Writes a line to standard output and flushes it.
+pub(crate) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}").expect("somebody listens");
-    out.flush().expect("somebody listens");
+    writeln!(out, "{line}").expect("standard output");
+    out.flush().expect("standard output");
 }
 
 fn quantity(text: &str) -> Quantity {
@@ -98,31 +98,34 @@ pub(crate) fn pod(uid: &str, cpus: u64) -> Arc<Pod> {
     })
 }
 
-/// Keeps tests that start processes apart from tests that lock: until a new process has become its program, it has
-/// the open files of this one, the lock among them.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Serializes tests that start processes and tests that lock the journal: between fork and exec a child process has the
+/// open files of its parent, including the lock file.
+pub(crate) fn exclusive_lock() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn open(folder: &Path) -> Result<Keeper, KeeperError> {
-    Keeper::open(folder, rules(), LIMITS)
+pub(crate) fn open(folder: &Path) -> Result<JournaledLedger, JournaledLedgerError> {
+    JournaledLedger::open(folder, rules(), LIMITS)
 }
 
-/// What every pod has for itself, as text.
+/// The exclusive CPUs of every pod, as text.
 pub(crate) type Held = BTreeMap<String, String>;
 
-pub(crate) fn held(keeper: &Keeper) -> Held {
-    let cpus = keeper.ledger().state().cpus();
-    let residents = keeper.ledger().state().admitted_pods();
+pub(crate) fn held(journaled: &JournaledLedger) -> Held {
+    let cpus = journaled.ledger().state().cpus();
+    let residents = journaled.ledger().state().admitted_pods();
     let own = |uid: &PodUid| (uid.to_string(), cpus.containers_of(uid).to_string());
     residents.keys().map(own).collect()
 }
 
-/// Lets a pod in or out, whatever comes to mind.
-pub(crate) fn step(keeper: &mut Keeper, random: &mut Random) -> Result<(), KeeperError> {
-    let now = Timestamp(keeper.generation());
-    let residents: Vec<PodUid> = keeper
+/// Admits a random pod or releases one.
+pub(crate) fn step(
+    journaled: &mut JournaledLedger,
+    random: &mut Random,
+) -> Result<(), JournaledLedgerError> {
+    let now = Timestamp(journaled.generation());
+    let residents: Vec<PodUid> = journaled
         .ledger()
         .state()
         .admitted_pods()
@@ -131,12 +134,12 @@ pub(crate) fn step(keeper: &mut Keeper, random: &mut Random) -> Result<(), Keepe
         .collect();
     if !residents.is_empty() && random.below(100) < 45 {
         let index = random.below(residents.len() as u64);
-        let leaver = &residents[usize::try_from(index).expect("few pods")];
-        return keeper.release(leaver, now);
+        let pod = &residents[usize::try_from(index).expect("few pods")];
+        return journaled.release(pod, now);
     }
-    let uid = format!("pod-{}", keeper.generation());
+    let uid = format!("pod-{}", journaled.generation());
     let pod = pod(&uid, 1 + random.below(9));
-    keeper
-        .admit(&pod, Note::default(), &mut NoPreference, now)
+    journaled
+        .admit(&pod, PodRecord::default(), &mut NoPreference, now)
         .map(drop)
 }

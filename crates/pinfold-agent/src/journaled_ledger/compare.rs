@@ -1,5 +1,5 @@
-//! Comparing the journal with what runs: every difference is named, with the repair that brings the node back to the
-//! journal. Nothing is repaired here, and nothing silently.
+//! Compares the journal with the containers that run, and names a repair for every difference. The caller does the
+//! repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,66 +8,66 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::ledger::Rules;
 use pinfold_core::name::{ContainerName, PodUid};
 
-use super::Keeper;
+use super::JournaledLedger;
 
-/// The containers that run now, by pod, with the CPUs that each may use.
+/// The containers that run now, by pod, with the CPUs that each is allowed to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Running {
-    /// Pods with their containers. A pod may run without a container yet.
+pub struct RunningPods {
+    /// Pods with their containers. A pod may have no running container yet.
     pub pods: BTreeMap<PodUid, BTreeMap<ContainerName, CpuSet>>,
 }
 
-/// Something that is not as the journal says.
+/// A difference between the journal and the running node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// The end of the journal was not whole: the last change may be missing. Nobody was told that it was done.
+pub enum JournalDifference {
+    /// The journal ended with an incomplete transaction. Its change was never reported as done.
     TailLost {
-        /// How much was cut off and put aside.
+        /// Bytes that were cut off and moved to another file.
         bytes: u64,
     },
     /// A pod of the journal does not run.
-    Gone(PodUid),
-    /// A pod or container runs that the journal does not know.
+    NotRunning(PodUid),
+    /// A pod or container runs that is not in the journal.
     Unknown {
         /// The pod.
         pod: PodUid,
-        /// The container; `None` for a pod of which nothing is known.
+        /// The container; `None` if the journal does not have the pod either.
         container: Option<ContainerName>,
-        /// The CPUs it may use that others have for themselves.
+        /// Exclusive CPUs of other containers that it is allowed to use.
         trespass: CpuSet,
     },
-    /// A container may use other CPUs than it was given.
-    OtherCpus {
+    /// A container is allowed to use other CPUs than its assigned ones.
+    WrongCpus {
         /// The pod.
         pod: PodUid,
         /// The container.
         container: ContainerName,
-        /// What the journal says.
+        /// The assigned CPUs.
         recorded: CpuSet,
-        /// What is so.
+        /// The CPUs that it is allowed to use.
         found: CpuSet,
     },
-    /// CPUs that the journal's machine has are not there any more.
-    CpusGone {
-        /// Which.
+    /// CPUs of the journal's machine are missing or offline.
+    CpusMissing {
+        /// The CPUs.
         cpus: CpuSet,
         /// The pods that hold some of them.
         holders: Vec<PodUid>,
     },
-    /// The machine differs otherwise: more CPUs, other memory, other nodes.
-    OtherMachine,
-    /// The node is to be run otherwise than the journal says.
-    OtherSettings,
+    /// The machine differs otherwise: more CPUs, other memory or other NUMA nodes.
+    MachineChanged,
+    /// The settings differ.
+    SettingsChanged,
 }
 
-/// What brings the node back to the journal, or the journal to a node that changed.
+/// The repair of a difference: it changes the node to match the journal, or the journal to match a changed machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Repair {
-    /// Nothing to do; for people to know.
+pub enum JournalRepair {
+    /// No repair is needed; the difference is only reported.
     None,
-    /// [`Keeper::release`] it.
+    /// Call [`JournaledLedger::release`].
     Release(PodUid),
-    /// Allow the container these CPUs only.
+    /// Set the CPUs of a container.
     Pin {
         /// The pod.
         pod: PodUid,
@@ -76,30 +76,31 @@ pub enum Repair {
         /// The CPUs.
         cpus: CpuSet,
     },
-    /// [`Keeper::admit`] the pod, or confine all of it to these CPUs until it is.
+    /// Call [`JournaledLedger::admit`], and pin the pod's containers to the shared pool until then.
     Admit {
         /// The pod.
         pod: PodUid,
         /// The shared pool.
         until_then: CpuSet,
     },
-    /// [`Keeper::plan`] and [`Keeper::apply`] for the machine and the settings of now.
-    Plan,
+    /// Call [`JournaledLedger::plan_rules_change`] and [`JournaledLedger::apply_rules_change`] with the present rules.
+    ChangeRules,
 }
 
-impl Keeper {
-    /// Everything that is not as the journal says, in the order in which it should be repaired. `now` are the machine
-    /// and the settings of this moment.
+impl JournaledLedger {
+    /// All differences between the journal and the node, in the order in which to repair them. `now` are the present
+    /// machine and settings.
     #[must_use]
-    pub fn compare(&self, running: &Running, now: &Rules) -> Vec<Difference> {
+    pub fn compare(&self, running: &RunningPods, now: &Rules) -> Vec<JournalDifference> {
         let mut found = Vec::new();
-        if self.torn > 0 {
-            found.push(Difference::TailLost { bytes: self.torn });
+        if self.truncated_bytes > 0 {
+            let bytes = self.truncated_bytes;
+            found.push(JournalDifference::TailLost { bytes });
         }
         let state = self.ledger.state();
-        let gone = state.admitted_pods().keys();
-        let gone = gone.filter(|pod| !running.pods.contains_key(*pod));
-        found.extend(gone.cloned().map(Difference::Gone));
+        let pods = state.admitted_pods().keys();
+        let not_running = pods.filter(|pod| !running.pods.contains_key(*pod));
+        found.extend(not_running.cloned().map(JournalDifference::NotRunning));
         self.compare_rules(now, &mut found);
         for (pod, containers) in &running.pods {
             self.compare_pod(pod, containers, &mut found);
@@ -107,29 +108,29 @@ impl Keeper {
         found
     }
 
-    /// What repairs a difference.
+    /// The repair of a difference.
     #[must_use]
-    pub fn repair(&self, difference: &Difference) -> Repair {
+    pub fn repair(&self, difference: &JournalDifference) -> JournalRepair {
         match difference {
-            Difference::TailLost { .. } => Repair::None,
-            Difference::Gone(pod) => Repair::Release(pod.clone()),
-            Difference::Unknown { pod, .. } => Repair::Admit {
+            JournalDifference::TailLost { .. } => JournalRepair::None,
+            JournalDifference::NotRunning(pod) => JournalRepair::Release(pod.clone()),
+            JournalDifference::Unknown { pod, .. } => JournalRepair::Admit {
                 pod: pod.clone(),
                 until_then: self.ledger.state().cpus().shared().clone(),
             },
-            Difference::OtherCpus {
+            JournalDifference::WrongCpus {
                 pod,
                 container,
                 recorded,
                 ..
-            } => Repair::Pin {
+            } => JournalRepair::Pin {
                 pod: pod.clone(),
                 container: container.clone(),
                 cpus: recorded.clone(),
             },
-            Difference::CpusGone { .. } | Difference::OtherMachine | Difference::OtherSettings => {
-                Repair::Plan
-            }
+            JournalDifference::CpusMissing { .. }
+            | JournalDifference::MachineChanged
+            | JournalDifference::SettingsChanged => JournalRepair::ChangeRules,
         }
     }
 
@@ -137,7 +138,7 @@ impl Keeper {
         &self,
         pod: &PodUid,
         containers: &BTreeMap<ContainerName, CpuSet>,
-        found: &mut Vec<Difference>,
+        found: &mut Vec<JournalDifference>,
     ) {
         let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
             let mut used = CpuSet::new();
@@ -151,7 +152,7 @@ impl Keeper {
             }
             let recorded = self.recorded(pod, container);
             if recorded != cpus {
-                found.push(Difference::OtherCpus {
+                found.push(JournalDifference::WrongCpus {
                     pod: pod.clone(),
                     container: container.clone(),
                     recorded: recorded.clone(),
@@ -161,23 +162,28 @@ impl Keeper {
         }
     }
 
-    /// The CPUs that a container may use: its own, else the shared pool.
+    /// The CPUs that a container should use: its exclusive CPUs, else the shared pool.
     fn recorded(&self, pod: &PodUid, container: &ContainerName) -> &CpuSet {
         let cpus = self.ledger.state().cpus();
         cpus.container(pod, container)
             .unwrap_or_else(|| cpus.shared())
     }
 
-    fn unknown(&self, pod: &PodUid, container: Option<ContainerName>, used: &CpuSet) -> Difference {
+    fn unknown(
+        &self,
+        pod: &PodUid,
+        container: Option<ContainerName>,
+        used: &CpuSet,
+    ) -> JournalDifference {
         let shared = self.ledger.state().cpus().shared();
-        Difference::Unknown {
+        JournalDifference::Unknown {
             pod: pod.clone(),
             container,
             trespass: &(used & self.ledger.rules().machine().online()) - shared,
         }
     }
 
-    fn compare_rules(&self, now: &Rules, found: &mut Vec<Difference>) {
+    fn compare_rules(&self, now: &Rules, found: &mut Vec<JournalDifference>) {
         let then = self.ledger.rules();
         let lost = then.machine().online() - now.machine().online();
         if !lost.is_empty() {
@@ -191,28 +197,30 @@ impl Keeper {
                 }
                 !own.is_disjoint(&lost)
             };
-            found.push(Difference::CpusGone {
+            found.push(JournalDifference::CpusMissing {
                 holders: pods.into_iter().filter(holds).cloned().collect(),
                 cpus: lost,
             });
         } else if then.machine() != now.machine() {
-            found.push(Difference::OtherMachine);
+            found.push(JournalDifference::MachineChanged);
         }
         if then.settings() != now.settings() {
-            found.push(Difference::OtherSettings);
+            found.push(JournalDifference::SettingsChanged);
         }
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for JournalDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Difference::TailLost { bytes } => write!(
+            JournalDifference::TailLost { bytes } => write!(
                 f,
-                "the last {bytes} bytes of the journal were not a whole change and were put aside"
+                "the journal ended with an incomplete entry of {bytes} bytes, which was moved to another file"
             ),
-            Difference::Gone(pod) => write!(f, "pod {pod} is in the journal but does not run"),
-            Difference::Unknown {
+            JournalDifference::NotRunning(pod) => {
+                write!(f, "pod {pod} is in the journal but does not run")
+            }
+            JournalDifference::Unknown {
                 pod,
                 container,
                 trespass,
@@ -224,28 +232,32 @@ impl fmt::Display for Difference {
                 f.write_str(" runs but is not in the journal")?;
                 match trespass.is_empty() {
                     true => Ok(()),
-                    false => write!(f, ", on CPUs {trespass} that others have for themselves"),
+                    false => write!(f, ", on exclusive CPUs {trespass} of other containers"),
                 }
             }
-            Difference::OtherCpus {
+            JournalDifference::WrongCpus {
                 pod,
                 container,
                 recorded,
                 found,
             } => write!(
                 f,
-                "container {container} of pod {pod} may use CPUs {found} instead of {recorded}"
+                "container {container} of pod {pod} uses CPUs {found} instead of {recorded}"
             ),
-            Difference::CpusGone { cpus, holders } => {
-                write!(f, "CPUs {cpus} are not there any more")?;
+            JournalDifference::CpusMissing { cpus, holders } => {
+                write!(f, "CPUs {cpus} are missing or offline")?;
                 let holders: Vec<&str> = holders.iter().map(PodUid::as_str).collect();
                 match holders.is_empty() {
                     true => Ok(()),
                     false => write!(f, "; pods {} hold some of them", holders.join(", ")),
                 }
             }
-            Difference::OtherMachine => f.write_str("the machine is not the one of the journal"),
-            Difference::OtherSettings => f.write_str("the settings are not those of the journal"),
+            JournalDifference::MachineChanged => {
+                f.write_str("the machine differs from the one in the journal")
+            }
+            JournalDifference::SettingsChanged => {
+                f.write_str("the settings differ from those in the journal")
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The page about the API speaks the truth: every request on it is sent, and answered as it says.
+//! Sends every request in `docs/agent-api.md` and checks that the status code is the documented one.
 
 use std::fs;
 use std::path::Path;
 
-use crate::wire::serve;
+use crate::server::serve;
 
-/// What a line of curl sends: method, path and body. Bodies in files are those that the page shows.
+/// The method, path and body of a curl command. The contents of body files are blocks of the page.
 fn request(line: &str, page: &str) -> (String, String, String) {
     let mut words = line.split_whitespace().skip(1);
     let (mut method, mut path, mut body) = ("GET".to_owned(), String::new(), String::new());
@@ -22,7 +22,7 @@ fn request(line: &str, page: &str) -> (String, String, String) {
             url => {
                 let url = url.trim_matches('\'');
                 url.strip_prefix("http://agent")
-                    .expect("our host")
+                    .expect("the host of the examples")
                     .clone_into(&mut path);
             }
         }
@@ -30,7 +30,7 @@ fn request(line: &str, page: &str) -> (String, String, String) {
     (method, path, body)
 }
 
-/// The block of the page that shows a file, below a line with the file's name.
+/// The content of a file that the page shows in a block below a comment with the file's name.
 fn shown(page: &str, file: &str) -> String {
     let name = format!("# {file}\n");
     let (_, rest) = page.split_once(&name).expect("the page shows the file");
@@ -38,15 +38,15 @@ fn shown(page: &str, file: &str) -> String {
 }
 
 #[test]
-fn every_request_on_the_page_is_answered_as_it_says() {
+fn every_documented_request_has_the_documented_status() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/agent-api.md");
     let page = fs::read_to_string(page).expect("the page");
-    let served = serve();
+    let server = serve();
     let mut sent = 0;
     for line in page.lines().filter(|line| line.starts_with("curl ")) {
-        let (line, expected) = line.split_once(" # ").expect("the status behind each line");
+        let (line, expected) = line.split_once(" # ").expect("a status after each command");
         let (method, path, body) = request(line, &page);
-        let (status, answer) = served.ask(&method, &path, &body);
+        let (status, answer) = server.ask(&method, &path, &body);
         assert_eq!(status.to_string(), expected, "{line}: {answer}");
         sent += 1;
     }
