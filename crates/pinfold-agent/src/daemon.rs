@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use pinfold_core::ledger::SettingsError;
 use pinfold_devices::HostError;
-use pinfold_kube::finding::Findings;
+use pinfold_kube::diagnostic::Diagnostics;
 
 use crate::config::{AgentConfig, Mode};
 use crate::http::socket::SocketError;
@@ -52,7 +52,7 @@ pub enum DaemonError {
     },
     /// The rules cannot be understood.
     #[error("{0}")]
-    Rules(Findings),
+    Rules(Diagnostics),
     /// The rules do not fit the machine.
     #[error("this machine cannot be run by these settings: {0}")]
     Settings(#[from] SettingsError),

@@ -19,7 +19,7 @@ use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
 use pinfold_core::koordinator::pools::Pools;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
-use pinfold_devices::align::{self, Aligned};
+use pinfold_devices::align::{self, AlignedPod};
 use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -260,7 +260,7 @@ impl Node {
         &mut self,
         sandbox: Sandbox,
         specification: &PodObject,
-        beside: Aligned,
+        beside: AlignedPod,
         now: Timestamp,
     ) -> Result<Vec<Update>, Rejected> {
         for (resource, devices) in beside.offers {
@@ -285,7 +285,7 @@ impl Node {
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
         let pool = self.journaled.ledger().state().pool();
-        let of_pod = |resource: &&ResourceName| align::is_of(resource, pod);
+        let of_pod = |resource: &&ResourceName| align::is_own_resource(resource, pod);
         let gone: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
         for resource in gone {
             self.journaled.set_devices(&resource, None, now)?;

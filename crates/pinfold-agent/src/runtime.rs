@@ -197,7 +197,7 @@ impl Plugin for Runtime {
         let now = (self.clock)();
         let outcome = match &self.devices {
             Devices::Ours(ours) => {
-                lock(&self.node).synchronize(pods, guests, &mut ours.host.advice(), now)
+                lock(&self.node).synchronize(pods, guests, &mut ours.host.preferences(), now)
             }
             _ => lock(&self.node).synchronize_beside(pods, guests, beside, now),
         };
@@ -229,7 +229,7 @@ impl Plugin for Runtime {
                 lock(&self.node).pod_comes_with_devices(sandbox, pod, beside, now)
             }
             (Devices::Ours(ours), _, pod) => {
-                lock(&self.node).pod_comes(sandbox, pod, &mut ours.host.advice(), now)
+                lock(&self.node).pod_comes(sandbox, pod, &mut ours.host.preferences(), now)
             }
             (_, _, pod) => lock(&self.node).pod_comes(sandbox, pod, &mut NoPreference, now),
         };
@@ -260,7 +260,7 @@ impl Plugin for Runtime {
         };
         if !goes_on
             && let Devices::Ours(ours) = &self.devices
-            && let Err(error) = ours.host.forget(&uid)
+            && let Err(error) = ours.host.remove_pod(&uid)
         {
             self.witness.troubled(&error.to_string());
         }
@@ -282,7 +282,7 @@ impl Plugin for Runtime {
         let now = (self.clock)();
         let outcome = match &self.devices {
             Devices::Ours(ours) => {
-                lock(&self.node).container_comes(guest, &mut ours.host.advice(), now)
+                lock(&self.node).container_comes(guest, &mut ours.host.preferences(), now)
             }
             _ => lock(&self.node).container_comes(guest, &mut NoPreference, now),
         };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::Handle;
-use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
+use pinfold_cgroup::{CpuTimeLimit, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
@@ -266,7 +266,7 @@ pub(super) fn group_of(guest: &Guest) -> Option<GroupPath> {
 fn watched(guest: &Guest) -> Option<Watched> {
     let asked = &guest.asked;
     let quota = asked.cpu_quota.and_then(|quota| u64::try_from(quota).ok());
-    let period = asked.cpu_period.unwrap_or(CpuTime::USUAL_PERIOD);
+    let period = asked.cpu_period.unwrap_or(CpuTimeLimit::DEFAULT_PERIOD);
     Some(Watched {
         who: Who {
             id: guest.id.as_str().into(),
@@ -282,7 +282,7 @@ fn watched(guest: &Guest) -> Option<Watched> {
                 .ok()
                 .filter(|cpus: &CpuSet| !cpus.is_empty()),
             mems: None,
-            cpu_time: asked.cpu_quota.map(|_| CpuTime { quota, period }),
+            cpu_time: asked.cpu_quota.map(|_| CpuTimeLimit { quota, period }),
         },
     })
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use nri::{Identity, Runner};
 use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::{PodResources, Reader};
-use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
+use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
+use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
 use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
@@ -73,7 +73,7 @@ pub(super) fn run(
         true => Enforcer::hierarchy(&config.cgroups, &told),
         false => None,
     };
-    let pod_resources = devices.is_none().then(PodResources::default);
+    let pod_resources = devices.is_none().then(PodResourcesServer::default);
     let service = Arc::new(Service {
         node: node.clone(),
         name: name.clone(),
@@ -124,7 +124,7 @@ pub(super) fn run(
             devices: match &devices {
                 Some(host) => Devices::Ours(Ours::new(host.clone())),
                 // The kubelet may come later than we do, or never.
-                None => Devices::Kubelets(Reader::new(
+                None => Devices::Kubelets(PodResourcesClient::new(
                     config.pod_resources.kubelet.clone(),
                     KUBELETS_ANSWER,
                 )),
@@ -143,7 +143,10 @@ pub(super) fn run(
                 node,
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
-                reader: Reader::new(config.pod_resources.kubelet.clone(), KUBELETS_ANSWER),
+                reader: PodResourcesClient::new(
+                    config.pod_resources.kubelet.clone(),
+                    KUBELETS_ANSWER,
+                ),
                 told: told.clone(),
                 others: others.clone(),
             };
@@ -243,20 +246,20 @@ fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, Da
     Ok(read.value)
 }
 
-type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
+type HostAndOffers = (Option<Arc<DeviceHost>>, Option<OfferReceiver>);
 
-fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonError> {
+fn devices(config: &AgentConfig, place: &Place) -> Result<HostAndOffers, DaemonError> {
     if !config.devices.manage {
         return Ok((None, None));
     }
-    let mut manager = DeviceConfig::new(&config.devices.directory);
+    let mut manager = PluginManagerConfig::new(&config.devices.directory);
     for node in place.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
             manager.sockets.entry(socket).or_default().insert(node.id);
         }
     }
-    let (host, offers) = Host::start(HostConfig {
+    let (host, offers) = DeviceHost::start(HostConfig {
         manager,
         checkpoint: config.state.join("devices"),
         pod_resources: config.pod_resources.serve.clone(),
@@ -304,8 +307,8 @@ fn take_offers(service: &Service, offers: &OfferReceiver) {
 /// Tells others about the node whenever it changed.
 struct Reporter {
     service: Arc<Service>,
-    devices: Option<Arc<Host>>,
-    pod_resources: Option<PodResources>,
+    devices: Option<Arc<DeviceHost>>,
+    pod_resources: Option<PodResourcesServer>,
     publisher: Option<crate::kubernetes::Publisher>,
 }
 

@@ -10,8 +10,8 @@ use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
-use pinfold_devices::pod_resources::PodResources;
-use pinfold_devices::{ContainerEdits, Host};
+use pinfold_devices::pod_resources::PodResourcesServer;
+use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
@@ -43,11 +43,11 @@ pub(super) struct Service {
     pub(super) place: Mutex<Place>,
     pub(super) told: Arc<Told>,
     pub(super) handle: Option<Handle>,
-    pub(super) devices: Option<Arc<Host>>,
+    pub(super) devices: Option<Arc<DeviceHost>>,
     pub(super) hierarchy: Option<Hierarchy>,
     pub(super) others: SyncSender<Vec<Update>>,
     /// Pod resources, where no device host tells them.
-    pub(super) pod_resources: Option<PodResources>,
+    pub(super) pod_resources: Option<PodResourcesServer>,
     /// The kubelet's CPU policy, as its state file says.
     pub(super) kubelet_policy: Mutex<Option<String>>,
     /// Whoever reads the journal: it is large, and one at a time is enough.
@@ -375,7 +375,7 @@ impl Agent for Service {
             (Some(_), Some(_)) => return Err(bad("expected one pod, found several".to_owned())),
         };
         let outcome = match &self.devices {
-            Some(host) => lock(&self.node).admit(&object, &mut host.advice(), now()),
+            Some(host) => lock(&self.node).admit(&object, &mut host.preferences(), now()),
             None => lock(&self.node).admit(&object, &mut NoPreference, now()),
         };
         let (decision, updates) = outcome.map_err(|rejected| self.rejection(&object, rejected))?;
@@ -412,7 +412,7 @@ impl Agent for Service {
             error => failure(&error),
         })?;
         if let Some(host) = &self.devices
-            && let Err(error) = host.forget(pod)
+            && let Err(error) = host.remove_pod(pod)
         {
             self.told.troubled(&error.to_string());
         }
@@ -503,11 +503,14 @@ impl Probed for Service {
         crate::metrics::measure_ledger(metrics, &ledger);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.tally(metrics, &tally);
-        let asked = self.pod_resources.as_ref().map(PodResources::asked);
+        let asked = self
+            .pod_resources
+            .as_ref()
+            .map(PodResourcesServer::call_counts);
         if let Some(host) = &self.devices {
             seen.plugins(metrics, host.activity());
         }
-        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.asked()));
+        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.call_counts()));
         seen.pod_resources(metrics, asked.unwrap_or_default());
         drop(seen);
         let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));

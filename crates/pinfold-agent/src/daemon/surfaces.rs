@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use kubelet_api::unix::Peers;
-use pinfold_devices::pod_resources::PodResources;
+use kubelet_api::unix::PeerLimits;
+use pinfold_devices::pod_resources::PodResourcesServer;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -41,7 +41,7 @@ impl Surfaces {
         config: &AgentConfig,
         agent: &Arc<dyn Agent>,
         metrics: &Arc<Metrics>,
-        pod_resources: Option<PodResources>,
+        pod_resources: Option<PodResourcesServer>,
     ) -> Result<Self, DaemonError> {
         let mut files = Vec::new();
         let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, DaemonError> {
@@ -90,7 +90,7 @@ impl Surfaces {
                     });
                 }
                 if let Some((told, listener)) = readers {
-                    let peers = Peers {
+                    let peers = PeerLimits {
                         user: rustix::process::geteuid().as_raw(),
                         connections: READERS.0,
                         calls: READERS.1,

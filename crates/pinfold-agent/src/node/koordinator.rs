@@ -22,7 +22,7 @@ use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
-use pinfold_kube::koordinator::{self as objects, NodeFacts, ResourceStatus, keys};
+use pinfold_kube::koordinator::{self as objects, ReportAnnotations, ResourceStatus, keys};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
@@ -73,7 +73,7 @@ impl Koordinator {
     #[must_use]
     pub fn new(rules: &Rules, args: KoordinatorArgs) -> Self {
         let machine = rules.machine();
-        let facts = NodeFacts::of(machine, rules.settings(), rules.reserved_cpus());
+        let facts = ReportAnnotations::of(machine, rules.settings(), rules.reserved_cpus());
         let zone = |node: &NumaNode| {
             let cpus = node
                 .cores

@@ -9,7 +9,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::GrantedCpus;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
-use pinfold_devices::align::Aligned;
+use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
 use super::guest::{Guest, Sandbox};
@@ -90,7 +90,7 @@ impl Node {
         &mut self,
         mut pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
         guests: Vec<Guest>,
-        mut beside: BTreeMap<PodUid, Aligned>,
+        mut beside: BTreeMap<PodUid, AlignedPod>,
         now: Timestamp,
     ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
         let mut remarks = Vec::new();

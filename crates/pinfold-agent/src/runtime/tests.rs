@@ -3,7 +3,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use nri::api::{LinuxContainer, LinuxCpu, LinuxPodSandbox};
 use pinfold_core::ledger::Rules;
 use pinfold_core::settings::Settings;
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_kube::pod;
 use tempfile::TempDir;
 
@@ -74,7 +74,10 @@ fn stage(pins: bool) -> Stage {
     let runtime = Runtime {
         node: Arc::new(Mutex::new(node)),
         specifications: Box::new(Numbered),
-        devices: Devices::Kubelets(Reader::new("/nowhere/kubelet.sock", Duration::ZERO)),
+        devices: Devices::Kubelets(PodResourcesClient::new(
+            "/nowhere/kubelet.sock",
+            Duration::ZERO,
+        )),
         pins,
         witness: told.clone(),
         others,

@@ -90,7 +90,7 @@ fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
     };
     let offer: AdvertisedDevices = [("gpu7".into(), device)].into();
     let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
-    let beside = [("g".into(), align::aligned(&pod.pod, &given))].into();
+    let beside = [("g".into(), align::align_pod(&pod.pod, &given))].into();
     let guest = Guest::new("g-main".to_owned(), &home, "main".into());
     let pods = vec![(home, Some(Arc::new(pod)))];
     let met = scene
