@@ -1,8 +1,8 @@
-//! Decisions for people: why a pod was rejected and what would fit, or where it went and why.
+//! Text of decisions for people: why a pod was rejected and what would fit, or where it was placed and why.
 //!
-//! Made of facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never of messages. Lines are at
-//! most 80 columns wide and legible without colour. The text is the same whether the ledger decides soundly or
-//! repeats the kubelet's defects: only the facts differ.
+//! Made from facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never from messages. Lines
+//! are at most 80 columns wide and legible without colour. The text is the same under both fidelities: only the facts
+//! differ.
 
 use std::fmt::Write;
 
@@ -25,11 +25,11 @@ use words::{clip, wrap};
 
 pub use moves::defragmentation;
 
-/// The longest text an event may have.
+/// The maximum length of an event message.
 const EVENT: usize = 200;
 
-/// Why a pod was rejected: one sentence, what there was of everything it requested for, and what would fit. Empty if it was not
-/// rejected. `name` is what people call the pod.
+/// Why a pod was rejected: one sentence, the requested and free amounts of every resource, and what would fit. Empty if
+/// it was not rejected. `name` is the pod's display name.
 #[must_use]
 pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> String {
     let Some(rejection) = decision.rejection() else {
@@ -54,8 +54,8 @@ pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -
     text
 }
 
-/// Where the containers of an admitted pod went, and why there. Empty if it was rejected. `name` is what people call the
-/// pod.
+/// Where the containers of an admitted pod were placed, and why. Empty if it was rejected. `name` is the pod's display
+/// name.
 #[must_use]
 pub fn admission(name: &str, decision: &Decision) -> String {
     let Some(assignment) = decision.assignment() else {
@@ -134,7 +134,7 @@ fn subject(name: &str, rejection: &Rejection) -> String {
     )
 }
 
-/// The deciding rule, without a full stop.
+/// The reason of a rejection, without a full stop.
 fn sentence(decision: &Decision, rejection: &Rejection) -> String {
     let explanation = &decision.explanation;
     if let Some(cause) = &explanation.cause {
@@ -163,7 +163,7 @@ fn failed(decision: &Decision) -> Option<&Alignment> {
         .filter(|alignment| !alignment.admitted)
 }
 
-/// The facts that matter for a rejection.
+/// The facts that explain a rejection.
 fn facts(decision: &Decision) -> &[ResourceFacts] {
     match failed(decision) {
         Some(alignment) => &alignment.resources,
@@ -171,7 +171,7 @@ fn facts(decision: &Decision) -> &[ResourceFacts] {
     }
 }
 
-/// Under which rules a decision was made.
+/// The topology policy and scope of a decision.
 fn terms(decision: &Decision) -> String {
     use pinfold_core::policy::TopologyPolicy;
     use pinfold_core::settings::TopologyScope;
@@ -183,7 +183,7 @@ fn terms(decision: &Decision) -> String {
     }
 }
 
-/// What one container got.
+/// The assignment of one container.
 fn holding(container: &ContainerAssignment) -> String {
     let mut parts = Vec::new();
     if let Some(nodes) = container.affinity.mask {
@@ -213,7 +213,7 @@ fn holding(container: &ContainerAssignment) -> String {
     parts.join(", ")
 }
 
-/// One note per question that the merge gave up.
+/// One note per unfinished search of the merge.
 fn doubts(unfinished: impl Iterator<Item = UnfinishedSearches>) -> String {
     let mut all = UnfinishedSearches::NONE;
     for question in unfinished.flat_map(UnfinishedSearches::iter) {

@@ -19,19 +19,19 @@ use crate::text::{Word, count, fill};
 
 /// Cores between two gaps, so that the eye can count.
 const GROUP: usize = 4;
-/// Where cores and devices begin.
+/// The column where cores and devices begin.
 const MARGIN: usize = 9;
 
-/// How much is said below the picture about who is who.
+/// The content of the legend below the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Legend {
-    /// The signs and the names.
+    /// The signs and names of the pods.
     Names,
-    /// What each one holds, too.
+    /// Also what each pod holds.
     Holdings,
 }
 
-/// Draws every node, then who is who. Lines stay within `width` columns as far as names allow.
+/// Draws every node, then the legend. Lines stay within `width` columns as far as names allow.
 #[must_use]
 pub fn draw(
     layout: &MachineLayout,
@@ -71,14 +71,14 @@ pub fn draw(
     text
 }
 
-/// How one picture is drawn.
+/// The style of one picture.
 #[derive(Clone, Copy)]
 struct Style {
     width: usize,
     colour: Colour,
     /// See [`MachineLayout::bare`].
     bare: bool,
-    /// Of the longest id of a cache.
+    /// The number of digits of the longest cache ID.
     digits: usize,
 }
 
@@ -104,7 +104,7 @@ fn draw_node(text: &mut String, node: &NodeLayout, style: Style) {
         };
         facts.push(format!("{} {amount}", row.resource));
     }
-    // Without a row nothing is known.
+    // Without a row the memory is unknown.
     if !node.memory.is_empty() && node.memory.iter().all(|row| row.total == 0) {
         facts.push("no memory".into());
     }
@@ -138,7 +138,7 @@ fn device_word(device: &DeviceUse, colour: Colour) -> Word {
     word
 }
 
-/// Small caches stand beside each other; a large one, or cores without one, take as many lines as they need.
+/// Small caches are drawn side by side; a large one, or cores without a cache, take as many lines as they need.
 fn draw_caches(text: &mut String, caches: &[CacheLayout], style: Style) {
     let Style {
         width,
@@ -194,7 +194,7 @@ fn cores(cores: &[Vec<CpuCell>], colour: Colour) -> String {
     text
 }
 
-/// The sign of one core, and the holder that gives it its colour.
+/// The sign of one core, and the holder whose colour it has.
 fn glyph(core: &[CpuCell]) -> (char, Option<usize>) {
     let held = |cpu: &CpuCell| match cpu.used_by {
         CpuUse::Held(holder) => Some(holder),
@@ -252,7 +252,7 @@ fn draw_holders(
     }
 }
 
-/// What the signs in the picture mean, as far as they occur.
+/// The meaning of the signs that occur in the picture.
 fn draw_signs(text: &mut String, layout: &MachineLayout, occupancy: &Occupancy, width: usize) {
     let caches = layout.nodes.iter().flat_map(|node| &node.caches);
     let used: Vec<char> = caches

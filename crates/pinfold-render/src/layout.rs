@@ -1,4 +1,4 @@
-//! [`MachineLayout`]: the machine in the order a picture shows it, with the holder of every CPU looked up once.
+//! [`MachineLayout`]: the machine in the order of a picture, with the holder of every CPU.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
 pub struct MachineLayout {
     /// NUMA nodes in machine order.
     pub nodes: Vec<NodeLayout>,
-    /// Names of the holders, by index.
+    /// Names of the pods in [`Occupancy::holders`], by index.
     pub holders: Vec<String>,
-    /// Devices near no known NUMA node.
+    /// Devices that report no known NUMA node.
     pub far_devices: Vec<DeviceUse>,
-    /// Whether the picture is of a machine alone: nobody holds anything, and nothing is kept back.
+    /// Whether the picture shows only the machine: no pod holds anything, and no CPU is reserved.
     pub bare: bool,
 }
 
 /// One NUMA node.
 #[derive(Clone, Debug)]
 pub struct NodeLayout {
-    /// Its id.
+    /// Its ID.
     pub id: NodeId,
     /// The sockets its cores belong to; none for a node without CPUs.
     pub sockets: Vec<u32>,
@@ -39,7 +39,7 @@ pub struct NodeLayout {
 /// The cores below one L3 cache.
 #[derive(Clone, Debug)]
 pub struct CacheLayout {
-    /// The kernel's id, where known.
+    /// The kernel's ID, if known.
     pub id: Option<u32>,
     /// The cores, in machine order.
     pub cores: Vec<Vec<CpuCell>>,
@@ -48,25 +48,25 @@ pub struct CacheLayout {
 /// One hardware thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuCell {
-    /// Its id.
+    /// Its ID.
     pub id: CpuId,
-    /// Who has it.
+    /// The holder of the CPU.
     pub used_by: CpuUse,
 }
 
-/// Who has a CPU.
+/// The holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuUse {
-    /// Nobody for itself alone.
+    /// In the shared pool.
     Free,
-    /// The system.
+    /// Reserved for the system.
     Reserved,
-    /// The holder with this index.
+    /// Held exclusively by the pod with this index in [`Occupancy::holders`].
     Held(usize),
 }
 
 impl MachineLayout {
-    /// Lays out `machine` with the people of `occupancy` in their seats.
+    /// Lays out `machine` with the holders of `occupancy`.
     #[must_use]
     pub fn new(machine: &Machine, occupancy: &Occupancy) -> Self {
         let mut holder_of = BTreeMap::new();
@@ -145,7 +145,7 @@ impl NodeLayout {
         }
     }
 
-    /// Whether there is nothing to show of it.
+    /// Whether it has no CPUs, memory and devices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.caches.is_empty()
@@ -170,7 +170,7 @@ impl NodeLayout {
             .flat_map(|cache| cache.cores.iter().flatten().copied())
     }
 
-    /// How many CPUs nobody holds for itself alone; reserved ones are not counted.
+    /// The number of CPUs in the shared pool, without reserved ones.
     #[must_use]
     pub fn free_cpus(&self) -> usize {
         self.cpus()

@@ -1,4 +1,4 @@
-//! Pictures of NUMA machines and who sits where: terminal text and SVG, from core values only.
+//! Draws NUMA machines with the CPUs, memory and devices that pods hold: terminal text and SVG, from core values only.
 //!
 //! ```text
 //! Machine + Occupancy ─► MachineLayout (sockets > nodes > caches > cores > CPUs, each with its holder)
@@ -26,7 +26,7 @@ pub mod tree;
 pub enum Colour {
     /// For terminals.
     Ansi,
-    /// For files, pipes and people who ask for it. Every picture is legible so.
+    /// For files, pipes and terminals without colour. Every picture is legible without it.
     #[default]
     Plain,
 }

@@ -1,7 +1,7 @@
-//! The picture for browsers: sockets around NUMA nodes around caches around cores, coloured by pod.
+//! The SVG picture: sockets around NUMA nodes around caches around cores, coloured by pod.
 //!
-//! Everything is placed on a grid of fixed sizes, so that the same values give the same bytes; every
-//! piece of text from outside is escaped.
+//! Everything is placed on a grid of fixed sizes, so that the same values give the same bytes; all input text is
+//! escaped.
 
 use std::fmt::Write;
 
@@ -13,19 +13,19 @@ use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
 use crate::text::count;
 
-/// Edge of one core.
+/// The edge length of one core.
 const CORE: usize = 18;
 /// Gap between cores.
 const GAP: usize = 3;
-/// Cores beside each other inside one cache.
+/// The number of cores side by side inside one cache.
 const ACROSS: usize = 8;
-/// Space around things.
+/// The padding around boxes.
 const PAD: usize = 10;
 /// Height of a line of text.
 const LINE: usize = 16;
 /// Width of a node's box.
 const NODE_WIDTH: usize = 2 * PAD + 2 * (ACROSS * (CORE + GAP)) + PAD;
-/// Nodes beside each other.
+/// The number of nodes side by side.
 const NODES_ACROSS: usize = 2;
 
 /// Draws the layout as one SVG document.
@@ -92,7 +92,7 @@ fn facts(node: &NodeLayout, bare: bool) -> Vec<String> {
     .collect()
 }
 
-/// Caches stand in pairs; a single one has the whole width.
+/// Caches are drawn in pairs; a single one has the whole width.
 fn caches_across(node: &NodeLayout) -> usize {
     node.caches.len().clamp(1, 2)
 }
@@ -101,7 +101,7 @@ fn cores_across(node: &NodeLayout) -> usize {
     2 * ACROSS / caches_across(node)
 }
 
-/// The height of some caches beside each other: a label, if they have one, and the rows of cores.
+/// The height of some caches side by side: a label, if they have one, and the rows of cores.
 fn caches_height(node: &NodeLayout, caches: &[CacheLayout]) -> usize {
     let rows = caches
         .iter()
@@ -126,13 +126,13 @@ fn device_lines(node: &NodeLayout) -> usize {
     node.devices.len().div_ceil(DEVICES_ACROSS)
 }
 
-/// Devices beside each other.
+/// The number of devices side by side.
 const DEVICES_ACROSS: usize = 4;
-/// So many characters of a device's name fit before the next one.
+/// The number of characters of a device's name that fit.
 const ID_WIDTH: usize = 9;
-/// What nobody has.
+/// The colour of free CPUs and devices.
 const FREE: &str = "#ffffff";
-/// What nobody can have.
+/// The colour of reserved CPUs.
 const RESERVED: &str = "#afb8c1";
 
 fn draw_node(
@@ -274,7 +274,7 @@ fn text(svg: &mut String, x: usize, y: usize, words: &str, bold: bool) {
     );
 }
 
-/// The end of a long name: devices of one kind differ there.
+/// The end of a long name, where names of similar devices differ.
 fn its_end(name: &str, most: usize) -> String {
     let length = name.chars().count();
     match length > most {
@@ -286,8 +286,8 @@ fn its_end(name: &str, most: usize) -> String {
     }
 }
 
-/// Text that cannot break out of an element or attribute; control characters, which XML has no way to
-/// write, become the replacement character.
+/// Escapes text so that it cannot break out of an element or attribute; control characters, which XML cannot represent,
+/// become the replacement character.
 fn escape(words: &str) -> String {
     let mut escaped = String::with_capacity(words.len());
     for character in words.chars() {

@@ -1,4 +1,4 @@
-//! What holds for every picture, whatever the machine and whoever sits on it.
+//! Properties of every picture, for any machine and any pods.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use quick_xml::events::Event;
 
 const WIDTH: usize = 80;
 
-/// A known server, full of pods of 3 CPUs and one device each.
+/// A known server, full of pods with 3 CPUs and one device each.
 fn crowded(preset: &str, pods: usize) -> Ledger {
     let hardware = pinfold_hardware::presets::read(preset).expect(preset);
     let machine = Arc::new(hardware.machine().expect(preset));

@@ -1,5 +1,5 @@
-//! Other amounts: the most of each resource of each container that would be let in, and the least above it where
-//! whole cores or a shared pool are missing.
+//! Other amounts: the largest one of each resource of each container with which the pod would be admitted, and the
+//! smallest larger one where whole cores or a shared pool are missing.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::decision::{RejectionReason, ResourceManager};
 use crate::ledger::Ledger;
 use crate::pod::Pod;
 
-/// What would fit instead, one amount after the other; all CPUs together only if no single amount of CPUs helps.
+/// Remedies by one amount after the other; by all CPUs together only if no single amount of CPUs helps.
 pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Pod,
@@ -55,12 +55,12 @@ pub(super) fn remedies(
 /// Amounts to try, the nearest first.
 pub(super) struct Candidates {
     pub(super) amounts: Vec<u64>,
-    /// Whether the largest amount that fits must be among them.
+    /// Whether the largest amount that fits is certainly among them.
     pub(super) complete: bool,
 }
 
-/// Amounts below the requested one, largest first. More CPUs than the machine has, and more devices than are offered, are
-/// never let in.
+/// Amounts below the requested one, largest first. More CPUs than the machine has, and more devices than are
+/// advertised, are never admitted.
 fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     let most = match slot.ask.manager {
         ResourceManager::Memory => return critical::amounts(ledger, pod, slot),
@@ -77,14 +77,14 @@ fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     }
 }
 
-/// Amounts above the requested one, smallest first: up to the next whole core, or one step where the pod as a whole
-/// leaves nothing to share.
+/// Amounts above the requested one, smallest first: up to the next whole core, or one step where the exclusive
+/// containers leave nothing for the pod's shared pool.
 fn more(ledger: &Ledger, slot: &Slot, reason: RejectionReason) -> Vec<u64> {
     let from = slot.ask.from;
     let per_core = ledger.rules().topology().cpus_per_core() as u64;
     let steps = match (slot.ask.manager, reason, &slot.ask.container) {
         (ResourceManager::Cpu, RejectionReason::SMTAlignmentError, _) => 1..per_core,
-        // The shared pool can also be what the merge stumbles over: a pod-level pod gets one more step anyway.
+        // An empty shared pool can also make the merge fail: a pod with pod-level resources gets one more step anyway.
         (ResourceManager::Cpu, _, None) => 1..per_core.max(1) + 1,
         (ResourceManager::Memory, _, None) => 1..2,
         _ => return Vec::new(),
@@ -102,7 +102,8 @@ fn single(slot: &Slot, amounts: &[u64]) -> Vec<Vec<RequestChange>> {
     amounts.iter().map(|&to| vec![slot.to(to)]).collect()
 }
 
-/// All containers with CPUs of their own by one factor, the largest first; in whole cores where these are demanded.
+/// The CPUs of all containers with exclusive ones by one factor, the largest first; in whole cores with
+/// `full-pcpus-only`.
 fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<RequestChange>> {
     let largest = cpus.iter().map(|slot| slot.ask.from).max().unwrap_or(0);
     let all = ledger.rules().topology().all().len() as u64;
@@ -126,7 +127,7 @@ fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<RequestChange>> {
     vectors
 }
 
-/// The first of `candidates` with which the pod is let in.
+/// The first of `candidates` with which the pod is admitted.
 fn nearest(
     ledger: &mut Ledger,
     pod: &Pod,

@@ -1,7 +1,7 @@
-//! Neighbours: the smallest sets of running pods whose leaving would let the pod in.
+//! Evictions: the smallest sets of running pods without which the pod would be admitted.
 //!
-//! One pod, then two, then three, in the order they came; as soon as sets of one size help, larger ones are not looked
-//! at. Only pods that hold something can be in the way.
+//! One pod, then two, then three, in the order of their admission; as soon as sets of one size help, larger ones are
+//! not tried. Only pods that hold exclusive CPUs, memory or devices are considered.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::ledger::{AdmittedPod, Ledger};
 use crate::name::PodUid;
 use crate::pod::Pod;
 
-/// How many sets of the smallest size are kept: those that lose the fewest CPUs.
+/// The number of sets of the smallest size that are kept: those with the fewest CPUs.
 const KEPT: usize = 5;
 
-/// The sets of at most `most` neighbours that are in the way, those that hold the fewest CPUs first.
+/// The sets of at most `most` pods whose eviction helps, those with the fewest CPUs first.
 pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Arc<Pod>,
@@ -67,7 +67,7 @@ pub(super) fn remedies(
 }
 
 struct EvictionSearch<'s, 'p> {
-    /// A copy, from which the pods chosen so far have left.
+    /// A copy of the ledger without the pods chosen so far.
     ledger: Ledger,
     pod: &'s Arc<Pod>,
     uids: &'s [PodUid],
@@ -76,7 +76,7 @@ struct EvictionSearch<'s, 'p> {
 }
 
 impl EvictionSearch<'_, '_> {
-    /// Lets `more` further pods leave, from position `from` on, in every possible way.
+    /// Releases `more` further pods, from index `from` on, in every possible way.
     fn choose(&mut self, from: usize, more: usize, left: &mut Vec<usize>) {
         if more == 0 {
             if let Some(assignment) = self.trial.admit(&mut self.ledger, self.pod) {

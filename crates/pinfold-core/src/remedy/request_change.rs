@@ -1,4 +1,4 @@
-//! Amounts in a pod: where they stand, and the pod with another one.
+//! [`RequestChange`]: finds the amounts of a pod's spec and replaces one of them.
 
 use super::{Alteration, RemedyScope, RemedySize, RequestChange};
 use crate::decision::ResourceManager;
@@ -9,22 +9,22 @@ use crate::pod::{Container, Pod, ResourceList};
 use crate::qos::QosClass;
 use crate::quantity::Quantity;
 
-/// Memory is offered in steps of this many bytes.
+/// Memory amounts are proposed in steps of this many bytes.
 const MIB: u64 = 1 << 20;
 
-/// An amount that could be another one.
+/// An amount of a pod's spec that can be changed.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
-    /// The amount, for now unchanged.
+    /// The amount, initially unchanged.
     pub(super) ask: RequestChange,
-    /// The least it may become: a Guaranteed pod keeps its class, and a pod covers its containers.
+    /// The smallest valid amount: a Guaranteed pod keeps its class, and pod-level amounts cover the containers.
     pub(super) least: u64,
     /// Amounts are multiples of this.
     pub(super) grain: u64,
 }
 
 impl Slot {
-    /// All amounts of a pod that a manager of this ledger looks after, in the order of the pod.
+    /// All amounts of a pod that a manager of this ledger allocates, in the order of the pod.
     pub(super) fn all(ledger: &Ledger, pod: &Pod) -> Vec<Slot> {
         let mut slots = Vec::new();
         let pod_level = ledger.rules().pod_level();
@@ -107,7 +107,7 @@ impl Slot {
         })
     }
 
-    /// The pod's own amount: it must still cover its containers.
+    /// A pod-level amount: it must still cover the containers.
     fn of_pod(
         pod: &Pod,
         resource: ResourceName,
@@ -139,7 +139,7 @@ impl Slot {
         })
     }
 
-    /// The same with another amount.
+    /// The change to another amount.
     pub(super) fn to(&self, to: u64) -> RequestChange {
         RequestChange {
             to,
@@ -148,7 +148,7 @@ impl Slot {
     }
 }
 
-/// The page size that a hugepages resource names; 1 MiB if it names none.
+/// The page size in a hugepages resource name; 1 MiB if there is none.
 fn page_size(resource: &ResourceName) -> u64 {
     let size = resource.as_str().strip_prefix("hugepages-");
     let size = size.and_then(|size| size.parse::<Quantity>().ok());
@@ -158,14 +158,14 @@ fn page_size(resource: &ResourceName) -> u64 {
 }
 
 impl RequestChange {
-    /// How much of what was requested is different, in thousandths, rounded up.
+    /// The relative difference of the amounts in thousandths, rounded up.
     pub(super) fn difference(&self) -> u64 {
         let parts = u128::from(self.from.abs_diff(self.to)) * 1000;
         u64::try_from(parts.div_ceil(u128::from(self.from.max(1)))).unwrap_or(u64::MAX)
     }
 
-    /// Writes the amount into `pod`: the request, and the limit by as much, so that the quality-of-service class stays.
-    /// `None` if the pod has no such amount or the limit would vanish.
+    /// Writes the amount into `pod`: the request, and the limit by the same difference, so that the QoS class stays.
+    /// `None` if the pod has no such amount or the limit would become zero.
     #[must_use]
     pub fn apply(&self, pod: &mut Pod) -> Option<()> {
         let mut found = None;
@@ -178,7 +178,7 @@ impl RequestChange {
         found
     }
 
-    /// The requests and limits the amount stands in.
+    /// The requests and limits that contain the amount.
     fn lists<'p>(&self, pod: &'p mut Pod) -> Option<[Option<&'p mut ResourceList>; 2]> {
         let Some(name) = &self.container else {
             return Some([pod.pod_requests.as_mut(), pod.pod_limits.as_mut()]);
@@ -188,7 +188,7 @@ impl RequestChange {
         Some([Some(&mut container.requests), Some(&mut container.limits)])
     }
 
-    /// `amount` as much larger or smaller as the ask. Devices have one amount only.
+    /// `amount` changed by the difference. Devices have one amount only.
     fn shifted(&self, amount: Quantity) -> Option<Quantity> {
         let (from, to) = (i128::from(self.from), i128::from(self.to));
         let count = |amount: i128| i64::try_from(amount).ok();
@@ -207,7 +207,7 @@ impl RequestChange {
 }
 
 impl Alteration {
-    /// The pod after the change; the same if it is not the pod that changes.
+    /// The pod after the change; unchanged if the change does not affect the pod.
     #[must_use]
     pub fn pod(&self, pod: &Pod) -> Option<Pod> {
         let mut changed = pod.clone();
@@ -221,7 +221,7 @@ impl Alteration {
 }
 
 impl RemedySize {
-    /// Of a change of the pod: the largest difference of its parts.
+    /// The size of a change of the pod: the largest difference of its parts.
     pub(super) fn of_asks(asks: &[RequestChange]) -> Self {
         RemedySize {
             scope: RemedyScope::Pod,

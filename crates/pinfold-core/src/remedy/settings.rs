@@ -1,4 +1,4 @@
-//! Other settings: the weaker policies, the other scope, each option off. Who lives here keeps what it holds.
+//! Other settings: the weaker policies, the other scope, each option off. Admitted pods keep their assignments.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::pod::Pod;
 use crate::policy::TopologyPolicy;
 use crate::settings::{Settings, TopologyScope};
 
-/// The settings under which the pod would be let in: the nearest weaker policy, the other scope, and every single
+/// The settings under which the pod would be admitted: the nearest weaker policy, the other scope, and every single
 /// option whose absence helps.
 pub(super) fn remedies(ledger: &Ledger, pod: &Arc<Pod>, trial: &mut Trial<'_>) -> Vec<Remedy> {
     let (policy, scope) = (ledger.rules().policy(), ledger.rules().scope());
@@ -83,7 +83,7 @@ fn remedy(
 }
 
 impl Alteration {
-    /// The settings after the change; the same if it is not the node that changes.
+    /// The settings after the change; unchanged if the change does not affect the node.
     #[must_use]
     pub fn settings(&self, settings: &Settings) -> Settings {
         let mut changed = settings.clone();

@@ -1,4 +1,4 @@
-//! Why a placement is what it is, and why it is not a preferred one.
+//! Why NUMA nodes were chosen, and why they are not preferred.
 
 use pinfold_core::decision::ResourceManager;
 use pinfold_core::explanation::{Alignment, MemoryGrouping, NodeFacts, ResourceFacts};
@@ -7,10 +7,10 @@ use pinfold_core::policy::TopologyPolicy;
 
 use super::words::{amount_of, bare, nodes, plural};
 
-/// How many NUMA nodes a sentence lists.
+/// The maximum number of NUMA nodes listed in a sentence.
 const LISTED: usize = 8;
 
-/// Why a container or pod went where it went.
+/// Why a container or pod was placed on its NUMA nodes.
 pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
     let place = alignment
         .hint
@@ -40,7 +40,7 @@ pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
     format!("{why}; not preferred: {}", not_preferred(policy, alignment))
 }
 
-/// Why no placement is preferred by all resources.
+/// Why no NUMA nodes are preferred by all resources.
 pub(super) fn not_preferred(policy: TopologyPolicy, alignment: &Alignment) -> String {
     let named = |place: usize| match facts_of(alignment, place) {
         Some(facts) => facts.resource.to_string(),
@@ -98,7 +98,7 @@ fn facts_of(alignment: &Alignment, place: usize) -> Option<&ResourceFacts> {
         .find(|facts| facts.merge_index == Some(place))
 }
 
-/// What is said of a resource that is known only by its manager.
+/// The name of a resource of which only the manager is known.
 fn manager_of(alignment: &Alignment, place: usize) -> &'static str {
     let provider = alignment
         .merge
@@ -122,7 +122,7 @@ fn preferred_width(facts: &ResourceFacts) -> Option<usize> {
     }
 }
 
-/// A resource that no set of NUMA nodes has.
+/// A resource that fits on no set of NUMA nodes.
 pub(super) fn cannot(facts: &ResourceFacts) -> String {
     let (requested, manager) = (amount_of(facts.manager, facts.requested), facts.manager);
     if facts.free >= facts.requested {
@@ -148,7 +148,7 @@ pub(super) fn cannot(facts: &ResourceFacts) -> String {
     format!("{}: {requested} requested, but {there}", facts.resource)
 }
 
-/// Why no `width` NUMA nodes can serve a resource.
+/// Why no `width` NUMA nodes fit a resource.
 fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
     let who = match width {
         1 => "no single NUMA node".to_owned(),
@@ -174,7 +174,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
     if best < facts.requested {
         return format!("{who} {has} {unit}: {}", each(facts));
     }
-    // There is enough, but not where it can be used.
+    // There is enough, but memory groups prevent its use.
     let bound = facts
         .nodes
         .iter()
@@ -208,7 +208,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
     }
 }
 
-/// How memory of running pods binds a node.
+/// How allocated memory restricts the use of a node.
 pub(super) fn binding(node: &NodeFacts) -> String {
     match node.grouping {
         MemoryGrouping::Unrestricted => format!("node {} can be used freely", node.node),
@@ -246,7 +246,7 @@ pub(super) fn each(facts: &ResourceFacts) -> String {
     }
 }
 
-/// Every resource prefers something, but not the same.
+/// All resources prefer some NUMA nodes, but not the same ones.
 fn no_common(alignment: &Alignment) -> String {
     let wishes = alignment
         .resources

@@ -1,4 +1,4 @@
-//! What a manager said when it could not serve, in a sentence.
+//! The error of the manager that failed, as a sentence.
 
 use pinfold_core::cpu::{CpuError, TakeError};
 use pinfold_core::device::DeviceError;
@@ -48,7 +48,7 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
             requested,
             available,
         }) => match facts.iter().find(|facts| facts.free < facts.requested) {
-            // The taker may have been requested for the rest only, after the preferred NUMA nodes gave theirs.
+            // The error may count only the rest, after CPUs of the preferred NUMA nodes were taken.
             Some(short) => cannot(short),
             None => format!(
                 "{} requested, but only {} free{}",
@@ -89,7 +89,7 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
     }
 }
 
-/// `: node 0 has 3, node 1 has 5`, where that is known.
+/// `: node 0 has 3, node 1 has 5`, if known.
 fn listed(facts: &[ResourceFacts]) -> String {
     facts
         .first()
@@ -158,7 +158,7 @@ fn not_whole() -> String {
     "an amount of memory is not written as a whole number of bytes".to_owned()
 }
 
-/// How running pods bind the nodes, if they do.
+/// How allocated memory restricts the use of nodes, if it does.
 fn bound(facts: &[ResourceFacts]) -> String {
     let nodes = facts.first().into_iter().flat_map(|facts| &facts.nodes);
     let bound: Vec<String> = nodes

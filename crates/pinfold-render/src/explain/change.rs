@@ -1,4 +1,4 @@
-//! "What would fit": remedies as a numbered list, one line each.
+//! Remedies as a numbered list, one line each.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use pinfold_core::remedy::{Alteration, OnEmptyNode, OptionOwner, Remedies, Remed
 use super::moves::{self, called};
 use super::words::{self, WIDTH, amount_of, bare, clip, wrap};
 
-/// The remedies, and what holds for the empty machine; nothing for a pod that needs none.
+/// The remedies, and what would fit the empty machine; empty for an admitted pod.
 pub(super) fn list(remedies: &Remedies) -> String {
     if remedies.decision.is_admitted() {
         return String::new();
@@ -114,7 +114,7 @@ fn one(ask: &RequestChange) -> String {
     format!("{} of {whose}: {to} instead of {from}", ask.resource)
 }
 
-/// Where the pod would go, if that is anywhere in particular.
+/// The NUMA nodes of an assignment in parentheses; empty without an affinity.
 fn place(assignment: &Assignment) -> String {
     let aligned = || {
         let hints = assignment.containers.iter().map(|one| one.affinity);

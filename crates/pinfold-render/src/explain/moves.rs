@@ -1,4 +1,4 @@
-//! Plans: who moves from where to where, and what to do step by step.
+//! Move plans: the pods that are moved, from where to where, and the steps.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(super) fn what(plan: &MovePlan) -> String {
     format!("move {}", parts.join(", "))
 }
 
-/// Who moves, from where to where: said by the first thing that differs.
+/// One move, described by the first difference: CPUs, NUMA nodes, or the whole assignment.
 fn shift(one: &Move) -> String {
     let who = format!("pod {}", called(&one.pod));
     let (from, to) = (cpus(&one.from), cpus(&one.to));
@@ -34,7 +34,7 @@ fn shift(one: &Move) -> String {
     )
 }
 
-/// The whole answer to "who has to move so that `name` fits?".
+/// The text of a search for the fewest moves so that the pod `name` fits.
 #[must_use]
 pub fn defragmentation(name: &str, found: &Defragmentation) -> String {
     if found.decision.is_admitted() {
@@ -105,7 +105,7 @@ fn moved<'p>(plan: &'p MovePlan, pod: &PodRef) -> Option<&'p Move> {
     plan.moves.iter().find(|one| one.pod.uid == pod.uid)
 }
 
-/// What people call a pod; its id if nothing is known but that.
+/// The display name of a pod; its UID if it has none.
 pub(super) fn called(pod: &PodRef) -> &str {
     match pod.name.is_empty() {
         true => pod.uid.as_str(),

@@ -1,13 +1,13 @@
-//! The table behind a rejection: what was requested of every resource, and what each NUMA node has.
+//! The table of a rejection: the requested amount of every resource, and what each NUMA node has.
 
 use pinfold_core::explanation::{MemoryGrouping, ResourceFacts};
 
 use super::words::{WIDTH, bare, clip};
 use crate::table::{Align, Table};
 
-/// How many NUMA nodes are shown for one resource: those with the most free.
+/// The maximum number of NUMA nodes shown for one resource: those with the most free.
 const SHOWN: usize = 8;
-/// How wide a resource's name may be.
+/// The maximum width of a resource's name.
 const NAME: usize = 20;
 
 /// One row per resource and NUMA node that has any of it, then one for all of them together.

@@ -1,4 +1,4 @@
-//! What people read, letter by letter, and that every fact has a sentence.
+//! The texts of decisions, letter by letter, and that every fact has a sentence.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn node(
     ledger
 }
 
-/// Offers devices near these nodes; -1 is near none.
+/// Advertises devices near these nodes; -1 is near none.
 fn offer(ledger: &mut Ledger, near: &[i64]) {
     let device = |(at, &node): (usize, &i64)| {
         let device = Device {
@@ -137,7 +137,7 @@ fn ask(ledger: &Ledger, pod: Pod) -> Remedies {
     remedy::find(ledger, &Arc::new(pod), &mut NoPreference, Effort::default()).unwrap()
 }
 
-/// The whole text of a rejection, checked for width.
+/// The whole text of a rejection, with its width checked.
 fn rejected(ledger: &Ledger, pod: Pod) -> String {
     let found = ask(ledger, pod);
     let text = rejection(found.decision.pod.as_str(), &found.decision, Some(&found));
@@ -188,7 +188,7 @@ fn pod_level() -> Settings {
     }
 }
 
-/// A pod whose only container with CPUs of its own takes all of them.
+/// A pod whose only container with exclusive CPUs takes all of them.
 fn nothing_to_share() -> Pod {
     let whole = Some(list(&[("cpu", "2"), ("memory", "4Gi")]));
     let mut pod = pod("new", &[("cpu", "2")]);

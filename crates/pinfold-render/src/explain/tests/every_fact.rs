@@ -1,4 +1,4 @@
-//! Facts that a small machine cannot easily be brought to produce: made up, each must still read as a sentence.
+//! Facts that a small machine does not produce easily: constructed, each must still read as a sentence.
 
 use pinfold_core::cpu::{CpuError, TakeError};
 use pinfold_core::decision::{RejectionReason, ResourceManager};
@@ -14,7 +14,7 @@ use pinfold_core::policy::TopologyPolicy;
 
 use super::*;
 
-/// A decision that failed in its merge, to change one fact of.
+/// A decision whose merge failed, for changing one fact of it.
 fn misaligned() -> Decision {
     let ledger = busy(settings("restricted"));
     ask(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
@@ -28,7 +28,7 @@ fn rejected_because(cause: Cause) -> Decision {
     decision
 }
 
-/// Reads well: fits the screen, one sentence, no placeholder.
+/// Checks that the text fits the screen and is one sentence without placeholders.
 fn check(decision: &Decision) -> String {
     let text = rejection("new", decision, None);
     assert!(
@@ -57,7 +57,7 @@ fn every_obstacle_of_a_merge_has_its_own_sentence() {
         }),
         Some(NoPreferred::NoCommonMask),
         Some(NoPreferred::BudgetExhausted),
-        // A position that no fact belongs to.
+        // An index that no resource has.
         Some(NoPreferred::TooNarrow { resource: 99 }),
     ];
     let mut seen = std::collections::BTreeSet::new();

@@ -1,9 +1,9 @@
-//! [`Tally`]: what pods asked for and what came of it, counted where the kubelet's managers count.
+//! [`AdmissionCounters`]: counts admission requests and their results as the kubelet's managers do.
 //!
 //! | counter | counts |
 //! |---|---|
-//! | CPUs, memory | containers that ask for their own, and those of them in pods that were rejected for want of it |
-//! | aligned | containers (scope `container`) or pods (scope `pod`) under a policy that promises one NUMA node; containers with whole cores where only those are given |
+//! | CPUs, memory | containers that request exclusive CPUs or pinned memory, and pods rejected for lack of them |
+//! | aligned | containers (scope `container`) or pods (scope `pod`) under policy `single-numa-node`; containers with exclusive CPUs under `full-pcpus-only` |
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::qos::QosClass;
 use pinfold_core::settings::TopologyScope;
 
-/// A scope (`container`, `pod`) and a boundary (`numa_node`, `physical_cpu`).
-pub type Kind = (&'static str, &'static str);
+/// Labels of an alignment counter: scope (`container`, `pod`) and boundary (`numa_node`, `physical_cpu`).
+pub type AlignmentKind = (&'static str, &'static str);
 
-/// What was asked for and what came of it. Only ever grows.
+/// Counters of admission requests by result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Containers that asked for CPUs of their own.
+pub struct AdmissionCounters {
+    /// Containers that requested exclusive CPUs.
     pub cpu_requests: u64,
-    /// Those that did not get them.
+    /// Pods rejected because the CPU manager could not assign CPUs.
     pub cpu_errors: u64,
-    /// Containers whose memory had to come from certain NUMA nodes.
+    /// Containers of Guaranteed pods under the memory manager's policy `Static`.
     pub memory_requests: u64,
-    /// Those that did not get it.
+    /// Pods rejected because the memory manager could not assign memory.
     pub memory_errors: u64,
-    /// What was aligned.
-    pub aligned: BTreeMap<Kind, u64>,
-    /// What could not be aligned.
-    pub unaligned: BTreeMap<Kind, u64>,
+    /// AlignedPod containers or pods.
+    pub aligned: BTreeMap<AlignmentKind, u64>,
+    /// Containers or pods that could not be aligned.
+    pub unaligned: BTreeMap<AlignmentKind, u64>,
 }
 
-impl Tally {
-    /// Counts a decision about a pod under these rules.
+impl AdmissionCounters {
+    /// Counts the decision on a pod under these rules.
     pub(super) fn count(&mut self, pod: &Pod, decision: &Decision, rules: &Rules) {
         let settings = rules.settings();
         let admitted = decision.is_admitted();
@@ -46,15 +46,15 @@ impl Tally {
         let guaranteed = QosClass::of(pod) == QosClass::Guaranteed;
         let count = |containers: &[&Container]| u64::try_from(containers.len()).unwrap_or(u64::MAX);
         let all: Vec<&Container> = pod.all_containers().collect();
-        let own: Vec<&Container> = match guaranteed && settings.cpu_policy == "static" {
+        let exclusive: Vec<&Container> = match guaranteed && settings.cpu_policy == "static" {
             true => all
                 .iter()
                 .copied()
-                .filter(|one| asks_for_cpus(one))
+                .filter(|one| requests_exclusive_cpus(one))
                 .collect(),
             false => Vec::new(),
         };
-        self.cpu_requests += count(&own);
+        self.cpu_requests += count(&exclusive);
         if short_of(ResourceManager::Cpu) {
             self.cpu_errors += 1;
         }
@@ -75,26 +75,26 @@ impl Tally {
             *into.entry(kind).or_default() += times;
         }
         let whole_cores = settings.cpu_options.get("full-pcpus-only");
-        if whole_cores.is_some_and(|on| on == "true") && !own.is_empty() {
-            let times = if admitted { count(&own) } else { 1 };
+        if whole_cores.is_some_and(|on| on == "true") && !exclusive.is_empty() {
+            let times = if admitted { count(&exclusive) } else { 1 };
             *into.entry(("container", "physical_cpu")).or_default() += times;
         }
     }
 
-    /// Counts a pod that was given CPUs which somebody else chose, or could not be.
-    pub(super) fn count_given(&mut self, admitted: bool) {
+    /// Counts a pod for which a scheduler or Koordinator's rules chose the CPUs.
+    pub(super) fn count_grant(&mut self, admitted: bool) {
         self.cpu_requests += 1;
         self.cpu_errors += u64::from(!admitted);
     }
 }
 
-/// Whether a container of a guaranteed pod asks for CPUs of its own.
-fn asks_for_cpus(container: &Container) -> bool {
-    let asked = container
+/// Whether a container of a Guaranteed pod requests exclusive CPUs: a whole number of CPUs.
+fn requests_exclusive_cpus(container: &Container) -> bool {
+    let request = container
         .requests
         .get("cpu")
         .or(container.limits.get("cpu"));
-    asked.is_some_and(|cpu| cpu.milli_value() > 0 && cpu.milli_value() % 1000 == 0)
+    request.is_some_and(|cpu| cpu.milli_value() > 0 && cpu.milli_value() % 1000 == 0)
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
         };
         let rules = Arc::new(Rules::new(Arc::new(machine), settings).expect("settings"));
         let mut ledger = Ledger::new(rules.clone());
-        let mut tally = Tally::default();
+        let mut counters = AdmissionCounters::default();
         for (name, cpu) in [
             ("a", "2"),
             ("shares", "500m"),
@@ -141,13 +141,13 @@ mod tests {
                 .admit(&pod, &mut NoPreference)
                 .expect("decided")
                 .decision;
-            tally.count(&pod, &decision, &rules);
+            counters.count(&pod, &decision, &rules);
         }
-        assert_eq!((tally.cpu_requests, tally.cpu_errors), (3, 1));
-        assert_eq!((tally.memory_requests, tally.memory_errors), (0, 0));
+        assert_eq!((counters.cpu_requests, counters.cpu_errors), (3, 1));
+        assert_eq!((counters.memory_requests, counters.memory_errors), (0, 0));
         let numa = ("container", "numa_node");
         let core = ("container", "physical_cpu");
-        assert_eq!(tally.aligned, [(numa, 2), (core, 1)].into());
-        assert_eq!(tally.unaligned, [(numa, 2), (core, 2)].into());
+        assert_eq!(counters.aligned, [(numa, 2), (core, 1)].into());
+        assert_eq!(counters.unaligned, [(numa, 2), (core, 2)].into());
     }
 }

@@ -19,10 +19,10 @@ use crate::config::{AgentConfig, Dialect, Publication};
 use crate::kubernetes::{Object, Report};
 use pinfold_journal::{PodOrigin, PodRecord};
 
-/// The ledger with the notes on its pods, as they were at one moment.
-pub(super) struct Picture {
+/// The ledger with the records on its pods, as they were at one moment.
+pub(super) struct NodeSnapshot {
     pub(super) ledger: Ledger,
-    pub(super) notes: BTreeMap<PodUid, PodRecord>,
+    pub(super) records: BTreeMap<PodUid, PodRecord>,
     pub(super) generation: u64,
     /// Koordinator's pools, where its rules decide.
     pub(super) pools: Option<Pools>,
@@ -32,7 +32,7 @@ pub(super) struct Picture {
 
 /// A name that the ledger knows a pod by: `namespace/name`, or `namespace/name/container` for a container that was
 /// decided about alone.
-fn parts(name: &str) -> (&str, &str) {
+fn split_name(name: &str) -> (&str, &str) {
     let mut parts = name.splitn(3, '/');
     match (parts.next(), parts.next()) {
         (Some(namespace), Some(name)) => (namespace, name),
@@ -40,16 +40,16 @@ fn parts(name: &str) -> (&str, &str) {
     }
 }
 
-impl Picture {
+impl NodeSnapshot {
     /// Who holds what, and what there is to hold.
-    pub(super) fn snapshot(&self) -> PodResourcesSnapshot {
+    pub(super) fn pod_resources(&self) -> PodResourcesSnapshot {
         let mut pods: Vec<PodSnapshot> = Vec::new();
         for resident in self.ledger.admitted_pods() {
             let pod = &resident.pod;
             let Some(assignment) = self.ledger.assignment(&pod.uid) else {
                 continue;
             };
-            let (namespace, name) = parts(&pod.name);
+            let (namespace, name) = split_name(&pod.name);
             let running = assignment
                 .containers
                 .into_iter()
@@ -122,18 +122,18 @@ impl Picture {
         let mut objects = Vec::new();
         if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
             let plain = node_resource_topology::publish(node, machine, &occupancy, settings);
-            let mut told = koordinator::publish(&plain, &self.facts(config));
+            let mut topology = koordinator::publish(&plain, &self.koordinator_facts(config));
             let dialect = match config.dialect {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
             };
-            PublishedNodeState::attach(&self.ledger, dialect, &mut told);
-            objects.push(Object::topology(&told));
+            PublishedNodeState::attach(&self.ledger, dialect, &mut topology);
+            objects.push(Object::topology(&topology));
         }
         if wants(Publication::Numatopology) {
             let pods = self.allocations();
-            let told = volcano::publish(node, machine, &occupancy, settings, pods);
-            objects.push(Object::numatopology(&told));
+            let numatopology = volcano::publish(node, machine, &occupancy, settings, pods);
+            objects.push(Object::numatopology(&numatopology));
         }
         Report {
             generation: self.generation,
@@ -142,7 +142,7 @@ impl Picture {
     }
 
     /// What Koordinator's scheduler wants to know. The kubelet's CPU manager is off where we decide.
-    fn facts(&self, config: &AgentConfig) -> ReportAnnotations {
+    fn koordinator_facts(&self, config: &AgentConfig) -> ReportAnnotations {
         let rules = self.ledger.rules();
         let reserved = rules.reserved_cpus();
         let mut facts = ReportAnnotations::of(rules.machine(), rules.settings(), reserved.clone());
@@ -173,8 +173,8 @@ impl Picture {
     fn pod_cpus(&self) -> Vec<PodCpuAllocation> {
         let pods = self.ledger.admitted_pods().into_iter().map(|resident| {
             let pod = &resident.pod;
-            let (namespace, name) = parts(&pod.name);
-            let origin = self.notes.get(&pod.uid).map(|note| note.origin);
+            let (namespace, name) = split_name(&pod.name);
+            let origin = self.records.get(&pod.uid).map(|record| record.origin);
             PodCpuAllocation {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
@@ -190,7 +190,7 @@ impl Picture {
         let cpus = self.ledger.state().cpus();
         let pods = self.ledger.admitted_pods().into_iter().map(|resident| {
             let pod = &resident.pod;
-            let (namespace, name) = parts(&pod.name);
+            let (namespace, name) = split_name(&pod.name);
             let containers = pod.all_containers().filter_map(|container| {
                 let own = cpus.container(&pod.uid, &container.name)?;
                 Some(ContainerAllocation {

@@ -1,17 +1,17 @@
-//! The runtime's words for what we know, and ours for what it tells.
+//! Converts between NRI messages and the types of the node.
 
 use nri::api::{Container, ContainerUpdate, LinuxResources, PodSandbox};
 
 use super::Subject;
 use crate::allowance::{Allowance, Quota};
-use crate::node::{Asked, Guest, Sandbox, Update};
+use crate::node::{ManagedContainer, RuntimeResources, Sandbox, Update};
 
-/// Runtimes forbid nothing less than this as a quota: no limit.
+/// CFS quota without a limit.
 const NO_QUOTA: i64 = -1;
-/// The period that goes with it.
+/// CFS period in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// An update as the runtime wants it. A container that ends this very moment is no reason to fail anything.
+/// The NRI message of an update. The runtime ignores a failure: the container may have terminated.
 #[must_use]
 pub fn update(update: &Update) -> ContainerUpdate {
     ContainerUpdate::new(&update.container)
@@ -19,6 +19,7 @@ pub fn update(update: &Update) -> ContainerUpdate {
         .ignore_failure()
 }
 
+/// Adds an allowance to the Linux resources of a message.
 pub(super) fn resources_of(resources: LinuxResources, allowance: &Allowance) -> LinuxResources {
     let mut resources = resources;
     if !allowance.cpus.is_empty() {
@@ -28,11 +29,12 @@ pub(super) fn resources_of(resources: LinuxResources, allowance: &Allowance) -> 
         resources = resources.mems(allowance.mems.to_string());
     }
     match allowance.quota {
-        Quota::AsAsked => resources,
-        Quota::Lifted => resources.cpu_quota(NO_QUOTA, PERIOD),
+        Quota::AsSpecified => resources,
+        Quota::Unlimited => resources.cpu_quota(NO_QUOTA, PERIOD),
     }
 }
 
+/// The subject of a decision on this pod or container.
 pub(super) fn subject<'a>(pod: &'a PodSandbox, container: Option<&'a str>) -> Subject<'a> {
     Subject {
         uid: &pod.uid,
@@ -42,11 +44,12 @@ pub(super) fn subject<'a>(pod: &'a PodSandbox, container: Option<&'a str>) -> Su
     }
 }
 
+/// The sandbox of an NRI message.
 pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
     let linux = pod.linux.clone().unwrap_or_default();
     Sandbox {
         id: pod.id.clone(),
-        // Sandboxes that no kubelet makes may lack one.
+        // Sandboxes that were not created by a kubelet may have no pod UID.
         uid: match pod.uid.as_str() {
             "" => pod.id.as_str().into(),
             uid => uid.into(),
@@ -56,27 +59,28 @@ pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
         labels: pod.labels.clone(),
         annotations: pod.annotations.clone(),
         cgroup_parent: linux.cgroup_parent,
-        total: asked(linux.pod_resources.as_ref()),
+        total: runtime_resources(linux.pod_resources.as_ref()),
     }
 }
 
-pub(super) fn guest(container: &Container, sandbox: &Sandbox) -> Guest {
+/// The container of an NRI message.
+pub(super) fn managed_container(container: &Container, sandbox: &Sandbox) -> ManagedContainer {
     let name = container.name.as_str().into();
-    let mut guest = Guest::new(container.id.clone(), sandbox, name);
+    let mut managed = ManagedContainer::new(container.id.clone(), sandbox, name);
     if let Some(linux) = &container.linux {
-        guest.cgroup.clone_from(&linux.cgroups_path);
-        guest.asked = asked(linux.resources.as_ref());
+        managed.cgroup.clone_from(&linux.cgroups_path);
+        managed.resources = runtime_resources(linux.resources.as_ref());
     }
-    guest
+    managed
 }
 
-fn asked(resources: Option<&LinuxResources>) -> Asked {
+fn runtime_resources(resources: Option<&LinuxResources>) -> RuntimeResources {
     let Some(resources) = resources else {
-        return Asked::default();
+        return RuntimeResources::default();
     };
     let cpu = resources.cpu.clone().unwrap_or_default();
     let pages = resources.hugepage_limits.iter();
-    Asked {
+    RuntimeResources {
         cpu_shares: cpu.shares,
         cpu_quota: cpu.quota,
         cpu_period: cpu.period,

@@ -1,4 +1,4 @@
-//! What a container runtime tells: sandboxes of pods, and the containers in them.
+//! Pod sandboxes and containers as the container runtime reports them.
 
 use std::collections::BTreeMap;
 
@@ -10,37 +10,37 @@ use pinfold_core::quantity::Quantity;
 use crate::allowance::Allowance;
 use pinfold_journal::PinnedProcess;
 
-/// A pod as its runtime knows it.
+/// A pod sandbox of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
-    /// The runtime's id of it. A pod whose sandbox is made anew has another.
+    /// Sandbox id. A recreated sandbox of the same pod has a different one.
     pub id: String,
-    /// The pod.
+    /// UID of the pod.
     pub uid: PodUid,
-    /// Its namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its labels.
+    /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the pod.
     pub annotations: BTreeMap<String, String>,
-    /// The control group below which its containers are.
+    /// Parent cgroup of the pod's containers.
     pub cgroup_parent: String,
-    /// What its containers may use together, where the runtime is told.
-    pub total: Asked,
+    /// Total resources of all its containers, if the kubelet passes them to the runtime.
+    pub total: RuntimeResources,
 }
 
 impl Sandbox {
-    /// What people call the pod.
+    /// `namespace/name` of the pod.
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Kubernetes' class of the pod, as far as the place of its control group tells it.
+    /// The pod's QoS class, derived from the path of its cgroup; `None` if that is not below `kubepods`.
     #[must_use]
-    pub fn class_by_place(&self) -> Option<QosClass> {
+    pub fn qos_by_cgroup(&self) -> Option<QosClass> {
         let parent = self.cgroup_parent.as_str();
         match () {
             () if parent.contains("besteffort") => Some(QosClass::BestEffort),
@@ -51,33 +51,33 @@ impl Sandbox {
     }
 }
 
-/// A container as its runtime knows it.
+/// A running container whose CPUs the agent manages, or an external cgroup or process in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guest {
-    /// The runtime's id of it.
+pub struct ManagedContainer {
+    /// The runtime's container id, or the path of an external cgroup or process.
     pub id: String,
-    /// The id of its sandbox.
+    /// Id of its sandbox. Empty for an external cgroup or process.
     pub sandbox: String,
-    /// Its pod.
+    /// UID of its pod.
     pub pod: PodUid,
-    /// Its name in the pod.
+    /// Container name in the pod spec.
     pub name: ContainerName,
-    /// Its control group, in the runtime's words.
+    /// Its cgroup, as the runtime writes the path.
     pub cgroup: String,
-    /// The process that is in the place of a container, where it has no control group of its own.
+    /// The external process, if there is one instead of a container.
     pub(super) process: Option<PinnedProcess>,
-    /// What it may use, as it was created.
-    pub asked: Asked,
-    /// Under which id the ledger knows it: its pod's, or one of its own if nobody knows the pod's specification.
+    /// Resources with which the runtime created it.
+    pub resources: RuntimeResources,
+    /// UID that holds its resources in the ledger: its pod's, or its own if it was admitted without the pod's spec.
     pub(super) resident: PodUid,
-    /// What its runtime was last told; `None` if it was left alone.
-    pub(super) told: Option<Allowance>,
-    /// The number of the last thing it was told, or of its start: no two are alike. 0: it has not started.
-    pub(super) changes: u64,
+    /// The last allowance sent to the runtime; `None` if it is not pinned.
+    pub(super) sent_allowance: Option<Allowance>,
+    /// Sequence number of the last update, or of its start. 0: it has not started.
+    pub(super) update_seq: u64,
 }
 
-impl Guest {
-    /// A container that the node has not seen yet.
+impl ManagedContainer {
+    /// A container that has not been admitted yet.
     #[must_use]
     pub fn new(id: String, sandbox: &Sandbox, name: ContainerName) -> Self {
         Self {
@@ -87,15 +87,15 @@ impl Guest {
             name,
             cgroup: String::new(),
             process: None,
-            asked: Asked::default(),
+            resources: RuntimeResources::default(),
             resident: sandbox.uid.clone(),
-            told: None,
-            changes: 0,
+            sent_allowance: None,
+            update_seq: 0,
         }
     }
 
-    /// A control group that no runtime knows, in the place of a container.
-    pub(super) fn outside(group: &str, pod: &PodUid, name: &ContainerName) -> Self {
+    /// An external cgroup that gets the resources of a pod's container.
+    pub(super) fn external(group: &str, pod: &PodUid, name: &ContainerName) -> Self {
         Self {
             id: group.to_owned(),
             sandbox: String::new(),
@@ -103,81 +103,81 @@ impl Guest {
             name: name.clone(),
             cgroup: group.to_owned(),
             process: None,
-            asked: Asked::default(),
+            resources: RuntimeResources::default(),
             resident: pod.clone(),
-            told: None,
-            changes: 0,
+            sent_allowance: None,
+            update_seq: 0,
         }
     }
 
-    /// A process that no runtime knows, in the place of a container.
-    pub(super) fn of_process(held: &PinnedProcess, pod: &PodUid) -> Self {
+    /// An external process that gets the resources of a pod's container.
+    pub(super) fn external_process(held: &PinnedProcess, pod: &PodUid) -> Self {
         let id = format!("/proc/{}", held.process.pid);
         Self {
             id,
             cgroup: String::new(),
             process: Some(held.clone()),
-            ..Self::outside("", pod, &held.container)
+            ..Self::external("", pod, &held.container)
         }
     }
 
-    /// The process in the place of a container.
+    /// The external process, if there is one instead of a container.
     #[must_use]
     pub fn process(&self) -> Option<&PinnedProcess> {
         self.process.as_ref()
     }
 
-    /// Whether no runtime knows it.
+    /// Whether this is an external cgroup or process, which the runtime does not know.
     #[must_use]
-    pub fn is_outside(&self) -> bool {
+    pub fn is_external(&self) -> bool {
         self.sandbox.is_empty()
     }
 
-    /// The number of the last thing it was told: who finds the same one twice knows that nothing happened in between.
-    /// 0 as long as it has not started: its control group is still being made.
+    /// Sequence number of the last update sent. An unchanged number means that no update was sent in between. 0 until the
+    /// container starts: the runtime is still creating its cgroup.
     #[must_use]
-    pub fn changes(&self) -> u64 {
-        self.changes
+    pub fn update_seq(&self) -> u64 {
+        self.update_seq
     }
 
-    /// What its runtime was last told; `None` if it was left alone.
+    /// The last allowance sent to the runtime; `None` if the container is not pinned.
     #[must_use]
-    pub fn told(&self) -> Option<&Allowance> {
-        self.told.as_ref()
+    pub fn sent_allowance(&self) -> Option<&Allowance> {
+        self.sent_allowance.as_ref()
     }
 }
 
-/// What a runtime is asked to let a container use: what its requests and limits became.
+/// Linux resources in the kubelet's request to the runtime: the kubelet derives them from requests and limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// The weight against other groups: 1024 for one CPU.
+pub struct RuntimeResources {
+    /// CPU shares: 1024 for one CPU.
     pub cpu_shares: Option<u64>,
-    /// Microseconds of CPU time per period; none or negative for no limit.
+    /// CFS quota in microseconds per period; none or negative for no limit.
     pub cpu_quota: Option<i64>,
-    /// The period in microseconds.
+    /// CFS period in microseconds.
     pub cpu_period: Option<u64>,
-    /// The most memory in bytes; none or not above zero for no limit.
+    /// Memory limit in bytes; none, zero or negative for no limit.
     pub memory_limit: Option<i64>,
-    /// Bytes of huge pages by the runtime's name of the size (`2MB`).
+    /// Huge page limits in bytes, by the runtime's name of the page size (`2MB`).
     pub hugepages: Vec<(String, u64)>,
-    /// CPUs as a list of the kernel, if somebody chose some.
+    /// `cpuset.cpus` in the kernel's list format. Empty: not set.
     pub cpus: String,
 }
 
-/// The period that is meant where none is said.
+/// The kernel's default CFS period in microseconds.
 const PERIOD: u64 = 100_000;
 
-impl Asked {
-    /// The requested CPU in thousandths, as far as the weight tells it.
+impl RuntimeResources {
+    /// CPU request in milli-CPUs, derived from the CPU shares.
     #[must_use]
     pub fn requested_milli(&self) -> i64 {
-        // The kubelet rounds down when it makes shares of thousandths.
+        // The kubelet rounds down when it converts milli-CPUs to shares.
         let shares = self.cpu_shares.filter(|&shares| shares > 2).unwrap_or(0);
         let milli = shares.saturating_mul(1000).div_ceil(1024);
         i64::try_from(milli).unwrap_or(i64::MAX)
     }
 
-    /// The limit on CPU in thousandths; 0 for none.
+    /// CPU limit in milli-CPUs; 0 for none.
     #[must_use]
     pub fn limit_milli(&self) -> i64 {
         let quota = self.cpu_quota.filter(|&quota| quota > 0).unwrap_or(0);
@@ -186,8 +186,8 @@ impl Asked {
         quota.saturating_mul(1000) / period
     }
 
-    /// The container of a pod's specification that would have become this. Where the class of the pod is not known, a
-    /// container whose limits equal its requests is taken for one of a guaranteed pod.
+    /// Reconstructs the container spec from which the kubelet derived these resources. If the QoS class of the pod is
+    /// unknown, a container whose limits equal its requests counts as Guaranteed.
     #[must_use]
     pub fn container(&self, name: ContainerName, class: Option<QosClass>) -> Container {
         let (request, limit) = (self.requested_milli(), self.limit_milli());
@@ -210,7 +210,7 @@ impl Asked {
             }
         }
         let requests = match guaranteed {
-            // No limit on CPU time is what becomes of guaranteed containers with CPUs of their own elsewhere.
+            // The kubelet sets no quota for Guaranteed containers with exclusive CPUs; their limit is the request.
             true if limit == 0 && request > 0 => {
                 limits.insert("cpu".into(), Quantity::milli(request));
                 limits.clone()
@@ -228,7 +228,7 @@ impl Asked {
     }
 }
 
-/// The resource that a runtime's name of a page size stands for: `2MB` is `hugepages-2Mi`.
+/// The Kubernetes resource name of a runtime's page size: `2MB` is `hugepages-2Mi`.
 fn hugepages(size: &str) -> Option<ResourceName> {
     let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &size[digits.len()..] {
@@ -250,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn a_guaranteed_container_is_known_from_what_its_runtime_is_asked() {
-        let asked = Asked {
+    fn a_guaranteed_container_is_reconstructed_from_its_runtime_resources() {
+        let resources = RuntimeResources {
             cpu_shares: Some(2048),
             cpu_quota: Some(200_000),
             cpu_period: Some(100_000),
@@ -259,7 +259,7 @@ mod tests {
             hugepages: vec![("2MB".to_owned(), 4 << 20), ("1GB".to_owned(), 0)],
             cpus: String::new(),
         };
-        let container = asked.container("main".into(), None);
+        let container = resources.container("main".into(), None);
         assert_eq!(container.requests, container.limits);
         assert_eq!(amount(&container.requests, "cpu"), "2");
         assert_eq!(amount(&container.requests, "memory"), "64Mi");
@@ -268,32 +268,36 @@ mod tests {
     }
 
     #[test]
-    fn every_request_in_thousandths_survives_the_way_through_shares() {
+    fn every_milli_cpu_request_survives_the_conversion_to_shares() {
         for milli in 3..=4000_u64 {
             let shares = milli * 1024 / 1000;
-            let asked = Asked {
+            let resources = RuntimeResources {
                 cpu_shares: Some(shares),
-                ..Asked::default()
+                ..RuntimeResources::default()
             };
-            assert_eq!(asked.requested_milli().unsigned_abs(), milli, "{shares}");
+            assert_eq!(
+                resources.requested_milli().unsigned_abs(),
+                milli,
+                "{shares}"
+            );
         }
     }
 
     #[test]
-    fn the_place_of_the_control_group_beats_the_numbers() {
-        let asked = Asked {
+    fn the_qos_class_of_the_cgroup_path_overrides_the_amounts() {
+        let resources = RuntimeResources {
             cpu_shares: Some(1024),
             cpu_quota: Some(100_000),
             memory_limit: Some(1 << 20),
-            ..Asked::default()
+            ..RuntimeResources::default()
         };
-        let burstable = asked.container("main".into(), Some(QosClass::Burstable));
+        let burstable = resources.container("main".into(), Some(QosClass::Burstable));
         assert_ne!(burstable.requests, burstable.limits);
         assert_eq!(amount(&burstable.requests, "memory"), "");
     }
 
     #[test]
-    fn sizes_of_pages_that_mean_nothing_are_left_out() {
+    fn malformed_page_sizes_are_ignored() {
         for size in ["", "MB", "2", "2TB", "-2MB", "2 MB", "²MB"] {
             assert_eq!(hugepages(size), None, "{size:?}");
         }

@@ -10,12 +10,12 @@ use nri::RuntimeInfo;
 use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::Remark;
-use crate::runtime::{Subject, Witness};
+use crate::node::SyncChange;
+use crate::runtime::{Subject, Telemetry};
 use pinfold_daemon::logs::Log;
 
 /// Tells what happens.
-pub(super) struct Told {
+pub(super) struct NodeTelemetry {
     pub(super) log: Log,
     pub(super) metrics: Arc<Metrics>,
     pub(super) events: Option<Events>,
@@ -24,7 +24,7 @@ pub(super) struct Told {
     problems: Mutex<BTreeMap<&'static str, String>>,
 }
 
-impl Told {
+impl NodeTelemetry {
     pub(super) fn new(
         log: Log,
         metrics: Arc<Metrics>,
@@ -71,8 +71,8 @@ impl Told {
     }
 }
 
-impl Witness for Told {
-    fn connected(&self, runtime: &RuntimeInfo) {
+impl Telemetry for NodeTelemetry {
+    fn runtime_connected(&self, runtime: &RuntimeInfo) {
         self.metrics.count(&catalogue::NRI_CONNECTIONS, &[]);
         let about = [
             ("runtime", &runtime.name as &dyn std::fmt::Display),
@@ -82,7 +82,7 @@ impl Witness for Told {
         self.log.info("connected", &about);
     }
 
-    fn decided(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
+    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
         let seconds = took.as_secs_f64();
         let verdict = if rejected.is_some() {
             "rejected"
@@ -130,19 +130,19 @@ impl Witness for Told {
         }
     }
 
-    fn remarked(&self, remark: &Remark) {
-        self.log.warn("differs", &[("what", remark)]);
+    fn record_sync_change(&self, change: &SyncChange) {
+        self.log.warn("differs", &[("what", change)]);
     }
 
-    fn failed(&self, error: &JournaledLedgerError) {
+    fn record_error(&self, error: &JournaledLedgerError) {
         self.log.error("failed", &[("why", error)]);
     }
 
-    fn troubled(&self, problem: &str) {
+    fn warn(&self, problem: &str) {
         self.log.warn("trouble", &[("what", &problem)]);
     }
 
-    fn changed(&self) {
+    fn node_changed(&self) {
         // Whoever reports looks at everything anyway.
         let _ = self.changed.try_send(());
     }
@@ -171,22 +171,28 @@ mod tests {
     use super::*;
     use pinfold_daemon::logs::{Level, LogFormat};
 
-    fn told() -> Told {
+    fn telemetry() -> NodeTelemetry {
         let (changed, _) = sync_channel(1);
         let sink = Box::new(std::io::sink());
         let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
-        Told::new(log, Arc::new(crate::metrics::registry()), None, changed)
+        NodeTelemetry::new(log, Arc::new(crate::metrics::registry()), None, changed)
     }
 
     #[test]
     fn a_thread_that_ended_is_what_only_a_new_start_mends() {
-        let told = told();
-        told.problem("overlap", Some("two pin".to_owned()));
-        assert_eq!((told.problems().len(), told.broken().len()), (1, 0));
-        told.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
-        assert_eq!((told.problems().len(), told.broken().len()), (2, 1));
-        told.problem("overlap", None);
-        assert_eq!(told.problems(), told.broken());
+        let telemetry = telemetry();
+        telemetry.problem("overlap", Some("two pin".to_owned()));
+        assert_eq!(
+            (telemetry.problems().len(), telemetry.broken().len()),
+            (1, 0)
+        );
+        telemetry.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
+        assert_eq!(
+            (telemetry.problems().len(), telemetry.broken().len()),
+            (2, 1)
+        );
+        telemetry.problem("overlap", None);
+        assert_eq!(telemetry.problems(), telemetry.broken());
     }
 
     #[test]

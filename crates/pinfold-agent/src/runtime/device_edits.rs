@@ -1,4 +1,4 @@
-//! What device plugins want in a container, in the runtime's words.
+//! Converts the device plugins' answers to NRI container adjustments.
 
 use std::fs;
 use std::io;
@@ -8,16 +8,16 @@ use nri::api::{ContainerAdjustment, LinuxDevice, LinuxDeviceCgroup, Mount};
 use pinfold_devices::ContainerEdits;
 use rustix::fs::{major, minor};
 
-/// A device file that a plugin names but that is not there.
+/// A device plugin named a path that is not a device file.
 #[derive(Debug, thiserror::Error)]
-#[error("the device plugin names {path}, which is no device file of this machine: {error}")]
+#[error("the device plugin named {path}, which is not a device file: {error}")]
 pub(super) struct NoDevice {
     path: String,
     #[source]
     error: io::Error,
 }
 
-/// The adjustment with everything that the plugins want.
+/// Adds the plugins' environment, annotations, mounts, devices and CDI devices to an adjustment.
 pub(super) fn adjust(
     mut adjustment: ContainerAdjustment,
     edits: &ContainerEdits,
@@ -67,7 +67,7 @@ fn device_file(host: &str, inside: &str) -> io::Result<LinuxDevice> {
     let word = match () {
         () if kind.is_char_device() => "c",
         () if kind.is_block_device() => "b",
-        () => return Err(io::Error::other("it is some other kind of file")),
+        () => return Err(io::Error::other("neither a character nor a block device")),
     };
     Ok(LinuxDevice {
         path: inside.to_owned(),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_file_is_known_by_its_numbers() {
+    fn a_device_file_is_passed_with_its_major_and_minor_number() {
         let adjusted = adjust(ContainerAdjustment::new(), &device("/dev/null"));
         let linux = adjusted.expect("it is there").linux.expect("devices");
         let file = &linux.devices[0];
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_file_is_said() {
+    fn a_path_that_is_not_a_device_file_is_an_error_with_the_path() {
         for path in ["/dev/no-such-device", "/etc/hostname"] {
             let error = adjust(ContainerAdjustment::new(), &device(path)).expect_err("none");
             assert!(error.to_string().contains(path));

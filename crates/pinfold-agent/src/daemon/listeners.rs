@@ -9,7 +9,7 @@ use pinfold_devices::pod_resources::PodResourcesServer;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use super::DaemonError;
+use super::AgentError;
 use crate::config::AgentConfig;
 use crate::http::socket::{self, SocketFile};
 use crate::http::{self, Agent, ApiRoutes, Limits, Probes};
@@ -27,7 +27,7 @@ pub(super) fn metrics() -> Arc<Metrics> {
 }
 
 /// What is open. Dropping it closes everything.
-pub(super) struct Surfaces {
+pub(super) struct Listeners {
     _files: Vec<SocketFile>,
     /// Where the probes listen; of use where the port was left to the system.
     pub(super) probes: Option<std::net::SocketAddr>,
@@ -35,36 +35,36 @@ pub(super) struct Surfaces {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Surfaces {
+impl Listeners {
     /// Opens what the configuration names.
     pub(super) fn open(
         config: &AgentConfig,
         agent: &Arc<dyn Agent>,
         metrics: &Arc<Metrics>,
         pod_resources: Option<PodResourcesServer>,
-    ) -> Result<Self, DaemonError> {
+    ) -> Result<Self, AgentError> {
         let mut files = Vec::new();
-        let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, DaemonError> {
+        let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, AgentError> {
             let Some(path) = path else {
                 return Ok(None);
             };
             let (listener, file) = socket::bind(path)?;
-            listener
-                .set_nonblocking(true)
-                .map_err(DaemonError::Thread)?;
+            listener.set_nonblocking(true).map_err(AgentError::Thread)?;
             files.push(file);
             Ok(Some(listener))
         };
         let api = unix(config.api.socket.as_ref())?;
         let readers = match pod_resources {
-            Some(told) => unix(config.pod_resources.serve.as_ref())?.map(|at| (told, at)),
+            Some(pod_resources) => {
+                unix(config.pod_resources.serve.as_ref())?.map(|at| (pod_resources, at))
+            }
             None => None,
         };
         let port = |address: std::net::SocketAddr| {
-            let failed = |error| DaemonError::Port { address, error };
+            let failed = |error| AgentError::Port { address, error };
             let listener = std::net::TcpListener::bind(address).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
-            Ok::<_, DaemonError>(listener)
+            Ok::<_, AgentError>(listener)
         };
         let tcp = config.metrics.listen.map(port).transpose()?;
         let probes = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
@@ -89,7 +89,7 @@ impl Surfaces {
                         http::serve(listener, probes, Limits::default()).await
                     });
                 }
-                if let Some((told, listener)) = readers {
+                if let Some((pod_resources, listener)) = readers {
                     let peers = PeerLimits {
                         user: rustix::process::geteuid().as_raw(),
                         connections: READERS.0,
@@ -97,7 +97,7 @@ impl Surfaces {
                     };
                     tokio::spawn(async move {
                         let listener = tokio::net::UnixListener::from_std(listener)?;
-                        told.serve(listener, peers).await?;
+                        pod_resources.serve(listener, peers).await?;
                         Ok::<_, io::Error>(())
                     });
                 }
@@ -109,7 +109,7 @@ impl Surfaces {
         let thread = thread::Builder::new()
             .name("http".to_owned())
             .spawn(serve)
-            .map_err(DaemonError::Thread)?;
+            .map_err(AgentError::Thread)?;
         Ok(Self {
             _files: files,
             probes,
@@ -119,7 +119,7 @@ impl Surfaces {
     }
 }
 
-impl Drop for Surfaces {
+impl Drop for Listeners {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! Where the agent is: the machine, the rules it is run by, its name.
+//! The local host: its machine, the ledger rules for it, and the node name.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,21 +11,21 @@ use pinfold_core::machine::Machine;
 use pinfold_core::settings::Settings;
 use pinfold_kube::kubelet_config::KubeletSettings;
 
-use super::DaemonError;
+use super::AgentError;
 use crate::config::{AgentConfig, Dialect};
 
-/// The machine, with all its memory.
+/// The machine that the agent runs on.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct LocalMachine {
     pub(super) machine: Arc<Machine>,
-    /// Bytes, for rules that state percentages.
+    /// Total memory in bytes, for settings in percent.
     pub(super) memory: u64,
 }
 
-impl Place {
-    /// This machine, as it is now.
-    pub(super) fn look() -> Result<Self, DaemonError> {
-        let unreadable = |error: &dyn std::fmt::Display| DaemonError::Machine(error.to_string());
+impl LocalMachine {
+    /// Reads the machine from sysfs.
+    pub(super) fn detect() -> Result<Self, AgentError> {
+        let unreadable = |error: &dyn std::fmt::Display| AgentError::Machine(error.to_string());
         let hardware = pinfold_hardware::from_sysfs(Path::new("/"));
         let hardware = hardware.map_err(|error| unreadable(&error))?;
         let (machine, _) = hardware
@@ -37,8 +37,8 @@ impl Place {
         })
     }
 
-    /// The rules that a configuration means here.
-    pub(super) fn rules(&self, config: &AgentConfig) -> Result<Arc<Rules>, DaemonError> {
+    /// The ledger rules of a configuration on this machine.
+    pub(super) fn rules(&self, config: &AgentConfig) -> Result<Arc<Rules>, AgentError> {
         let settings = match config.rules_file() {
             None => Settings::built_in(&self.machine, Fidelity::Sound),
             Some(path) => {
@@ -49,19 +49,20 @@ impl Place {
         self.rules_of(settings, config.dialect)
     }
 
-    /// The settings that a KubeletConfiguration means here.
-    pub(super) fn settings(&self, file: &str, bytes: &[u8]) -> Result<Settings, DaemonError> {
+    /// The settings of a KubeletConfiguration on this machine.
+    pub(super) fn settings(&self, file: &str, bytes: &[u8]) -> Result<Settings, AgentError> {
         let read = KubeletSettings::read(file, bytes, Fidelity::Sound);
-        let read = read.map_err(DaemonError::Rules)?;
+        let read = read.map_err(AgentError::Rules)?;
         Ok(read.value.settings(self.memory, Fidelity::Sound))
     }
 
-    /// The rules of these settings. Koordinator has its own for who gets CPUs; the ledger only keeps them.
+    /// The ledger rules of these settings. Under Koordinator's rules the ledger only records CPUs, so the kubelet's managers
+    /// are turned off.
     pub(super) fn rules_of(
         &self,
         mut settings: Settings,
         dialect: Dialect,
-    ) -> Result<Arc<Rules>, DaemonError> {
+    ) -> Result<Arc<Rules>, AgentError> {
         if dialect == Dialect::Koordinator {
             let built_in = Settings::built_in(&self.machine, Fidelity::Sound);
             let reserves_none = settings
@@ -72,52 +73,56 @@ impl Place {
             }
             settings.cpu_policy = built_in.cpu_policy;
             settings.cpu_options.clear();
-            let plain = Settings::default();
-            settings.topology_policy = plain.topology_policy;
+            let defaults = Settings::default();
+            settings.topology_policy = defaults.topology_policy;
             settings.topology_options.clear();
-            settings.memory_policy = plain.memory_policy;
+            settings.memory_policy = defaults.memory_policy;
             settings.reserved_memory.clear();
         }
         Ok(Arc::new(Rules::new(self.machine.clone(), settings)?))
     }
 }
 
-/// What the node is called: as configured, as a pod is told by its specification, or as the host.
-pub(super) fn name(config: &AgentConfig) -> String {
-    let told = || {
+/// The node name: from the configuration, the variable `NODE_NAME`, or the host name.
+pub(super) fn node_name(config: &AgentConfig) -> String {
+    let environment = || {
         std::env::var(NODE_NAME)
             .ok()
             .filter(|name| !name.is_empty())
     };
     let host = || fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = config.node.clone().or_else(told).unwrap_or_else(host);
+    let name = config
+        .node
+        .clone()
+        .or_else(environment)
+        .unwrap_or_else(host);
     name.trim().to_ascii_lowercase()
 }
 
-/// The variable in which a pod is told the name of its node: inside of it the name of the host is the pod's own.
+/// Environment variable with the node name. The agent's pod sets it, because the host name in a pod is the pod's.
 const NODE_NAME: &str = "NODE_NAME";
 
-/// No configuration is larger.
-const LARGEST_FILE: u64 = 1 << 20;
+/// Maximum size of a configuration file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A file that people write.
-pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, DaemonError> {
+/// Reads a configuration file.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, AgentError> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| {
-        file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > LARGEST_FILE {
-            true => Err(io::Error::other("it is larger than 1 MiB")),
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > MAX_FILE_BYTES {
+            true => Err(io::Error::other("the file is larger than 1 MiB")),
             false => Ok(()),
         }
     });
-    read.map_err(|error| DaemonError::File {
+    read.map_err(|error| AgentError::File {
         path: path.to_owned(),
         error,
     })?;
     Ok(bytes)
 }
 
-/// The CPUs that are online now, in the kernel's words.
-pub(super) fn online() -> String {
+/// The online CPUs, in the kernel's list format.
+pub(super) fn online_cpus() -> String {
     fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default()
 }

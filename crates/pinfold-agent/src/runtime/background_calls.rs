@@ -1,39 +1,39 @@
-//! [`Errands`]: work that may take longer than a runtime waits. It goes on when nobody waits any more, and who asks again
-//! gets what came of it.
+//! [`BackgroundCalls`]: calls to device plugins that may take longer than the runtime waits for an NRI answer. A call keeps
+//! running after its caller has given up, and the next caller with the same key gets its result.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Errands at a time. Each is a thread.
-const MOST: usize = 64;
+/// Maximum number of calls at a time. Each has a thread.
+const MAX_CALLS: usize = 64;
 
-/// Errands by what they are for. All copies are the same.
+/// Running and finished calls by key.
 #[derive(Debug)]
-pub(super) struct Errands<K, V> {
-    shared: Arc<Shared<K, V>>,
+pub(super) struct BackgroundCalls<K, V> {
+    shared: Arc<CallResults<K, V>>,
 }
 
-/// What came of each; `None` while it is being done.
+/// Result of each call; `None` while it runs.
 type Results<K, V> = BTreeMap<K, Option<Result<V, String>>>;
 
 #[derive(Debug)]
-struct Shared<K, V> {
+struct CallResults<K, V> {
     results: Mutex<Results<K, V>>,
     done: Condvar,
 }
 
-impl<K, V> Shared<K, V> {
-    /// The map is changed in single steps, so a panic elsewhere leaves it whole.
+impl<K, V> CallResults<K, V> {
+    /// Locks the results, also after a panic of another thread: each change of the map is atomic.
     fn results(&self) -> MutexGuard<'_, Results<K, V>> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K, V> Default for Errands<K, V> {
+impl<K, V> Default for BackgroundCalls<K, V> {
     fn default() -> Self {
-        let shared = Shared {
+        let shared = CallResults {
             results: Mutex::new(BTreeMap::new()),
             done: Condvar::new(),
         };
@@ -43,16 +43,16 @@ impl<K, V> Default for Errands<K, V> {
     }
 }
 
-impl<K, V> Errands<K, V>
+impl<K, V> BackgroundCalls<K, V>
 where
     K: Ord + Clone + Send + 'static,
     V: Send + 'static,
 {
-    /// Does the work, unless it is being done already, and waits for it so long. What came of it; `None` if it is not
-    /// done yet.
+    /// Starts the call unless it is running already, and waits up to `wait` for its result. `None` if it is still
+    /// running; a later call with the same key returns the result.
     ///
     /// # Errors
-    /// What the work said, or that there is too much of it.
+    /// The error of the call, or that too many calls are running.
     pub(super) fn run(
         &self,
         key: &K,
@@ -61,21 +61,23 @@ where
     ) -> Result<Option<V>, String> {
         let mut results = self.shared.results();
         if !results.contains_key(key) {
-            if results.len() >= MOST {
-                // Nobody came back for these.
+            if results.len() >= MAX_CALLS {
+                // Finished results that were not fetched make room.
                 results.retain(|_, result| result.is_none());
             }
-            if results.len() >= MOST {
-                return Err(format!("{MOST} others are being waited for; try again"));
+            if results.len() >= MAX_CALLS {
+                return Err(format!(
+                    "{MAX_CALLS} device plugin calls are running; try again"
+                ));
             }
             let (shared, own) = (self.shared.clone(), key.clone());
-            let errand = move || {
+            let call = move || {
                 let result = Unfinished(&shared, &own).finish(work);
                 shared.results().insert(own, Some(result));
                 shared.done.notify_all();
             };
-            let thread = thread::Builder::new().name("errand".to_owned());
-            thread.spawn(errand).map_err(|error| error.to_string())?;
+            let thread = thread::Builder::new().name("background-call".to_owned());
+            thread.spawn(call).map_err(|error| error.to_string())?;
             results.insert(key.clone(), None);
         }
         let pending = |results: &mut Results<K, V>| matches!(results.get(key), Some(None));
@@ -88,8 +90,8 @@ where
     }
 }
 
-/// Work in progress: if it panics, nobody waits for it for ever.
-struct Unfinished<'a, K: Ord, V>(&'a Shared<K, V>, &'a K);
+/// Removes the entry of a call that panics, so that no caller waits for it.
+struct Unfinished<'a, K: Ord, V>(&'a CallResults<K, V>, &'a K);
 
 impl<K: Ord, V> Unfinished<'_, K, V> {
     fn finish(self, work: impl FnOnce() -> Result<V, String>) -> Result<V, String> {
@@ -112,55 +114,55 @@ mod tests {
 
     use super::*;
 
-    /// Only guards against hanging.
+    /// Longer than any test takes; guards against hanging.
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn work_that_is_done_in_time_is_answered_at_once() {
-        let errands = Errands::default();
-        assert_eq!(errands.run(&1, LONG, || Ok("yes")), Ok(Some("yes")));
-        let failed = errands.run(&1, LONG, || Err("no".to_owned()));
+    fn a_call_that_finishes_in_time_returns_its_result() {
+        let calls = BackgroundCalls::default();
+        assert_eq!(calls.run(&1, LONG, || Ok("yes")), Ok(Some("yes")));
+        let failed = calls.run(&1, LONG, || Err("no".to_owned()));
         assert_eq!(failed, Err("no".to_owned()));
-        assert_eq!(errands.run(&1, LONG, || Ok("again")), Ok(Some("again")));
+        assert_eq!(calls.run(&1, LONG, || Ok("again")), Ok(Some("again")));
     }
 
     #[test]
-    fn slow_work_goes_on_and_is_there_for_who_asks_again() {
-        let errands = Errands::default();
+    fn a_slow_call_keeps_running_and_a_later_call_returns_its_result() {
+        let calls = BackgroundCalls::default();
         let (go, gate) = channel::<()>();
         let slow = move || {
             let _ = gate.recv();
             Ok("at last")
         };
-        assert_eq!(errands.run(&1, Duration::ZERO, slow), Ok(None));
-        // It is not begun a second time.
+        assert_eq!(calls.run(&1, Duration::ZERO, slow), Ok(None));
+        // It is not started a second time.
         let never = || -> Result<&str, String> { Err("begun twice".to_owned()) };
-        assert_eq!(errands.run(&1, Duration::ZERO, never), Ok(None));
+        assert_eq!(calls.run(&1, Duration::ZERO, never), Ok(None));
         drop(go);
         let never = || -> Result<&str, String> { Err("begun twice".to_owned()) };
-        assert_eq!(errands.run(&1, LONG, never), Ok(Some("at last")));
+        assert_eq!(calls.run(&1, LONG, never), Ok(Some("at last")));
     }
 
     #[test]
-    fn there_is_an_end_to_how_much_is_waited_for_and_a_panic_is_none_of_it() {
-        let errands = Errands::<usize, ()>::default();
+    fn the_number_of_calls_is_limited_and_a_call_that_panicked_does_not_count() {
+        let calls = BackgroundCalls::<usize, ()>::default();
         let (go, gate) = channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
-        for key in 0..MOST {
+        for key in 0..MAX_CALLS {
             let gate = gate.clone();
             let slow = move || {
                 let _ = gate.lock().map(|gate| gate.recv());
                 Ok(())
             };
-            assert_eq!(errands.run(&key, Duration::ZERO, slow), Ok(None));
+            assert_eq!(calls.run(&key, Duration::ZERO, slow), Ok(None));
         }
-        assert!(errands.run(&MOST, LONG, || Ok(())).is_err());
+        assert!(calls.run(&MAX_CALLS, LONG, || Ok(())).is_err());
         drop(go);
-        for key in 0..MOST {
-            assert_eq!(errands.run(&key, LONG, || Ok(())), Ok(Some(())));
+        for key in 0..MAX_CALLS {
+            assert_eq!(calls.run(&key, LONG, || Ok(())), Ok(Some(())));
         }
         let panics = || -> Result<(), String> { panic!("on purpose") };
-        assert_eq!(errands.run(&0, LONG, panics), Ok(None));
-        assert_eq!(errands.run(&0, LONG, || Ok(())), Ok(Some(())));
+        assert_eq!(calls.run(&0, LONG, panics), Ok(None));
+        assert_eq!(calls.run(&0, LONG, || Ok(())), Ok(Some(())));
     }
 }

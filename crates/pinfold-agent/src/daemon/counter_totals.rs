@@ -1,4 +1,4 @@
-//! [`Seen`]: what is counted elsewhere, added to the metrics as far as it is new.
+//! [`CounterTotals`]: copies counters that other components keep to the metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,50 +6,50 @@ use pinfold_devices::PluginActivity;
 use pinfold_devices::pod_resources::PodResourcesCalls;
 
 use crate::metrics::{Metric, Metrics, catalogue};
-use crate::node::Tally;
+use crate::node::AdmissionCounters;
 
-/// The version of the podresources API that is served.
+/// Version of the podresources API that the agent serves.
 const API: &str = "v1";
 
-/// The totals that the metrics have already.
+/// The totals that were copied to the metrics before.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct CounterTotals {
     totals: BTreeMap<(&'static str, Vec<String>), u64>,
 }
 
-impl Seen {
-    /// Brings a counter to a total that only ever grows.
-    fn bring(&mut self, metrics: &Metrics, metric: &Metric, labels: &[&str], total: u64) {
+impl CounterTotals {
+    /// Increases a metric by the growth of a total.
+    fn raise_to(&mut self, metrics: &Metrics, metric: &Metric, labels: &[&str], total: u64) {
         let own = labels.iter().map(|&label| label.to_owned()).collect();
         let before = self.totals.insert((metric.name, own), total);
         metrics.add(metric, labels, total.saturating_sub(before.unwrap_or(0)));
     }
 
-    /// What pods asked for.
-    pub(super) fn tally(&mut self, metrics: &Metrics, tally: &Tally) {
+    /// Copies the admission counters.
+    pub(super) fn admissions(&mut self, metrics: &Metrics, counters: &AdmissionCounters) {
         for (metric, total) in [
-            (&catalogue::CPU_REQUESTS, tally.cpu_requests),
-            (&catalogue::CPU_ERRORS, tally.cpu_errors),
-            (&catalogue::MEMORY_REQUESTS, tally.memory_requests),
-            (&catalogue::MEMORY_ERRORS, tally.memory_errors),
+            (&catalogue::CPU_REQUESTS, counters.cpu_requests),
+            (&catalogue::CPU_ERRORS, counters.cpu_errors),
+            (&catalogue::MEMORY_REQUESTS, counters.memory_requests),
+            (&catalogue::MEMORY_ERRORS, counters.memory_errors),
         ] {
-            self.bring(metrics, metric, &[], total);
+            self.raise_to(metrics, metric, &[], total);
         }
         for (metric, counts) in [
-            (&catalogue::ALIGNED, &tally.aligned),
-            (&catalogue::NOT_ALIGNED, &tally.unaligned),
+            (&catalogue::ALIGNED, &counters.aligned),
+            (&catalogue::NOT_ALIGNED, &counters.unaligned),
         ] {
             for (&(scope, boundary), &total) in counts {
-                self.bring(metrics, metric, &[scope, boundary], total);
+                self.raise_to(metrics, metric, &[scope, boundary], total);
             }
         }
     }
 
-    /// What device plugins did.
-    pub(super) fn plugins(&mut self, metrics: &Metrics, activity: PluginActivity) {
+    /// Copies the registrations and allocations of device plugins.
+    pub(super) fn device_plugins(&mut self, metrics: &Metrics, activity: PluginActivity) {
         let metric = &catalogue::PLUGIN_REGISTRATIONS;
         for (resource, total) in activity.registrations {
-            self.bring(metrics, metric, &[resource.as_str()], total);
+            self.raise_to(metrics, metric, &[resource.as_str()], total);
         }
         for (resource, took) in activity.allocations {
             let metric = &catalogue::PLUGIN_ALLOCATION;
@@ -57,7 +57,7 @@ impl Seen {
         }
     }
 
-    /// What monitoring agents asked.
+    /// Copies the requests to the podresources API.
     pub(super) fn pod_resources(&mut self, metrics: &Metrics, asked: PodResourcesCalls) {
         let all = asked.list + asked.allocatable + asked.get;
         for (metric, total) in [
@@ -69,7 +69,7 @@ impl Seen {
             (&catalogue::POD_RESOURCES_ALLOCATABLE_ERRORS, 0),
             (&catalogue::POD_RESOURCES_GET_ERRORS, asked.get_failed),
         ] {
-            self.bring(metrics, metric, &[API], total);
+            self.raise_to(metrics, metric, &[API], total);
         }
     }
 }
@@ -82,11 +82,11 @@ mod tests {
 
     #[test]
     fn totals_are_added_once() {
-        let (metrics, mut seen) = (crate::metrics::registry(), Seen::default());
-        let tally = Tally {
+        let (metrics, mut totals) = (crate::metrics::registry(), CounterTotals::default());
+        let counters = AdmissionCounters {
             cpu_requests: 3,
             aligned: [(("pod", "numa_node"), 2)].into(),
-            ..Tally::default()
+            ..AdmissionCounters::default()
         };
         let asked = PodResourcesCalls {
             list: 2,
@@ -95,15 +95,15 @@ mod tests {
             ..PodResourcesCalls::default()
         };
         for _ in 0..2 {
-            seen.tally(&metrics, &tally);
-            seen.pod_resources(&metrics, asked);
+            totals.admissions(&metrics, &counters);
+            totals.pod_resources(&metrics, asked);
         }
         let took = ("vendor.com/gpu".into(), Duration::from_millis(20));
         let activity = PluginActivity {
             registrations: [("vendor.com/gpu".into(), 1)].into(),
             allocations: [took].into(),
         };
-        seen.plugins(&metrics, activity);
+        totals.device_plugins(&metrics, activity);
         let text = metrics.expose();
         for line in [
             "kubelet_cpu_manager_pinning_requests_total 3",

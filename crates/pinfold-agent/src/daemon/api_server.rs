@@ -1,20 +1,20 @@
-//! The link to the API server, as configured.
+//! Connects to the API server as configured.
 
 use std::sync::Arc;
 
-use super::DaemonError;
+use super::AgentError;
 use crate::config::{Access, AgentConfig};
 use crate::kubernetes::{Connection, Kubernetes, Remark, Timing};
 use crate::metrics::{Metrics, catalogue};
 use pinfold_daemon::logs::Log;
 
-/// The link; `None` if there is to be none.
-pub(super) fn link(
+/// The connection to the API server; `None` if the configuration has none.
+pub(super) fn connect(
     config: &AgentConfig,
     node: &str,
     log: &Log,
     metrics: &Arc<Metrics>,
-) -> Result<Option<Kubernetes>, DaemonError> {
+) -> Result<Option<Kubernetes>, AgentError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::None => return Ok(None),
         Access::InCluster => Connection::in_cluster()?,
@@ -36,7 +36,7 @@ pub(super) fn link(
     Ok(Some(link))
 }
 
-/// Counts what came of reports. A failure that goes on is told, and so counted, once.
+/// Counts published objects by result. A lasting failure is reported, and so counted, once.
 fn count(metrics: &Metrics, remark: &Remark) {
     let (resource, result) = match remark {
         Remark::Published { resource, .. } => (resource, "written"),
