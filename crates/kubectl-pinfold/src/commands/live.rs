@@ -7,9 +7,9 @@ use pinfold_kube::manifest::Document;
 use pinfold_render::text::count;
 use serde_json::Value;
 
-use super::SourceArgs;
 use crate::args::Dialect;
-use crate::exit::Failure;
+use crate::args::SourceArgs;
+use pinfold_terminal::Failure;
 
 /// No more nodes, and objects of nodes, are read.
 const MOST_NODES: usize = 10_000;

@@ -15,7 +15,7 @@ use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtResource, Nr
 use pinfold_kube::pod::is_extended;
 use serde::Serialize;
 
-use super::scene::Scene;
+use super::cluster_state::ClusterState;
 
 /// How the holder of everything without a name is called.
 const OTHERS: &str = "others";
@@ -82,13 +82,13 @@ impl Share {
 }
 
 /// The NUMA nodes of a node; one without an id if nobody reports them.
-pub(super) fn uses(scene: &Scene, found: &NodeSources<'_>) -> Vec<NumaUse> {
+pub(super) fn uses(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUse> {
     let name = found.node.name();
     let zones = found.topology.map(zones).unwrap_or_default();
-    let counted = scene.nodes.reading.dialect == DialectName::Kubelet;
+    let counted = state.reading.dialect == DialectName::Kubelet;
     let portrait = match counted {
         true => None,
-        false => scene.nodes.node_view(&name),
+        false => state.node_view(&name),
     };
     if let Some(portrait) = portrait {
         let nodes = portrait.machine.nodes().iter();
@@ -116,7 +116,7 @@ pub(super) fn uses(scene: &Scene, found: &NodeSources<'_>) -> Vec<NumaUse> {
         };
         return zones.into_iter().map(own).collect();
     }
-    vec![sums(scene, &name)]
+    vec![sums(state, &name)]
 }
 
 fn cpu_share(cpus: &CpuSet, occupancy: &Occupancy) -> Share {
@@ -151,9 +151,9 @@ fn counts(zone: Option<&NrtZone>) -> NumaUse {
 }
 
 /// A node as a whole, from its allocatable and what its pods request.
-fn sums(scene: &Scene, name: &NodeName) -> NumaUse {
+fn sums(state: &ClusterState, name: &NodeName) -> NumaUse {
     let mut own = counts(None);
-    let Some(member) = scene.nodes.cluster.node(name) else {
+    let Some(member) = state.cluster.node(name) else {
         return own;
     };
     let whole = |amount: i64| u64::try_from(amount).unwrap_or(0);
@@ -183,16 +183,16 @@ fn zones(topology: &NodeResourceTopology) -> BTreeMap<NodeId, &NrtZone> {
 }
 
 /// The node with everybody in their seats; `None` if nobody reports its NUMA nodes.
-pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<NodeView> {
+pub(super) fn portrait(state: &ClusterState, found: &NodeSources<'_>) -> Option<NodeView> {
     let name = found.node.name();
-    let mut portrait = scene.nodes.node_view(&name)?;
+    let mut portrait = state.node_view(&name)?;
     let zones = found.topology.map(zones).unwrap_or_default();
     let mut seating = Seating {
-        taken: taken(&portrait, &zones, scene.counted.contains(&name)),
+        taken: taken(&portrait, &zones, state.counted.contains(&name)),
         occupancy: &mut portrait.occupancy,
         devices: devices(&zones),
     };
-    let reading = &scene.nodes.reading;
+    let reading = &state.reading;
     let mut sharing = 0;
     for pod in &found.pods {
         let (name, seat) = (&pod.pod.name, found.location_of(pod, reading));

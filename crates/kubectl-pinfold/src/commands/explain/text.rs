@@ -10,7 +10,7 @@ use pinfold_render::text::{count, paragraph};
 
 use super::super::moves::{Moved, Plan};
 use super::{Candidate, Explanation, IfMoved, Knowledge, Place};
-use crate::output;
+use pinfold_terminal::output;
 
 /// More nodes than this are counted, not listed.
 const LISTED: usize = 10;
@@ -101,7 +101,7 @@ fn head(found: &Explanation) -> String {
         Some(home) => format!(
             "Pod {} is on {} ({described}).",
             found.name,
-            whereabouts(home)
+            node_of_pod(home)
         ),
         None if found.fits.is_empty() => {
             format!("Pod {} waits: it {} ({described}).", found.name, of(0))
@@ -114,7 +114,7 @@ fn head(found: &Explanation) -> String {
     }
 }
 
-fn whereabouts(home: &Place) -> String {
+fn node_of_pod(home: &Place) -> String {
     let there = place(&home.cpus, home.numa_nodes, false);
     let node = &home.node;
     match home.known_by {

@@ -1,4 +1,4 @@
-//! `pinfold cluster top`: how full every NUMA node is, in bars that need no colour and 80 columns.
+//! `kubectl pinfold top`: how full every NUMA node is, in bars that need no colour and 80 columns.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,11 +10,10 @@ use pinfold_render::amount;
 use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
+use super::cluster_state::ClusterState;
 use super::occupancy::{NumaUse, Share, uses};
-use super::scene::Scene;
-use super::{Sort, TopArgs};
-use crate::exit::Failure;
-use crate::output;
+use crate::args::{Sort, TopArgs};
+use pinfold_terminal::{Failure, output};
 
 /// How many signs a bar has.
 const BAR: usize = 12;
@@ -51,24 +50,24 @@ struct Roomiest {
     free_memory: Option<u64>,
 }
 
-pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
-    let mut scene = Scene::open(&args.source, None)?;
-    let mut notes = std::mem::take(&mut scene.notes);
-    for (node, why) in &scene.unreadable {
+pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let mut state = ClusterState::open(&args.source, None)?;
+    let mut notes = std::mem::take(&mut state.notes);
+    for (node, why) in &state.unreadable {
         notes.push(format!(
             "{node} is left out: what it reports cannot be understood: {why}"
         ));
     }
     let mut nodes = Vec::new();
-    for (name, found) in scene.sources() {
+    for (name, found) in state.sources() {
         let labels = &found.node.meta.labels;
-        let Some(member) = scene.nodes.cluster.node(&name) else {
+        let Some(member) = state.cluster.node(&name) else {
             continue;
         };
         if selected(args.selector.as_deref(), labels) {
             nodes.push(NodeUse {
                 pods: member.pods(),
-                numa: uses(&scene, &found),
+                numa: uses(&state, &found),
                 node: name,
             });
         }
@@ -81,12 +80,12 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         Sort::Devices => nodes.sort_by_key(|node| Reverse(node.fullness(NumaUse::all_devices))),
     }
     let report = Report {
-        dialect: scene.nodes.reading.dialect.name(),
+        dialect: state.reading.dialect.name(),
         roomiest: roomiest(&nodes),
         nodes,
         notes,
     };
-    output::print_as(args.output, &report, || text(&report, &scene.described()))?;
+    output::print_as(args.output, &report, || text(&report, &state.described()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! `pinfold cluster view node`: a node with everybody on it, as text or as a picture.
+//! `kubectl pinfold view node`: a node with everybody on it, as text or as a picture.
 
 use std::process::ExitCode;
 
@@ -10,10 +10,10 @@ use pinfold_render::text::paragraph;
 use pinfold_render::{grid, svg};
 use serde::Serialize;
 
-use super::scene::Scene;
-use super::{NodeViewArgs, View, occupancy};
-use crate::exit::Failure;
-use crate::output;
+use super::cluster_state::ClusterState;
+use super::occupancy;
+use crate::args::{NodeViewArgs, ViewFormat};
+use pinfold_terminal::{Failure, output};
 
 /// A node for programs.
 #[derive(Serialize)]
@@ -27,9 +27,9 @@ struct Report<'a> {
     notes: &'a [String],
 }
 
-pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
-    let scene = Scene::open(&args.source, None)?;
-    let sources = scene.sources();
+pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
+    let state = ClusterState::open(&args.source, None)?;
+    let sources = state.sources();
     let name = NodeName::from(args.name.as_str());
     let Some(found) = sources.get(&name) else {
         return Err(Failure::BadInput(format!(
@@ -37,12 +37,12 @@ pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
             sources.len()
         )));
     };
-    if let Some(why) = scene.unreadable.get(&name) {
+    if let Some(why) = state.unreadable.get(&name) {
         return Err(Failure::BadInput(format!(
             "what {name} reports cannot be understood: {why}"
         )));
     }
-    let Some(portrait) = occupancy::portrait(&scene, found) else {
+    let Some(portrait) = occupancy::portrait(&state, found) else {
         return Err(Failure::BadInput(format!(
             "nobody reports the NUMA nodes of {name}: run the agent there, or anything else that publishes a \
              NodeResourceTopology"
@@ -52,16 +52,16 @@ pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
     let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
     let report = Report {
         node: &args.name,
-        dialect: scene.nodes.reading.dialect.name(),
-        numbered: !scene.counted.contains(&name),
+        dialect: state.reading.dialect.name(),
+        numbered: !state.counted.contains(&name),
         pods,
         occupancy: &portrait.occupancy,
-        notes: &scene.notes,
+        notes: &state.notes,
     };
     match args.output {
-        View::Json => output::print_json(&report)?,
-        View::Yaml => output::print_yaml(&report)?,
-        View::Svg => {
+        ViewFormat::Json => output::print_json(&report)?,
+        ViewFormat::Yaml => output::print_yaml(&report)?,
+        ViewFormat::Svg => {
             let title = match report.numbered {
                 true => args.name.clone(),
                 false => format!("{name} (numbers of CPUs and devices are stand-ins)"),
@@ -69,9 +69,9 @@ pub(super) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
             let picture = svg::draw(&plan, &portrait.occupancy, &title);
             output::print(&picture)?;
         }
-        View::Text => {
+        ViewFormat::Text => {
             let (width, colour) = (output::width(), output::colour());
-            let mut text = format!("{name} ({})\n", scene.described());
+            let mut text = format!("{name} ({})\n", state.described());
             text.push_str(&grid::draw(
                 &plan,
                 &portrait.occupancy,

@@ -1,4 +1,4 @@
-//! `pinfold cluster explain pod`: where a pod is and why, or why no node takes it and what would let it in.
+//! `kubectl pinfold explain pod`: where a pod is and why, or why no node takes it and what would let it in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -7,21 +7,18 @@ use pinfold_core::cluster::{Cluster, Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_kube::cluster::{LocationSource, PodLocation};
+use pinfold_kube::cluster::{LocationSource, PodChange, PodLocation, find_changes};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::PodConstraints;
 use pinfold_render::explain as words;
 use serde::Serialize;
 
 use self::text::text;
-use super::PodArgs;
+use super::cluster_state::ClusterState;
 use super::moves::{Mover, Plan};
 use super::reasons::{self, No, Reason};
-use super::scene::Scene;
-use crate::cluster::Nodes;
-use crate::commands::explain::cluster::changes::{self, Change};
-use crate::exit::{Failure, REJECTED};
-use crate::output;
+use crate::args::PodArgs;
+use pinfold_terminal::{Failure, REJECTED, output};
 
 mod text;
 
@@ -42,7 +39,7 @@ struct Explanation {
     /// Why the others would not.
     rejections: Vec<Reason>,
     /// What would let it in, if it waits and no node takes it.
-    changes: Vec<Change>,
+    changes: Vec<PodChange>,
     /// Who would have to move to let it in.
     moves: Vec<Plan>,
     /// What comes of the moves that were asked about.
@@ -118,16 +115,16 @@ struct Outcome {
     plan: Option<Plan>,
 }
 
-pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
-    let mut scene = Scene::open(&args.source, Some(&args.namespace))?;
-    let notes = std::mem::take(&mut scene.notes);
-    let pod = scene.pod(&args.namespace, &args.name)?;
-    let terms = scene.terms(&pod.pod.uid);
-    let ask = scene.ask(pod)?;
+pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
+    let mut state = ClusterState::open(&args.source, Some(&args.namespace))?;
+    let notes = std::mem::take(&mut state.notes);
+    let pod = state.pod(&args.namespace, &args.name)?;
+    let terms = state.terms(&pod.pod.uid);
+    let ask = state.ask(pod)?;
     let mut found = Explanation {
         namespace: pod.meta.namespace.clone(),
         pod: pod.meta.name.clone(),
-        dialect: scene.nodes.reading.dialect.name(),
+        dialect: state.reading.dialect.name(),
         place: None,
         scheduler: None,
         fits: Vec::new(),
@@ -137,9 +134,9 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         if_moved: None,
         notes,
         name: pod.pod.name.clone(),
-        described: scene.described(),
+        described: state.described(),
         because: String::new(),
-        counted: scene.counted.clone(),
+        counted: state.counted.clone(),
     };
     if !terms.unchecked_fields.is_empty() {
         let words = terms.unchecked_fields.join(", ");
@@ -147,8 +144,8 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         found.notes.push(note);
     }
     match &pod.node_name {
-        Some(node) => bound(&scene, pod, node, &ask, &terms, &mut found)?,
-        None => waiting(&scene, pod, &ask, &terms, args, &mut found)?,
+        Some(node) => bound(&state, pod, node, &ask, &terms, &mut found)?,
+        None => waiting(&state, pod, &ask, &terms, args, &mut found)?,
     }
     output::print_as(args.output, &found, || text(&found))?;
     Ok(match found.place.is_none() && found.fits.is_empty() {
@@ -159,7 +156,7 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
 
 /// Says where a pod is, and what every node would say if it had to be placed again.
 fn bound(
-    scene: &Scene,
+    state: &ClusterState,
     pod: &PodObject,
     node: &str,
     ask: &PodRequest,
@@ -167,8 +164,8 @@ fn bound(
     found: &mut Explanation,
 ) -> Result<(), Failure> {
     let name = NodeName::from(node);
-    let sources = scene.sources();
-    let reading = &scene.nodes.reading;
+    let sources = state.sources();
+    let reading = &state.reading;
     let Some(home) = sources.get(&name) else {
         return Err(Failure::BadInput(format!(
             "pod {} is bound to the node {node}, and there is no such node",
@@ -188,7 +185,7 @@ fn bound(
         numa_nodes,
         known_by,
     });
-    let mut cluster = scene.nodes.cluster.clone();
+    let mut cluster = state.cluster.clone();
     let is_known = matches!(seat, PodLocation::Known { .. } | PodLocation::Shared);
     match home.member_without_pods(&[(pod, seat)], reading) {
         Ok(member) if is_known => {
@@ -202,7 +199,7 @@ fn bound(
             ));
         }
     }
-    judge(scene, &mut cluster, ask, terms, found);
+    judge(state, &mut cluster, ask, terms, found);
     if let Some(decision) = reasons::decided(&cluster, &name, ask) {
         found.because = words::admission(&found.name, &decision);
     }
@@ -219,7 +216,7 @@ fn knowledge(witness: LocationSource) -> Knowledge {
 
 /// Says what stands in a pod's way, and what would let it in.
 fn waiting(
-    scene: &Scene,
+    state: &ClusterState,
     pod: &PodObject,
     ask: &PodRequest,
     terms: &PodConstraints,
@@ -227,26 +224,19 @@ fn waiting(
     found: &mut Explanation,
 ) -> Result<(), Failure> {
     found.scheduler.clone_from(&terms.scheduler_message);
-    let mut cluster = scene.nodes.cluster.clone();
-    judge(scene, &mut cluster, ask, terms, found);
-    let mut mover = Mover::new(scene, ask);
+    let mut cluster = state.cluster.clone();
+    judge(state, &mut cluster, ask, terms, found);
+    let mut mover = Mover::new(state, ask);
     if !args.if_moved.is_empty() {
-        found.if_moved = Some(if_moved(scene, &mover, &args.if_moved)?);
+        found.if_moved = Some(if_moved(state, &mover, &args.if_moved)?);
     }
     if !found.fits.is_empty() {
         return Ok(());
     }
-    for node in scene.barred(terms).keys() {
+    for node in state.barred(terms).keys() {
         cluster.remove_node(node);
     }
-    let open = Nodes {
-        cluster,
-        reading: scene.nodes.reading.clone(),
-        names: BTreeMap::new(),
-        waiting: Vec::new(),
-    };
-    found.changes = changes::find(&open, pod);
-    let mut cluster = open.cluster;
+    found.changes = find_changes(&cluster, &state.reading, &BTreeMap::new(), pod);
     found.moves = mover.smallest(&mut cluster);
     if mover.gave_up() {
         let note = "not all sets of pods that could move were tried";
@@ -257,13 +247,13 @@ fn waiting(
 
 /// Asks every node.
 fn judge(
-    scene: &Scene,
+    state: &ClusterState,
     cluster: &mut Cluster,
     ask: &PodRequest,
     terms: &PodConstraints,
     found: &mut Explanation,
 ) {
-    let barred = scene.barred(terms);
+    let barred = state.barred(terms);
     let ranked = cluster.rank(ask).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
         .filter(|ranked| !barred.contains_key(ranked.node))
@@ -286,7 +276,7 @@ fn judge(
         reason,
         misses: None,
     };
-    for (node, why) in &scene.unreadable {
+    for (node, why) in &state.unreadable {
         let reason = format!("what it reports cannot be understood: {why}");
         all.insert(node.clone(), plain(reason));
     }
@@ -297,11 +287,11 @@ fn judge(
 }
 
 /// Plays the moves that were asked about.
-fn if_moved(scene: &Scene, mover: &Mover<'_>, names: &[String]) -> Result<IfMoved, Failure> {
+fn if_moved(state: &ClusterState, mover: &Mover<'_>, names: &[String]) -> Result<IfMoved, Failure> {
     let mut set: Vec<&PodObject> = Vec::new();
     for name in names {
         let (namespace, pod) = name.split_once('/').unwrap_or(("default", name));
-        let pod = scene.pod(namespace, pod)?;
+        let pod = state.pod(namespace, pod)?;
         if pod.node_name.is_none() || mover.is_itself(pod) {
             return Err(Failure::BadInput(format!(
                 "--if-moved {name}: expected a pod that runs, found one that waits"

@@ -1,4 +1,4 @@
-//! `pinfold cluster` with an API server: pages, contexts, and lists that are forbidden or not served.
+//! The plugin with an API server: paged lists, contexts, and lists that are forbidden or not served.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::program::{Run, root, run, scratch, words};
 
-/// What a server says to a path without its query: a list of this kind, or a rejection.
-type Answer = fn(&str) -> Result<&'static str, u16>;
+/// The kind of the list at a path, or an error status.
+type Lists = fn(&str) -> Result<&'static str, u16>;
 
-/// Everything there is.
-fn whole(path: &str) -> Result<&'static str, u16> {
+/// All lists of a cluster with NodeResourceTopologies.
+fn all_lists(path: &str) -> Result<&'static str, u16> {
     match path {
         "/api/v1/nodes" => Ok("Node"),
         "/api/v1/pods" => Ok("Pod"),
@@ -23,8 +23,8 @@ fn whole(path: &str) -> Result<&'static str, u16> {
     }
 }
 
-/// A cluster that is asked for three objects at a time, whatever was wished for.
-fn serve(answer: Answer) -> u16 {
+/// Serves the objects of an example in pages of three, whatever the limit of the request.
+fn serve(lists: Lists) -> u16 {
     let example = root().join("examples/running-cluster/cluster.yaml");
     let text = fs::read_to_string(example).expect("the example");
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("objects");
@@ -39,7 +39,7 @@ fn serve(answer: Answer) -> u16 {
             }
             let request = String::from_utf8_lossy(&request);
             let target = request.split(' ').nth(1).unwrap_or_default();
-            let (code, body) = respond(&objects, answer, target);
+            let (code, body) = respond(&objects, lists, target);
             let head = format!(
                 "HTTP/1.1 {code} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 body.len()
@@ -50,13 +50,13 @@ fn serve(answer: Answer) -> u16 {
     port
 }
 
-fn respond(objects: &[Value], answer: Answer, target: &str) -> (u16, String) {
+fn respond(objects: &[Value], lists: Lists, target: &str) -> (u16, String) {
     const PAGE: usize = 3;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let kind = match answer(path) {
+    let kind = match lists(path) {
         Ok(kind) => kind,
         Err(code) => {
-            let status = json!({"kind": "Status", "code": code, "message": "not for you"});
+            let status = json!({"kind": "Status", "code": code, "message": "not allowed"});
             return (code, status.to_string());
         }
     };
@@ -72,7 +72,7 @@ fn respond(objects: &[Value], answer: Answer, target: &str) -> (u16, String) {
     };
     page.truncate(PAGE);
     for object in &mut page {
-        // Items of a list do not say what they are.
+        // Items of a list have no kind.
         object.as_object_mut().expect("an object").remove("kind");
         object["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
     }
@@ -80,40 +80,37 @@ fn respond(objects: &[Value], answer: Answer, target: &str) -> (u16, String) {
     (200, list.to_string())
 }
 
-/// A kubeconfig whose current context leads nowhere.
+/// A kubeconfig with a context `here`. Nothing listens at the server of the current context.
 fn kubeconfig(port: u16) -> PathBuf {
     let path = PathBuf::from(scratch()).join(format!("kubeconfig-{port}"));
     let cluster = |name: &str, port: u16| json!({"name": name, "cluster": {"server": format!("http://127.0.0.1:{port}")}});
     let context =
-        |name: &str| json!({"name": name, "context": {"cluster": name, "user": "nobody"}});
+        |name: &str| json!({"name": name, "context": {"cluster": name, "user": "anonymous"}});
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "nowhere",
         "clusters": [cluster("nowhere", 1), cluster("here", port)],
-        "users": [{"name": "nobody", "user": {}}],
+        "users": [{"name": "anonymous", "user": {}}],
         "contexts": [context("nowhere"), context("here")],
     });
     fs::write(&path, config.to_string()).expect("writable");
     path
 }
 
-fn ask(answer: Answer, line: &str) -> Run {
-    let config = kubeconfig(serve(answer));
-    let line = format!(
-        "cluster {line} --context here --kubeconfig {}",
-        config.display()
-    );
+fn run_against(lists: Lists, line: &str) -> Run {
+    let config = kubeconfig(serve(lists));
+    let line = format!("{line} --context here --kubeconfig {}", config.display());
     run(&root(), &words(&line))
 }
 
 #[test]
-fn an_api_server_gives_the_same_answers_as_its_objects_in_a_file() {
+fn an_api_server_gives_the_same_result_as_its_objects_in_a_file() {
     for line in [
         "top",
         "explain pod trainer-3 -n ml",
         "view node worker-1 -o svg",
     ] {
-        let live = ask(whole, line);
-        let file = format!("cluster {line} --nodes examples/running-cluster/cluster.yaml");
+        let live = run_against(all_lists, line);
+        let file = format!("{line} --nodes examples/running-cluster/cluster.yaml");
         let file = run(&root(), &words(&file));
         assert_eq!(live.stdout, file.stdout, "{line}: {}", live.stderr);
         assert_eq!(live.code, file.code, "{line}");
@@ -121,8 +118,8 @@ fn an_api_server_gives_the_same_answers_as_its_objects_in_a_file() {
 }
 
 #[test]
-fn what_is_not_served_or_forbidden_is_said_and_the_rest_is_answered() {
-    let bare = ask(
+fn lists_that_are_forbidden_or_not_served_become_notes() {
+    let bare = run_against(
         |path| match path {
             "/api/v1/nodes" => Ok("Node"),
             "/api/v1/pods" => Err(403),
@@ -135,16 +132,16 @@ fn what_is_not_served_or_forbidden_is_said_and_the_rest_is_answered() {
     for expected in [
         "the cluster serves no noderesourcetopologies: nobody reports NUMA nodes",
         "pods cannot be listed (GET /api/v1/pods",
-        "403 not for you): nobody knows who runs where",
+        "403 not allowed): nobody knows who runs where",
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
 
-    let humble = ask(
+    let humble = run_against(
         |path| match path {
             "/api/v1/pods" | "/api/v1/nodes" => Err(403),
             "/api/v1/namespaces/ml/pods" => Ok("Pod"),
-            other => whole(other),
+            other => all_lists(other),
         },
         "explain pod trainer-3 -n ml",
     );
@@ -161,9 +158,9 @@ fn what_is_not_served_or_forbidden_is_said_and_the_rest_is_answered() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_the_environments_fault() {
+fn an_unreachable_server_or_unknown_context_exits_with_3() {
     let config = kubeconfig(2);
-    let line = format!("cluster top --kubeconfig {}", config.display());
+    let line = format!("top --kubeconfig {}", config.display());
     let gone = run(&root(), &words(&line));
     assert_eq!(gone.code, 3, "{}", gone.stdout);
     assert!(
@@ -172,10 +169,7 @@ fn a_server_that_is_not_there_is_the_environments_fault() {
         gone.stderr
     );
 
-    let line = format!(
-        "cluster top --context neverland --kubeconfig {}",
-        config.display()
-    );
+    let line = format!("top --context neverland --kubeconfig {}", config.display());
     let lost = run(&root(), &words(&line));
     assert_eq!(lost.code, 3, "{}", lost.stdout);
     assert!(lost.stderr.contains("neverland"), "{}", lost.stderr);

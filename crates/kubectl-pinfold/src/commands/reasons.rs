@@ -12,7 +12,7 @@ use pinfold_render::text::count;
 use pinfold_render::{amount, explain};
 use serde::Serialize;
 
-use super::scene::named;
+use super::cluster_state::named;
 
 /// Nodes that say no for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,142 +1,141 @@
-//! `pinfold cluster`: what a running cluster looks like from its NUMA nodes, and why its pods are where they are.
-//!
-//! As a kubectl plugin the same commands are `kubectl pinfold explain pod NAME` and so on, see [`crate::kubectl`].
+//! The command line: commands, flags and examples.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
+use pinfold_terminal::Format;
+use pinfold_terminal::manual::ManualCommand;
 
-use crate::args::{Dialect, Format};
-use crate::exit::Failure;
+/// The name of the program, by which kubectl finds the plugin.
+pub(crate) const PROGRAM: &str = "kubectl-pinfold";
 
-mod explain;
-mod live;
-mod moves;
-mod occupancy;
-mod reasons;
-mod scene;
-mod top;
-mod view;
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ClusterCommandArgs {
+/// Show NUMA usage of a cluster's nodes, and why pods are where they are
+#[derive(Debug, Parser)]
+#[command(
+    name = PROGRAM,
+    bin_name = "kubectl pinfold",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 success, 1 rejected (no node admits the pod), 2 invalid input, 3 environment."
+)]
+pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) command: ClusterCommand,
+    pub(crate) command: Command,
 }
 
-/// What can be asked about a cluster.
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClusterCommand {
-    /// Say why a pod is where it is; or why no node takes it, and which changes and moves would let it in
+pub(crate) enum Command {
+    /// Explain why a pod is on its node, or why it is pending and which changes would make it fit
     Explain(ExplainArgs),
-    /// Show how full every NUMA node of every node is
+    /// Show the usage of every NUMA node
     Top(TopArgs),
-    /// Draw a node with everybody on it
+    /// Draw a node with the CPUs, memory and devices of its pods
     View(ViewArgs),
+    #[command(flatten)]
+    Manual(ManualCommand),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
     #[command(subcommand)]
-    pub(crate) what: Explained,
+    pub(crate) kind: ExplainedKind,
 }
 
-/// What is explained.
+/// The kind of object to explain.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Explained {
-    /// A pod that runs, or one that waits
+pub(crate) enum ExplainedKind {
+    /// A running or pending pod
     Pod(PodArgs),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    pinfold cluster explain pod trainer-7 -n ml\n  \
+    kubectl pinfold explain pod trainer-7 -n ml\n  \
     kubectl pinfold explain pod trainer-7 -n ml --if-moved ml/notebook-0\n  \
     kubectl get nodes,noderesourcetopologies,pods -A -o yaml > all.yaml\n  \
-    pinfold cluster explain pod trainer-7 -n ml --nodes all.yaml\n\n\
-    Exit code 0: it runs, or some node would take it. Exit code 1: no node takes it.")]
+    kubectl pinfold explain pod trainer-7 -n ml --nodes all.yaml\n\n\
+    Exit code 0: the pod is bound, or a node would admit it. Exit code 1: no node admits it.")]
 pub(crate) struct PodArgs {
-    /// Its name
+    /// The pod's name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Its namespace
+    /// The pod's namespace
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
-    /// What if this running pod moved elsewhere? Repeatable: all of them move
+    /// Also show whether the pod would fit if this running pod moved to another node. Repeatable: all of them move
     #[arg(long, value_name = "NAMESPACE/POD")]
     pub(crate) if_moved: Vec<String>,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// How to write the result
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    pinfold cluster top\n  \
+    kubectl pinfold top\n  \
     kubectl pinfold top --sort memory --selector zone=a\n\n\
-    # are taken, = are kept for the system, . are free.")]
+    In the bars # is used, = is reserved for the system, . is free.")]
 pub(crate) struct TopArgs {
-    /// What comes first
+    /// The sort order of nodes
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sort: Sort,
-    /// Only nodes with these labels: KEY=VALUE or KEY, several with commas
+    /// Show nodes with these labels: KEY=VALUE or KEY, separated by commas
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub(crate) selector: Option<String>,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// How to write the result
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
 
-/// What comes first.
+/// The sort order of nodes in `top`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
-    /// The node with the largest share of its CPUs taken
+    /// Highest share of CPUs in use first
     #[default]
     Cpus,
-    /// The node with the largest share of its memory taken
+    /// Highest share of memory in use first
     Memory,
-    /// The node with the largest share of its devices taken
+    /// Highest share of devices in use first
     Devices,
-    /// The first by name
+    /// By name
     Name,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ViewArgs {
     #[command(subcommand)]
-    pub(crate) what: Viewed,
+    pub(crate) kind: ViewedKind,
 }
 
-/// What is drawn.
+/// The kind of object to draw.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Viewed {
+pub(crate) enum ViewedKind {
     /// A node
     Node(NodeViewArgs),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    pinfold cluster view node worker-1\n  \
+    kubectl pinfold view node worker-1\n  \
     kubectl pinfold view node worker-1 -o svg > worker-1.svg")]
 pub(crate) struct NodeViewArgs {
-    /// Its name
+    /// The node's name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// How to show it
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: View,
+    pub(crate) output: ViewFormat,
 }
 
-/// How a node is shown.
+/// The output format of `view node`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum ViewFormat {
     /// For terminals
     #[default]
     Text,
@@ -148,18 +147,18 @@ pub(crate) enum View {
     Yaml,
 }
 
-/// Where the objects of the cluster come from, and whose rules decide.
+/// The source of the cluster's objects, and the program that decides.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct SourceArgs {
-    /// The kubeconfig. Without one: those of KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// The kubeconfig file. By default KUBECONFIG, ~/.kube/config, or the service account of the pod
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig, if not the current one
+    /// The context of the kubeconfig, by default the current one
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Objects from files instead of an API server: Nodes, NodeResourceTopologies, Numatopologies, Pods, lists of
-    /// them; `-` is standard input. Repeatable
+    /// Read Nodes, NodeResourceTopologies, Numatopologies and Pods (or Lists of them) from this file instead of an
+    /// API server; `-` is standard input. Repeatable
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) nodes: Vec<PathBuf>,
     /// Whose rules decide
@@ -173,14 +172,14 @@ pub(crate) struct SourceArgs {
     pub(crate) exact: bool,
 }
 
-pub(crate) fn run(args: &ClusterCommand) -> Result<ExitCode, Failure> {
-    match args {
-        ClusterCommand::Explain(ExplainArgs {
-            what: Explained::Pod(pod),
-        }) => explain::run(pod),
-        ClusterCommand::Top(top) => top::run(top),
-        ClusterCommand::View(ViewArgs {
-            what: Viewed::Node(node),
-        }) => view::run(node),
-    }
+/// Whose rules decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    /// The kubelet's managers
+    #[default]
+    Kubelet,
+    /// Koordinator's scheduler
+    Koordinator,
+    /// Volcano's numa-aware plugin
+    Volcano,
 }

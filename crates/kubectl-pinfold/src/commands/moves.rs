@@ -16,7 +16,7 @@ use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::PodConstraints;
 use serde::Serialize;
 
-use super::scene::Scene;
+use super::cluster_state::ClusterState;
 
 /// No set is larger than this.
 const LARGEST: usize = 3;
@@ -63,7 +63,7 @@ type Seated<'a> = (&'a PodObject, PodLocation);
 
 /// Tries sets of pods.
 pub(super) struct Mover<'a> {
-    scene: &'a Scene,
+    state: &'a ClusterState,
     sources: BTreeMap<NodeName, NodeSources<'a>>,
     ask: PodRequest,
     terms: PodConstraints,
@@ -72,11 +72,11 @@ pub(super) struct Mover<'a> {
 }
 
 impl<'a> Mover<'a> {
-    pub(super) fn new(scene: &'a Scene, ask: &PodRequest) -> Self {
+    pub(super) fn new(state: &'a ClusterState, ask: &PodRequest) -> Self {
         Self {
-            scene,
-            sources: scene.sources(),
-            terms: scene.terms(ask.uid()),
+            state,
+            sources: state.sources(),
+            terms: state.terms(ask.uid()),
             uid: ask.uid().clone(),
             ask: ask.clone(),
             trials: MOST_TRIALS,
@@ -90,7 +90,7 @@ impl<'a> Mover<'a> {
 
     /// The smallest sets that help, cheapest first.
     pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<Plan> {
-        let barred = self.scene.barred(&self.terms);
+        let barred = self.state.barred(&self.terms);
         let mut nodes = Vec::new();
         for answer in cluster.evaluate_all(&self.ask) {
             if let (Some(rejection), false) = (
@@ -127,7 +127,7 @@ impl<'a> Mover<'a> {
         let Some(found) = self.sources.get(node) else {
             return Vec::new();
         };
-        let reading = &self.scene.nodes.reading;
+        let reading = &self.state.reading;
         let matters = |pod: &PodObject| match rejection {
             NodeRejection::Insufficient(short) => {
                 let requests = effective_requests(&pod.pod);
@@ -139,7 +139,7 @@ impl<'a> Mover<'a> {
             _ => !matches!(found.location_of(pod, reading), PodLocation::Shared),
         };
         let may_leave = |pod: &PodObject| {
-            let terms = self.scene.terms(&pod.pod.uid);
+            let terms = self.state.terms(&pod.pod.uid);
             !terms.immovable && !terms.terminating
         };
         let pods = found.pods.iter().copied();
@@ -175,7 +175,7 @@ impl<'a> Mover<'a> {
     /// The plan, if the set helps wherever its pods may sit; and what it costs: the CPUs that move.
     fn helps(&mut self, node: &NodeName, set: &[&'a PodObject]) -> Option<(i64, Plan)> {
         self.trials = self.trials.checked_sub(1)?;
-        let reading = &self.scene.nodes.reading;
+        let reading = &self.state.reading;
         let found = self.sources.get(node)?;
         let mut plan = None;
         for seated in self.seatings(set) {
@@ -198,7 +198,7 @@ impl<'a> Mover<'a> {
 
     /// Every way in which the pods of a set may sit.
     fn seatings(&self, set: &[&'a PodObject]) -> Vec<Vec<Seated<'a>>> {
-        let reading = &self.scene.nodes.reading;
+        let reading = &self.state.reading;
         let mut all: Vec<Vec<Seated<'a>>> = vec![Vec::new()];
         for &pod in set {
             let found = pod.node_name.as_deref();
@@ -229,7 +229,7 @@ impl<'a> Mover<'a> {
         set: &[&'a PodObject],
         on: Option<&NodeName>,
     ) -> Option<Plan> {
-        let mut cluster = self.scene.nodes.cluster.clone();
+        let mut cluster = self.state.cluster.clone();
         for (node, member) in changed {
             cluster.insert(node.clone(), member.clone());
         }
@@ -242,8 +242,8 @@ impl<'a> Mover<'a> {
         };
         let mut moves = Vec::new();
         for &pod in set {
-            let ask = self.scene.ask(pod).ok()?;
-            let terms = self.scene.terms(&pod.pod.uid);
+            let ask = self.state.ask(pod).ok()?;
+            let terms = self.state.terms(&pod.pod.uid);
             let settled = self.settle(&mut cluster, &ask, &terms);
             let (to, cpus, numa_nodes) = match settled {
                 Some((to, cpus, numa)) => (Some(to), cpus, numa),
@@ -272,7 +272,7 @@ impl<'a> Mover<'a> {
         ask: &PodRequest,
         terms: &PodConstraints,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
-        let barred = self.scene.barred(terms);
+        let barred = self.state.barred(terms);
         let ranked = cluster.rank(ask).into_iter();
         let mut allowed = ranked.filter(|ranked| !barred.contains_key(ranked.node));
         let node = allowed.next()?.node.clone();
@@ -282,7 +282,7 @@ impl<'a> Mover<'a> {
 
     /// What if exactly these pods moved: every way in which they may sit, with what comes of it.
     pub(super) fn if_moved(&self, set: &[&'a PodObject]) -> Vec<(Vec<Seated<'a>>, Option<Plan>)> {
-        let reading = &self.scene.nodes.reading;
+        let reading = &self.state.reading;
         let mut outcomes = Vec::new();
         for seated in self.seatings(set) {
             let mut by_node = BTreeMap::<NodeName, Vec<Seated<'a>>>::new();

@@ -1,8 +1,8 @@
-//! [`Scene`]: a cluster at one moment, every node ready to be asked.
+//! [`ClusterState`]: the nodes and pods of a cluster at one moment, from the API server or from files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cluster::{Cluster, PodRequest};
+use pinfold_core::cluster::{Cluster, NodeView, PodRequest};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
@@ -15,33 +15,38 @@ use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
-use super::{SourceArgs, live};
+use super::live;
 use crate::args::Dialect;
-use crate::cluster::{Nodes, scheduler};
-use crate::exit::Failure;
-use crate::input::{Source, call_by_bare_name};
+use crate::args::SourceArgs;
+use crate::scheduler_config::scheduler;
+use pinfold_terminal::Failure;
+use pinfold_terminal::{Source, output};
 
-/// More names than this are counted, not listed.
-const NAMED: usize = 3;
-/// More oddities than this are counted, not listed.
-const TOLD: usize = 5;
+/// The most names listed in a sentence; further ones are counted.
+const MAX_NAMES: usize = 3;
+/// The most warnings listed; further ones are counted.
+const MAX_WARNINGS: usize = 5;
 
-/// A cluster at one moment.
-pub(super) struct Scene {
-    /// Its objects.
+/// The nodes and pods of a cluster at one moment.
+pub(super) struct ClusterState {
+    /// The objects as they were read.
     pub(super) inventory: Inventory,
-    /// Its nodes, ready to be asked.
-    pub(super) nodes: Nodes,
-    /// Nodes that cannot be asked, with the reason.
+    /// The nodes with their free resources, for filtering and scoring.
+    pub(super) cluster: Cluster,
+    /// The program that decides, and how objects are read for it.
+    pub(super) reading: DialectOptions,
+    /// Names of the pods.
+    names: BTreeMap<PodUid, String>,
+    /// Nodes whose reports are invalid, with the first error.
     pub(super) unreadable: BTreeMap<NodeName, String>,
-    /// Nodes that say how many CPUs are free and not which.
+    /// Nodes that report the number of free CPUs but not which.
     pub(super) counted: BTreeSet<NodeName>,
-    /// What one should know about all this.
+    /// Warnings about missing or inconsistent objects.
     pub(super) notes: Vec<String>,
 }
 
-impl Scene {
-    /// Reads everything, from files or from the API server. Who may not list all pods may list those of a namespace.
+impl ClusterState {
+    /// Reads all objects from files or the API server. If listing all pods is forbidden, those of `namespace` are listed.
     pub(super) fn open(args: &SourceArgs, namespace: Option<&str>) -> Result<Self, Failure> {
         let (plugin, weight) = match &args.scheduler_config {
             Some(path) => scheduler(path, args.dialect)?,
@@ -73,43 +78,39 @@ impl Scene {
         weight: i64,
     ) -> Result<Self, Failure> {
         for pod in &mut inventory.objects.pods {
-            call_by_bare_name(&mut pod.pod);
+            output::drop_default_namespace(&mut pod.pod.name);
         }
         let invented = inventory.objects.add_reported_nodes();
         if !invented.is_empty() {
             notes.push(format!(
-                "no Node object for {}: taken to have what the NUMA nodes report, and no more",
+                "no Node object for {}: allocatable is taken from the NodeResourceTopology",
                 named(&invented)
             ));
         }
         let names = inventory.objects.pods.iter();
         let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
-        let mut scene = Self {
-            nodes: Nodes {
-                cluster: Cluster::new().with_volcano_weight(weight),
-                reading,
-                names: names.collect(),
-                waiting: Vec::new(),
-            },
+        let mut state = Self {
+            cluster: Cluster::new().with_volcano_weight(weight),
+            reading,
+            names: names.collect(),
             inventory,
             unreadable: BTreeMap::new(),
             counted: BTreeSet::new(),
             notes,
         };
-        scene.seat();
-        match scene.inventory.objects.nodes.is_empty() {
+        state.add_nodes();
+        match state.inventory.objects.nodes.is_empty() {
             true => Err(Failure::BadInput(
-                "expected at least one node, found none: a cluster is made of Node objects, or of what nodes report"
-                    .to_owned(),
+                "no nodes: expected Node or NodeResourceTopology objects".to_owned(),
             )),
-            false => Ok(scene),
+            false => Ok(state),
         }
     }
 
-    /// Makes every node a member.
-    fn seat(&mut self) {
+    /// Adds every node to the cluster.
+    fn add_nodes(&mut self) {
         let (mut silent, mut odd) = (Vec::new(), Vec::new());
-        let reading = &self.nodes.reading;
+        let reading = &self.reading;
         for found in self.inventory.objects.nodes_with_sources() {
             let name = found.node.name();
             if !reports(&found, reading.dialect) {
@@ -122,7 +123,7 @@ impl Scene {
                     if reports(&found, reading.dialect) {
                         odd.extend(read.warnings.iter().map(Diagnostic::to_string));
                     }
-                    self.nodes.cluster.insert(name, read.value);
+                    self.cluster.insert(name, read.value);
                 }
                 Err(findings) => {
                     let first = findings.0.first().map(Diagnostic::to_string);
@@ -136,34 +137,34 @@ impl Scene {
         };
         if !silent.is_empty() {
             self.notes.push(format!(
-                "no {object} of {}: only the sums are known there",
+                "no {object} for {}: only the node's totals are known",
                 named(&silent)
             ));
         }
         let counted: Vec<String> = self.counted.iter().map(NodeName::to_string).collect();
         if !counted.is_empty() {
             self.notes.push(format!(
-                "{} how many CPUs are free and not which: CPUs are counted there, not numbered",
+                "{} the number of free CPUs but not which: CPU ids there are placeholders",
                 match counted.len() {
                     1 => format!("{} reports", counted[0]),
                     _ => format!("{} report", named(&counted)),
                 }
             ));
         }
-        self.notes.extend(odd.iter().take(TOLD).cloned());
-        if let Some(more @ 1..) = odd.len().checked_sub(TOLD) {
-            let more = count(more, "more oddity", "more oddities");
-            self.notes.push(format!("... {more} of that kind"));
+        self.notes.extend(odd.iter().take(MAX_WARNINGS).cloned());
+        if let Some(more @ 1..) = odd.len().checked_sub(MAX_WARNINGS) {
+            let more = count(more, "more warning", "more warnings");
+            self.notes.push(format!("... {more}"));
         }
     }
 
-    /// All nodes with what is known about each.
+    /// All nodes by name, each with its reports and pods.
     pub(super) fn sources(&self) -> BTreeMap<NodeName, NodeSources<'_>> {
         let found = self.inventory.objects.nodes_with_sources().into_iter();
         found.map(|found| (found.node.name(), found)).collect()
     }
 
-    /// A pod by its name.
+    /// The pod of this namespace and name.
     pub(super) fn pod(&self, namespace: &str, name: &str) -> Result<&PodObject, Failure> {
         let mut pods = self.inventory.objects.pods.iter();
         let is_it = |pod: &&PodObject| pod.meta.namespace == namespace && pod.meta.name == name;
@@ -173,20 +174,20 @@ impl Scene {
             let namespaces: Vec<String> = elsewhere.map(|pod| pod.meta.namespace.clone()).collect();
             let hint = match namespaces.is_empty() {
                 true => String::new(),
-                false => format!("; there is one in {}: say -n NAMESPACE", named(&namespaces)),
+                false => format!("; found in {}: use -n NAMESPACE", named(&namespaces)),
             };
             Failure::BadInput(format!(
-                "no pod {name} in the namespace {namespace} that has not ended{hint}"
+                "no running or pending pod {name} in namespace {namespace}{hint}"
             ))
         })
     }
 
-    /// What a pod says about nodes.
+    /// The node selector, affinity and tolerations of a pod.
     pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
         self.inventory.pods.get(pod).cloned().unwrap_or_default()
     }
 
-    /// The nodes that a pod may not go to, whatever there is to be had.
+    /// The nodes that a pod's selector, affinity or tolerations exclude, with the reason.
     pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
         let nodes = self.inventory.nodes.iter();
         let barred =
@@ -194,18 +195,36 @@ impl Scene {
         barred.collect()
     }
 
-    /// A pod as nodes are asked about it.
+    /// The request of a pod as the deciding program reads it.
     pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        self.nodes.ask(pod)
+        let read = pinfold_kube::cluster::pod_request(pod, &self.reading);
+        let read = read.map_err(|findings| Failure::BadInput(findings.to_string()))?;
+        for warning in &read.warnings {
+            output::remark(&format!("warning: {warning}"));
+        }
+        Ok(read.value)
+    }
+
+    /// A node with the CPUs, memory and devices of its pods.
+    pub(super) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
+        let name_of = |uid: &PodUid| match self.names.get(uid) {
+            Some(name) => name.clone(),
+            None => uid.to_string(),
+        };
+        self.cluster.node_view(node, name_of)
     }
 
     /// `dialect kubelet`.
     pub(super) fn described(&self) -> String {
-        self.nodes.described()
+        let exact = match self.reading.fidelity {
+            Fidelity::Exact => ", exact",
+            Fidelity::Sound => "",
+        };
+        format!("dialect {}{exact}", self.reading.dialect.name())
     }
 }
 
-/// Whether the node says what its dialect decides from.
+/// Whether a node has the report that the deciding program reads.
 fn reports(found: &NodeSources<'_>, dialect: DialectName) -> bool {
     match dialect {
         DialectName::Volcano => found.numatopology.is_some(),
@@ -222,15 +241,15 @@ fn lists_cpus(found: &NodeSources<'_>) -> bool {
 
 /// `a, b, c`; `a, b, c and 4 more`.
 pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
-    let told: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    let told = told.join(", ");
-    match names.len().saturating_sub(NAMED) {
-        0 => told,
-        more => format!("{told} and {more} more"),
+    let first: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
+    let first = first.join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 
-/// The objects of some files.
+/// Reads the objects of the files in `--nodes`.
 fn files(args: &SourceArgs) -> Result<(Inventory, Vec<String>), Failure> {
     let mut inventory = Inventory::default();
     for path in &args.nodes {
