@@ -25,7 +25,7 @@ pub fn node(
     fidelity: Fidelity,
 ) -> Result<Read<KoordinatorNode>, Findings> {
     let meta = &object.meta;
-    let mut report = Report::about(&meta.origin.file, "KoordinatorNode", &meta.name);
+    let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
     let bind = spellings::label(meta, keys::BIND_POLICY, fidelity, &mut report);
     let strategy = spellings::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
     let mut node = KoordinatorNode {
@@ -59,7 +59,7 @@ pub fn node(
 fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Option<NumaPolicy> {
     let (key, word) = spellings::label(meta, keys::NUMA_POLICY, fidelity, report)?;
     let policy = NumaPolicy::parse(word)?;
-    if fidelity.knows_one_spelling() || policy.known().is_ok() {
+    if fidelity.reads_one_spelling() || policy.known().is_ok() {
         return Some(policy);
     }
     let stem = word

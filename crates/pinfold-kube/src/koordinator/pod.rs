@@ -83,7 +83,7 @@ fn qos(meta: &ObjectMeta, report: &mut Report) -> Option<KoordinatorQos> {
 fn priority(pod: &PodObject, report: &mut Report) -> Option<Priority> {
     let key = keys::PRIORITY_CLASS;
     let label = pod.meta.labels.get(key).map(String::as_str);
-    let priority = Priority::stated(label, pod.priority);
+    let priority = Priority::from_label_or_number(label, pod.priority);
     if let Some(text) = label {
         let known = ["koord-prod", "koord-mid", "koord-batch", "koord-free"];
         let is_unknown = priority.is_none();
@@ -131,7 +131,7 @@ fn spec(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> (Resource
     spec.preferred_bind = preferred.and_then(BindPolicy::parse);
     let exclusive = word(&place, "preferredCPUExclusivePolicy", report);
     spec.preferred_exclusive = exclusive.and_then(ExclusivePolicy::parse);
-    if fidelity.knows_one_spelling() {
+    if fidelity.reads_one_spelling() {
         return (spec, numa);
     }
     if exclusive == Some("Default")
