@@ -1,9 +1,9 @@
 //! [`Allocator`]: allocates NUMA resources and CPUs for one pod on one node.
 //!
 //! Mirrors `resourceManager.Allocate`. With a hint, every requested resource is spread over the NUMA nodes of the hint
-//! ([`distribute`](self)); then, if the pod binds CPUs, as many CPUs as its share are taken from each NUMA node. Without a
-//! hint the CPUs come from the whole node. A *required* bind policy restricts both to the CPUs that could satisfy it, and
-//! is checked again at the end.
+//! ([`distribute`](self)); then, if the pod binds CPUs, as many CPUs as its share are taken from each NUMA node.
+//! Without a hint the CPUs come from the whole node. A *required* bind policy restricts both to the CPUs that could
+//! satisfy it, and is checked again at the end.
 //!
 //! An [`Allocator`] reads the node once. [`Allocator::fits`] then checks many hints by counting, before
 //! [`Allocator::allocate`] allocates one of them.
@@ -219,8 +219,8 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// Whether the pod can be allocated on exactly these NUMA nodes. Returns the same as [`Allocator::allocate`] and, on
-    /// all common machines, only counts.
+    /// Whether the pod can be allocated on exactly these NUMA nodes. Returns the same as [`Allocator::allocate`] and,
+    /// on all common machines, only counts.
     #[must_use]
     pub fn fits(&self, nodes: NodeSet) -> bool {
         let Some(topology) = self

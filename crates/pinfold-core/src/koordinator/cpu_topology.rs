@@ -1,9 +1,9 @@
 //! [`KoordinatorTopology`]: the CPUs of a machine as Koordinator's scheduler sees them.
 //!
 //! Mirrors `CPUTopologyBuilder`: the id of a core is `socket << 16 | kernel core id`, the number of NUMA nodes counts
-//! pairs of socket and node, the number of cores counts triples of socket, node and core, and the sizes "per core", "per
-//! NUMA node" and "per socket" are quotients of these totals, although they are wrong on uneven machines. Ids identify and
-//! order; no id is ever a position.
+//! pairs of socket and node, the number of cores counts triples of socket, node and core, and the sizes "per core",
+//! "per NUMA node" and "per socket" are quotients of these totals, although they are wrong on uneven machines. Ids
+//! identify and order; no id is ever a position.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,8 @@ pub struct CpuTotals {
     pub sockets: usize,
 }
 
-/// The position of one CPU: indexes into [`KoordinatorTopology::cores`], [`KoordinatorTopology::nodes`] and [`KoordinatorTopology::sockets`].
+/// The position of one CPU: indexes into [`KoordinatorTopology::cores`], [`KoordinatorTopology::nodes`] and
+/// [`KoordinatorTopology::sockets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuPosition {
     pub(super) core: u16,

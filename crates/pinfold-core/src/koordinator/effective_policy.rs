@@ -122,8 +122,8 @@ fn check_values(node: &KoordinatorNode) -> Result<(), KoordinatorRejection> {
     }
 }
 
-/// Whether the pod is kept apart. Without the annotation, a pod with a NUMA policy is, and one that follows the node's is
-/// not.
+/// Whether the pod is kept apart. Without the annotation, a pod with a NUMA policy is, and one that follows the node's
+/// is not.
 fn numa_exclusive(pod: &PreFilterState) -> bool {
     match &pod.numa_exclusive {
         Some(mode) => *mode == NumaExclusive::Required,

@@ -1,13 +1,13 @@
 //! Hints: the sets of NUMA nodes that a pod fits.
 //!
-//! Mirrors `generateResourceHints`: every non-empty set of NUMA nodes, by width and then lexicographically, is tried; if
-//! the whole pod fits there, each requested resource that is not exhausted on any NUMA node of the set gets a hint with the
-//! score of the set. Hints of a resource are preferred at its narrowest width (all of them under `Restricted`, in exact
-//! mode). Sound mode prefers the width that an empty node would need.
+//! Mirrors `generateResourceHints`: every non-empty set of NUMA nodes, by width and then lexicographically, is tried;
+//! if the whole pod fits there, each requested resource that is not exhausted on any NUMA node of the set gets a hint
+//! with the score of the set. Hints of a resource are preferred at its narrowest width (all of them under `Restricted`,
+//! in exact mode). Sound mode prefers the width that an empty node would need.
 //!
-//! There are 2^n - 1 sets. All of them are tried up to [`MAX_NODES_LISTED`] NUMA nodes; beyond that, whole widths as long
-//! as no more than [`MAX_SETS`] sets are tried, and then the set of all NUMA nodes. [`HintLists`] generates hints width by
-//! width, so that the merge can stop at the first width that decides it.
+//! There are 2^n - 1 sets. All of them are tried up to [`MAX_NODES_LISTED`] NUMA nodes; beyond that, whole widths as
+//! long as no more than [`MAX_SETS`] sets are tried, and then the set of all NUMA nodes. [`HintLists`] generates hints
+//! width by width, so that the merge can stop at the first width that decides it.
 
 use smallvec::SmallVec;
 

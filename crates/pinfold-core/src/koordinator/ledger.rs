@@ -1,7 +1,7 @@
 //! [`KoordinatorLedger`]: which pod holds which CPUs and NUMA resources on one node.
 //!
-//! Mirrors `NodeAllocation`. Exact mode repeats three defects that influence later decisions: a NUMA node that ever had a
-//! NUMA allocation keeps its (empty) record, a shared CPU keeps the exclusive level written last, and a CPU that the
+//! Mirrors `NodeAllocation`. Exact mode repeats three defects that influence later decisions: a NUMA node that ever had
+//! a NUMA allocation keeps its (empty) record, a shared CPU keeps the exclusive level written last, and a CPU that the
 //! machine does not have counts for core 0 of NUMA node 0. In sound mode releasing a pod restores the state before it.
 
 use std::collections::BTreeMap;
@@ -216,8 +216,8 @@ impl KoordinatorLedger {
         }
     }
 
-    /// Which NUMA nodes have pods on one NUMA node and which have pods that span several. Pods without bound CPUs do not
-    /// count.
+    /// Which NUMA nodes have pods on one NUMA node and which have pods that span several. Pods without bound CPUs do
+    /// not count.
     #[must_use]
     pub fn occupancy(&self) -> NumaOccupancy {
         let mut occupancy = NumaOccupancy::default();

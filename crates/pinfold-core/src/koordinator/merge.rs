@@ -1,13 +1,13 @@
 //! Merges the hints of all resources into one set of NUMA nodes.
 //!
 //! Mirrors `mergeFilteredHints` and the four policies. Koordinator tries every combination of one hint per resource in
-//! order. The mask of a combination is the AND of its hints; it is preferred if all hints are preferred and have the same
-//! mask, it is unsatisfied if some hint is or if its hints differ, and its score is the sum of the scores of the hints
-//! whose mask equals the AND. A later combination replaces the best so far if it is preferred and the best is not; among
-//! equals if it is narrower (fewer nodes, then the smaller number), or as wide with a higher score. That rule is not an
-//! order: of two sets of one width, one with the smaller number and one with the higher score, the later one wins. So the
-//! sequence matters, and the result here is the one of Koordinator's sequence with the resources of a provider in
-//! ascending order.
+//! order. The mask of a combination is the AND of its hints; it is preferred if all hints are preferred and have the
+//! same mask, it is unsatisfied if some hint is or if its hints differ, and its score is the sum of the scores of the
+//! hints whose mask equals the AND. A later combination replaces the best so far if it is preferred and the best is
+//! not; among equals if it is narrower (fewer nodes, then the smaller number), or as wide with a higher score. That
+//! rule is not an order: of two sets of one width, one with the smaller number and one with the higher score, the later
+//! one wins. So the sequence matters, and the result here is the one of Koordinator's sequence with the resources of a
+//! provider in ascending order.
 //!
 //! It is found without the product:
 //!
@@ -15,10 +15,10 @@
 //!    preferred ones matter.
 //! 2. All hints of a preferred combination have one mask, so the sequence of candidates is that of the first list, each
 //!    with the best scores that the other lists have for it: linear in the number of hints.
-//! 3. Mixed combinations count only if none is preferred. How the remaining lists can change the best so far depends only
-//!    on the AND so far, its score and the best: each such state is searched once. That search has a budget of
-//!    [`MAX_STEPS`]; a case that exceeds it (only adversarial hint lists do) returns all NUMA nodes, not preferred, which
-//!    is what Koordinator starts with. No policy that demands alignment admits either.
+//! 3. Mixed combinations count only if none is preferred. How the remaining lists can change the best so far depends
+//!    only on the AND so far, its score and the best: each such state is searched once. That search has a budget of
+//!    [`MAX_STEPS`]; a case that exceeds it (only adversarial hint lists do) returns all NUMA nodes, not preferred,
+//!    which is what Koordinator starts with. No policy that demands alignment admits either.
 
 use smallvec::SmallVec;
 
@@ -110,8 +110,8 @@ pub struct KoordinatorMerge {
 }
 
 impl MergeContext {
-    /// Whether a pod on these NUMA nodes would share one with a pod of the other kind. Mirrors `checkExclusivePolicy`, by
-    /// NUMA id: Koordinator uses ids as positions and panics if ids have gaps.
+    /// Whether a pod on these NUMA nodes would share one with a pod of the other kind. Mirrors `checkExclusivePolicy`,
+    /// by NUMA id: Koordinator uses ids as positions and panics if ids have gaps.
     #[must_use]
     pub fn conflicts(&self, mask: NodeSet) -> bool {
         let NumaOccupancy { single, spanning } = self.occupancy;

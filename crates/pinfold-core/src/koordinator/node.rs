@@ -80,8 +80,8 @@ pub struct KoordinatorReport {
 }
 
 impl KoordinatorReport {
-    /// A report of these CPUs and NUMA nodes. `kubelet_reserved` are the CPUs that the kubelet reserves, `set_aside` the
-    /// CPUs of pods that the kubelet pins, of the node's reservation and of exclusive system pods. Mirrors
+    /// A report of these CPUs and NUMA nodes. `kubelet_reserved` are the CPUs that the kubelet reserves, `set_aside`
+    /// the CPUs of pods that the kubelet pins, of the node's reservation and of exclusive system pods. Mirrors
     /// `NewTopologyOptions`.
     #[must_use]
     pub fn new(
@@ -191,8 +191,8 @@ impl KoordinatorNode {
         }
     }
 
-    /// Adds a pod and its allocation to the node. Koordinator does not record the allocation if the node's CPU topology is
-    /// not valid.
+    /// Adds a pod and its allocation to the node. Koordinator does not record the allocation if the node's CPU topology
+    /// is not valid.
     pub fn assume(&mut self, pod: PodUid, requests: &Amounts, allocation: Option<Allocation>) {
         self.requested.add(requests);
         let Some(allocation) = allocation else {

@@ -1,7 +1,7 @@
 //! The extension points of the plugin as pure functions.
 //!
-//! Mirrors `NodeNUMAResource`: [`pre_filter`] reads the pod alone, [`filter`] decides whether the pod fits a node and on
-//! which NUMA nodes, [`score`] rates the node, [`reserve`] chooses CPUs and NUMA resources, [`pre_bind`] returns the
+//! Mirrors `NodeNUMAResource`: [`pre_filter`] reads the pod alone, [`filter`] decides whether the pod fits a node and
+//! on which NUMA nodes, [`score`] rates the node, [`reserve`] chooses CPUs and NUMA resources, [`pre_bind`] returns the
 //! annotation of the pod. The caller updates the [`KoordinatorNode`]: [`KoordinatorNode::assume`] after `reserve`,
 //! [`KoordinatorNode::forget`] to undo it.
 //!

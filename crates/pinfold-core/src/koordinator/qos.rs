@@ -106,8 +106,8 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// The class of the label `priority-class` or, without the label, of the priority number. A label with any other text
-    /// results in `None`, whatever the number.
+    /// The class of the label `priority-class` or, without the label, of the priority number. A label with any other
+    /// text results in `None`, whatever the number.
     #[must_use]
     pub fn from_label_or_number(label: Option<&str>, number: Option<i32>) -> Option<Self> {
         match (label, number) {

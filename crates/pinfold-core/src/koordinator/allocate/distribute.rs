@@ -1,12 +1,12 @@
 //! Distributes a pod's requests over the NUMA nodes of a hint.
 //!
-//! Mirrors `tryBestToDistributeEvenly`: each NUMA node in turn provides an equal part of the missing amount, or all that
-//! it has free if that is less. The CPU of a pod that binds CPUs is split into whole CPUs, or into whole cores if those
-//! are required. The last NUMA node also provides the remainder of rounding.
+//! Mirrors `tryBestToDistributeEvenly`: each NUMA node in turn provides an equal part of the missing amount, or all
+//! that it has free if that is less. The CPU of a pod that binds CPUs is split into whole CPUs, or into whole cores if
+//! those are required. The last NUMA node also provides the remainder of rounding.
 //!
-//! Koordinator intends to start with the NUMA node that has the least free, but its comparison uses positions in the list
-//! as NUMA ids and ignores its own swaps; exact mode repeats that (with an insertion sort, as Go sorts up to twelve
-//! elements).
+//! Koordinator intends to start with the NUMA node that has the least free, but its comparison uses positions in the
+//! list as NUMA ids and ignores its own swaps; exact mode repeats that (with an insertion sort, as Go sorts up to
+//! twelve elements).
 
 use smallvec::SmallVec;
 
@@ -70,9 +70,9 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[ResourceRow<'a>; 
 }
 
 impl Allocator<'_> {
-    /// Whether distributing always succeeds on NUMA nodes with large enough totals, and every NUMA node then has the CPUs
-    /// of its share. The shares grow from the NUMA node with the least free, so that nothing remains at the last one; if
-    /// the pod binds CPUs, that holds if all amounts are multiples of the same unit.
+    /// Whether distributing always succeeds on NUMA nodes with large enough totals, and every NUMA node then has the
+    /// CPUs of its share. The shares grow from the NUMA node with the least free, so that nothing remains at the last
+    /// one; if the pod binds CPUs, that holds if all amounts are multiples of the same unit.
     pub(super) fn totals_decide(&self) -> bool {
         let fidelity = self.fidelity;
         let is_special =

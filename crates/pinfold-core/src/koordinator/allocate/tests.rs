@@ -155,7 +155,8 @@ fn required_whole_cores_must_be_free_as_a_whole() {
 
 #[test]
 fn the_fullest_numa_node_of_the_hint_comes_first_except_in_exact_mode() {
-    // The hint has NUMA nodes 2 and 3; Koordinator compares nodes 0 and 1 instead, and leaves the larger half to node 3.
+    // The hint has NUMA nodes 2 and 3; Koordinator compares nodes 0 and 1 instead, and leaves the larger half to node
+    // 3.
     let zones = [1000, 9000, 8000, 1000];
     let zones: Vec<NodeAmounts> = (0..).zip(zones).map(|(id, cpu)| zone(id, cpu, 0)).collect();
     for (fidelity, fits) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {

@@ -1,7 +1,7 @@
 //! The free cores of a set of CPUs: whole cores, or one CPU of each.
 //!
-//! If the CPUs of all cores have the same distance ([`Siblings`](super::siblings)), a few bit operations compute it; else
-//! cores are counted one by one. Both return the same.
+//! If the CPUs of all cores have the same distance ([`Siblings`](super::siblings)), a few bit operations compute it;
+//! else cores are counted one by one. Both return the same.
 
 use smallvec::SmallVec;
 

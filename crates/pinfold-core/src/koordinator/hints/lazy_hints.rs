@@ -1,8 +1,9 @@
 //! [`LazyHints`]: the rule behind all hints of a pod, for rejections that may never be displayed.
 //!
-//! If totals alone decide ([`Allocator::needs`](crate::koordinator::allocate::Allocator::needs)), a set of NUMA nodes fits
-//! if it has enough of every resource, and a wider set has no less. So a resource has a hint only if the widest set fits,
-//! and the hundreds of sets in the message of a rejection need not be generated before the message is displayed.
+//! If totals alone decide ([`Allocator::needs`](crate::koordinator::allocate::Allocator::needs)), a set of NUMA nodes
+//! fits if it has enough of every resource, and a wider set has no less. So a resource has a hint only if the widest
+//! set fits, and the hundreds of sets in the message of a rejection need not be generated before the message is
+//! displayed.
 
 use smallvec::SmallVec;
 

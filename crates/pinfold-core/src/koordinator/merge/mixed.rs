@@ -12,8 +12,8 @@ pub const MAX_STEPS: usize = 1 << 21;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CommonNodes {
     mask: NodeSet,
-    /// The sum of the scores of the chosen hints whose mask equals the AND. A hint with more nodes never becomes equal to
-    /// it, because the AND only shrinks.
+    /// The sum of the scores of the chosen hints whose mask equals the AND. A hint with more nodes never becomes equal
+    /// to it, because the AND only shrinks.
     score: i64,
     /// Whether some chosen hint has a mask.
     has_mask: bool,
@@ -115,7 +115,8 @@ fn narrowest(nodes: NodeSet, lists: &[&[ScoredHint]], steps: &mut usize) -> Opti
 }
 
 impl MixedSearch<'_> {
-    /// The best combination after all combinations of the lists from `at` on are tried. `None` if the budget is exhausted.
+    /// The best combination after all combinations of the lists from `at` on are tried. `None` if the budget is
+    /// exhausted.
     fn from(&mut self, at: usize, common: CommonNodes, best: BestSoFar) -> Option<BestSoFar> {
         if common.mask.len() < self.width || self.cannot_replace(at, common, best) {
             return Some(best);

@@ -1,7 +1,7 @@
 //! `ConstrainedBurst`: a pod without bound CPUs is restricted to one NUMA node's shared pool.
 //!
-//! Koordinator's design document promises the policy and its code ignores it, so only sound mode has it. An LS pod, or a
-//! pod without a label, fits only a node with a NUMA node whose shared pool is as large as the pod's CPU limit. The
+//! Koordinator's design document promises the policy and its code ignores it, so only sound mode has it. An LS pod, or
+//! a pod without a label, fits only a node with a NUMA node whose shared pool is as large as the pod's CPU limit. The
 //! allocation names that NUMA node, and the agent restricts the pod to its pool.
 
 use super::{

@@ -389,8 +389,8 @@ fn any_pod() -> impl Strategy<Value = PodDemand> {
 }
 
 proptest! {
-    /// In sound mode no CPU is assigned twice or though it is reserved, a pod gets as many CPUs as it requests, `reserve`
-    /// succeeds if `filter` did, and removing a pod restores the node.
+    /// In sound mode no CPU is assigned twice or though it is reserved, a pod gets as many CPUs as it requests,
+    /// `reserve` succeeds if `filter` did, and removing a pod restores the node.
     #[test]
     fn cpus_are_assigned_once_and_released(
         pods in proptest::collection::vec((any_pod(), any::<bool>()), 1..12),

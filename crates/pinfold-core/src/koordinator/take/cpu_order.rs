@@ -164,7 +164,8 @@ impl KoordinatorAccumulator<'_> {
         rounds.into_iter().map(|(_, cpu)| cpu).collect()
     }
 
-    /// The CPUs to avoid: those that share a core or NUMA node with CPUs of an exclusive pod, or with the CPUs just taken.
+    /// The CPUs to avoid: those that share a core or NUMA node with CPUs of an exclusive pod, or with the CPUs just
+    /// taken.
     pub(super) fn avoided(&self, level: ExclusiveLevel) -> CpuSet {
         let mut avoided = CpuSet::new();
         if level == ExclusiveLevel::Nothing {
