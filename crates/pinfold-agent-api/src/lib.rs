@@ -1,6 +1,6 @@
-//! Requests and responses of the agent's API on its unix socket, as `docs/agent-api.md` describes them.
+//! The request and response bodies of the agent's API on its unix socket, as `docs/agent-api.md` describes them.
 //!
-//! The agent writes these values as JSON, `pinfold` reads them. No network code is in here.
+//! The agent writes them as JSON, `pinfold` reads them. This crate has no network code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,101 +12,101 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::remedy::Remedies;
-use pinfold_journal::Entry;
+use pinfold_journal::JournalEntry;
 use pinfold_render::explain;
 use serde::{Deserialize, Serialize};
 
-/// The path of the agent's socket unless its configuration names another (`api.socket`).
+/// Default path of the agent's socket. The configuration field `api.socket` changes it.
 pub const SOCKET: &str = "/run/pinfold/agent.sock";
 
-/// How the node is.
+/// The agent's settings and health, and the occupancy of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct AgentStatus {
     /// The version of the agent.
     pub version: String,
     /// The node's name.
     pub node: String,
     /// `manage` or `mirror`.
     pub mode: String,
-    /// The topology policy.
-    pub policy: String,
-    /// The topology scope.
-    pub scope: String,
-    /// The number of the last entry in the journal.
+    /// The topology manager policy.
+    pub topology_policy: String,
+    /// The topology manager scope.
+    pub topology_scope: String,
+    /// Number of the last journal entry.
     pub generation: u64,
-    /// Whether the container runtime is connected; `None` if there is none.
-    pub runtime: Option<bool>,
-    /// What keeps the agent from doing its job, in sentences.
+    /// Whether the container runtime is connected; `None` if no runtime is configured.
+    pub runtime_connected: Option<bool>,
+    /// The agent's present problems, one sentence each.
     pub problems: Vec<String>,
-    /// How far the CPUs have been taken over from a kubelet that pins; `None` where there is nothing to take over.
+    /// Progress of taking CPUs over from the kubelet's static CPU manager; `None` if there is nothing to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub takeover: Option<Takeover>,
-    /// Who sits where.
+    pub takeover: Option<TakeoverStatus>,
+    /// The CPUs, memory and devices of the node with the pods that hold them.
     pub occupancy: Occupancy,
 }
 
-/// How far the CPUs have been taken over from a kubelet that pins.
+/// Progress of taking CPUs over from the kubelet's static CPU manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Takeover {
-    /// `kubelet` (it pins, the agent touches nobody), `under-way` (the agent pins, but pods that the kubelet pinned still
-    /// run, or its policy is not `none` yet) or `done`.
+pub struct TakeoverStatus {
+    /// `kubelet` (the kubelet pins and the agent changes no container), `in-progress` (the agent pins, but pods that the
+    /// kubelet pinned still run, or the kubelet's policy is not `none` yet) or `done`.
     pub phase: String,
-    /// The policy of the kubelet's CPU manager, as its state file says; `None` if there is none.
+    /// The CPU manager policy in the kubelet's state file; `None` if there is no file.
     pub kubelet_policy: Option<String>,
-    /// The pods that the kubelet pinned and that still run, with their CPUs.
-    pub pinned: BTreeMap<PodUid, CpuSet>,
+    /// The running pods that the kubelet pinned, with their CPUs.
+    pub pinned_pods: BTreeMap<PodUid, CpuSet>,
 }
 
-/// A pod that is here.
+/// A pod in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodReport {
-    /// Its id.
+    /// The pod's UID.
     pub uid: PodUid,
-    /// What people call it.
+    /// Namespace and name.
     pub name: String,
-    /// What its containers have.
+    /// The resources of its containers.
     pub containers: Vec<ContainerReport>,
 }
 
-/// What a container may use.
+/// The resources of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerReport {
-    /// Its name.
+    /// The container's name.
     pub name: ContainerName,
-    /// The CPUs it may use.
+    /// The CPUs that it is pinned to.
     pub cpus: CpuSet,
-    /// Whether they are its own. If not, they are the shared ones and change with them.
-    pub own_cpus: bool,
-    /// The NUMA nodes its memory may come from; empty if any.
+    /// Whether the CPUs are exclusive. If not, they are the shared pool and change with it.
+    pub exclusive_cpus: bool,
+    /// The NUMA nodes that its memory is pinned to; empty for any node.
     pub memory_nodes: NodeSet,
-    /// Memory and hugepages that are booked for it.
+    /// Memory and hugepages that the memory manager assigned.
     pub memory: Vec<MemoryReport>,
-    /// Its devices.
+    /// The devices that the device manager assigned.
     pub devices: Vec<DeviceReport>,
-    /// What device plugins want in its environment.
+    /// Environment variables that device plugins set.
     #[serde(default)]
-    pub environment: BTreeMap<String, String>,
-    /// What device plugins want mounted into it.
+    pub env: BTreeMap<String, String>,
+    /// Mounts that device plugins add.
     #[serde(default)]
-    pub mounts: Vec<Mount>,
-    /// Device files that it needs, on the host and inside.
+    pub mounts: Vec<HostMount>,
+    /// Device files that device plugins add.
     #[serde(default)]
-    pub device_files: Vec<Mount>,
+    pub device_files: Vec<HostMount>,
 }
 
-/// Memory of one kind that is booked on some NUMA nodes together.
+/// Memory or hugepages assigned from a group of NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryReport {
     /// `memory` or `hugepages-…`.
     pub resource: ResourceName,
-    /// The nodes.
-    pub nodes: NodeSet,
-    /// How much.
+    /// The NUMA nodes.
+    pub numa_nodes: NodeSet,
+    /// Size in bytes.
     pub bytes: u64,
 }
 
@@ -114,144 +114,144 @@ pub struct MemoryReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceReport {
-    /// The resource.
+    /// The extended resource.
     pub resource: ResourceName,
     /// The ids of the devices.
-    pub ids: Vec<String>,
+    pub device_ids: Vec<String>,
 }
 
-/// Something of the host inside a container.
+/// A file or folder of the host that is mounted into a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mount {
-    /// Where it is on the host.
-    pub host: String,
-    /// Where it is inside.
-    pub container: String,
-    /// Whether it may only be read.
+pub struct HostMount {
+    /// Path on the host.
+    pub host_path: String,
+    /// Path in the container.
+    pub container_path: String,
+    /// Whether the mount is read-only.
     #[serde(default)]
     pub read_only: bool,
 }
 
-/// A pod that was let in.
+/// Response to an admission request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Admitted {
-    /// The pod with what it got.
+pub struct AdmittedPod {
+    /// The pod with its assigned resources.
     #[serde(flatten)]
     pub pod: PodReport,
-    /// The number of its entry in the journal.
+    /// Number of the journal entry of the admission.
     pub generation: u64,
-    /// Where it went and why there, for people.
+    /// The placement and its reasons, as lines of text.
     pub explanation: Vec<String>,
 }
 
-/// What is to be confined to what a pod was given.
+/// The process or control group to pin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Target {
-    /// The container whose place it gets; `None` for the first app container.
+pub struct PinTarget {
+    /// The container whose CPUs and NUMA nodes it is pinned to; `None` for the first app container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerName>,
-    /// A process, with all its threads and children to come ...
+    /// A process: all its threads and future children are pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// ... or a control group, as an absolute path.
+    /// Absolute path of a control group, instead of a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
 }
 
-/// What became of it.
+/// The result of pinning a process or control group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Enforced {
-    /// The CPUs.
+pub struct PinResult {
+    /// The CPUs that it is pinned to.
     pub cpus: CpuSet,
-    /// The NUMA nodes of its memory; empty if any.
+    /// The NUMA nodes that its memory is pinned to; empty for any node.
     pub memory_nodes: NodeSet,
-    /// What holds it there: the path of a control group, or `affinity`.
-    pub held_by: String,
+    /// How it is pinned: the path of a control group, or `affinity`.
+    pub method: String,
 }
 
-/// What other rules mean for everybody.
+/// Response to a change of settings: the outcome for each pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlanReport {
-    /// Whether it was done.
+pub struct RulesChangeReport {
+    /// Whether the change was applied.
     pub applied: bool,
-    /// The number of the last entry in the journal.
+    /// Number of the last journal entry.
     pub generation: u64,
-    /// Pods in the order they came.
-    pub pods: Vec<FateReport>,
+    /// Pods in the order of admission.
+    pub pods: Vec<PodOutcomeReport>,
 }
 
-/// What becomes of one pod.
+/// The outcome of a change of settings for one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FateReport {
-    /// The pod.
+pub struct PodOutcomeReport {
+    /// The pod's UID.
     pub uid: PodUid,
-    /// What people call it.
+    /// Namespace and name.
     pub name: String,
-    /// `stays`, `moves`, `unaligned` or `homeless`.
-    pub fate: String,
-    /// Whether it has to be started again to get its devices.
-    pub restart: bool,
-    /// Why, if it is not aligned any more or has no place.
+    /// `unchanged`, `moved`, `unaligned` or `unplaceable`.
+    pub outcome: String,
+    /// Whether the pod must be restarted to get its new devices.
+    pub needs_restart: bool,
+    /// For `unaligned` and `unplaceable`: why the new settings reject the pod.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What it will hold, if that is something else.
+    /// The new assignment, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Assignment>,
+    pub assignment: Option<Assignment>,
 }
 
-/// A part of the journal.
+/// One page of journal entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JournalPage {
     /// Entries, oldest first.
-    pub entries: Vec<Entry>,
-    /// The number of the last entry there is: more are to be had if it is not among these.
-    pub last: u64,
+    pub entries: Vec<JournalEntry>,
+    /// Number of the newest entry of the journal. If it is not on this page, there are more pages.
+    pub last_number: u64,
 }
 
-/// Why the API did not do what was asked.
+/// An error response of the API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
-pub struct ApiError {
-    /// What kind of failure it is.
-    pub kind: ErrorKind,
-    /// What is wrong.
+pub struct AgentApiError {
+    /// The kind, which determines the HTTP status code.
+    pub kind: ApiErrorKind,
+    /// The error message.
     pub error: String,
-    /// What to do about it.
+    /// What the client can do about it.
     pub hint: String,
-    /// For a rejection: why, and what would fit, for people.
+    /// For a rejected pod: the reason and the nearest requests that would fit, as lines of text.
     pub explanation: Vec<String>,
 }
 
-/// Kinds of failures.
+/// Kinds of API errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// What was sent makes no sense.
+pub enum ApiErrorKind {
+    /// The request is invalid.
     BadInput,
-    /// There is no such thing.
+    /// There is no such path, pod or container.
     NotFound,
-    /// The answer is no.
+    /// The pod was rejected.
     Rejected,
-    /// It would contradict what is already so.
+    /// The request conflicts with the present state.
     Conflict,
-    /// Not in this mode, or not on this machine.
-    NotHere,
-    /// Not now.
+    /// Not possible in this mode or on this machine.
+    Unsupported,
+    /// Not possible at the moment; the client may retry.
     Unavailable,
-    /// A mistake of ours.
+    /// A defect of the agent.
     Internal,
 }
 
-impl ApiError {
-    /// A failure without more to say about it.
+impl AgentApiError {
+    /// An error without an explanation.
     #[must_use]
-    pub fn new(kind: ErrorKind, error: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(kind: ApiErrorKind, error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             kind,
             error: error.into(),
@@ -260,21 +260,22 @@ impl ApiError {
         }
     }
 
-    /// A pod that was turned away, with the nearest changes that would fit.
+    /// The rejection of a pod, with the nearest requests that would fit.
     #[must_use]
     pub fn rejected(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> Self {
-        let told = explain::rejection(name, decision, remedies);
+        let explanation = explain::rejection(name, decision, remedies);
         Self {
-            kind: ErrorKind::Rejected,
+            kind: ApiErrorKind::Rejected,
             error: explain::one_line(decision),
             hint: "the explanation names the changes with which the pod would fit".to_owned(),
-            explanation: told.lines().map(str::to_owned).collect(),
+            explanation: explanation.lines().map(str::to_owned).collect(),
         }
     }
 }
 
 impl PodReport {
-    /// A pod of the ledger; `None` if it is not there. Containers without CPUs of their own have the shared ones.
+    /// Reports a pod of the ledger; `None` if the ledger does not hold it. Containers without exclusive CPUs have the
+    /// shared pool.
     #[must_use]
     pub fn of(ledger: &Ledger, pod: &PodUid) -> Option<Self> {
         let resident = ledger.state().residents().get(pod)?;
@@ -285,7 +286,7 @@ impl PodReport {
             let own = held.cpus.filter(|cpus| !cpus.is_empty());
             ContainerReport {
                 name: held.name,
-                own_cpus: own.is_some(),
+                exclusive_cpus: own.is_some(),
                 cpus: own.unwrap_or_else(|| shared.clone()),
                 memory_nodes: blocks
                     .iter()
@@ -294,7 +295,7 @@ impl PodReport {
                     .into_iter()
                     .map(|block| MemoryReport {
                         resource: block.resource,
-                        nodes: block.nodes,
+                        numa_nodes: block.nodes,
                         bytes: block.size,
                     })
                     .collect(),
@@ -303,10 +304,10 @@ impl PodReport {
                     .into_iter()
                     .map(|(resource, ids)| DeviceReport {
                         resource,
-                        ids: ids.iter().map(ToString::to_string).collect(),
+                        device_ids: ids.iter().map(ToString::to_string).collect(),
                     })
                     .collect(),
-                environment: BTreeMap::new(),
+                env: BTreeMap::new(),
                 mounts: Vec::new(),
                 device_files: Vec::new(),
             }
@@ -318,7 +319,7 @@ impl PodReport {
         })
     }
 
-    /// All pods of the ledger, in the order they came.
+    /// Reports all pods of the ledger, in the order of admission.
     #[must_use]
     pub fn all(ledger: &Ledger) -> Vec<Self> {
         let residents = ledger.residents().into_iter();

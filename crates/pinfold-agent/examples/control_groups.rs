@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use pinfold_agent::drift::{Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
 use pinfold_agent::{Allowance, Quota};
 use pinfold_cgroup::{
-    CgroupError, CpuTime, GroupPath, Hierarchy, Home, Partition, State, Version, Wanted, folder,
+    CgroupError, CgroupSettings, CgroupState, CgroupVersion, ControllerMount, CpuTimeLimit,
+    GroupPath, Hierarchy, Partition, folder,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::node_set::NodeSet;
@@ -65,10 +66,10 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) ->
     }
 }
 
-fn cpus_only(cpus: &CpuSet) -> Wanted {
-    Wanted {
+fn cpus_only(cpus: &CpuSet) -> CgroupSettings {
+    CgroupSettings {
         cpus: Some(cpus.clone()),
-        ..Wanted::default()
+        ..CgroupSettings::default()
     }
 }
 
@@ -122,7 +123,7 @@ impl Bench {
         }
     }
 
-    fn homes(&self) -> impl Iterator<Item = &Home> {
+    fn homes(&self) -> impl Iterator<Item = &ControllerMount> {
         std::iter::once(&self.hierarchy.cpuset).chain(&self.hierarchy.cpu)
     }
 
@@ -138,11 +139,13 @@ impl Bench {
                 }
                 let leaf = *group == self.container;
                 match home.version {
-                    Version::V2 if !leaf => {
+                    CgroupVersion::V2 if !leaf => {
                         let file = folder.join("cgroup.subtree_control");
                         fs::write(&file, "+cpuset +cpu").map_err(text)?;
                     }
-                    Version::V1 if !group.is_root() && folder.join("cpuset.cpus").exists() => {
+                    CgroupVersion::V1
+                        if !group.is_root() && folder.join("cpuset.cpus").exists() =>
+                    {
                         fs::write(folder.join("cpuset.cpus"), self.both.to_string())
                             .map_err(text)?;
                         fs::write(folder.join("cpuset.mems"), self.node.to_string())
@@ -193,11 +196,11 @@ impl Bench {
     }
 
     /// Gives a group CPUs.
-    fn group(&self, path: &GroupPath, cpus: &CpuSet) -> Result<State, String> {
+    fn group(&self, path: &GroupPath, cpus: &CpuSet) -> Result<CgroupState, String> {
         let group = self.hierarchy.group(path).map_err(text)?;
         let wanted = cpus_only(cpus);
         let written = group.write(&wanted).map_err(text)?;
-        written.in_force(&wanted).map_err(text)?;
+        written.verify_applied(&wanted).map_err(text)?;
         Ok(written.state)
     }
 
@@ -257,16 +260,16 @@ impl Bench {
 
     fn memory(&mut self) -> Checked {
         let group = self.hierarchy.group(&self.container).map_err(text)?;
-        let wanted = Wanted {
+        let wanted = CgroupSettings {
             mems: Some(self.node),
             migrate_memory: Some(true),
-            ..Wanted::default()
+            ..CgroupSettings::default()
         };
         let written = group.write(&wanted).map_err(text)?;
-        written.in_force(&wanted).map_err(text)?;
+        written.verify_applied(&wanted).map_err(text)?;
         let found = self.allowed("Mems_allowed_list")?;
         equal("nodes of the process", &found, &self.node.to_string())?;
-        if self.hierarchy.cpuset.version == Version::V1 {
+        if self.hierarchy.cpuset.version == CgroupVersion::V1 {
             let file = group.folder().join("cpuset.memory_migrate");
             let found = fs::read_to_string(file).map_err(text)?;
             equal("cpuset.memory_migrate", &found.trim(), &"1")?;
@@ -277,13 +280,13 @@ impl Bench {
     /// Sets the limits of the pod and the container, the pod's first.
     fn limit(&self, quota: u64) -> Checked {
         for path in [&self.pod, &self.container] {
-            let limit = CpuTime {
+            let limit = CpuTimeLimit {
                 quota: Some(quota),
                 period: 50_000,
             };
-            let wanted = Wanted {
+            let wanted = CgroupSettings {
                 cpu_time: Some(limit),
-                ..Wanted::default()
+                ..CgroupSettings::default()
             };
             let group = self.hierarchy.group(path).map_err(text)?;
             let found = group.write(&wanted).map_err(text)?.state.cpu_time;
@@ -294,9 +297,9 @@ impl Bench {
 
     fn quota(&mut self) -> Checked {
         self.limit(25_000)?;
-        let lift = Wanted {
-            cpu_time: Some(CpuTime::UNLIMITED),
-            ..Wanted::default()
+        let lift = CgroupSettings {
+            cpu_time: Some(CpuTimeLimit::UNLIMITED),
+            ..CgroupSettings::default()
         };
         for path in [&self.container, &self.pod] {
             let group = self.hierarchy.group(path).map_err(text)?;
@@ -310,7 +313,9 @@ impl Bench {
         let absent = CpuSet::parse("4000").map_err(text)?;
         let group = self.hierarchy.group(&self.container).map_err(text)?;
         let wanted = cpus_only(&absent);
-        let outcome = group.write(&wanted).and_then(|done| done.in_force(&wanted));
+        let outcome = group
+            .write(&wanted)
+            .and_then(|done| done.verify_applied(&wanted));
         self.group(&self.container, &self.both)?;
         match outcome {
             Err(error) => equal("its text", &error.to_string().contains("4000"), &true),
@@ -409,7 +414,7 @@ impl Bench {
         let group = self.hierarchy.group(&self.container).map_err(text)?;
         self.group(&self.container, &self.other)?;
         let outcome = group.set_partition(Partition::Isolated);
-        if self.hierarchy.cpuset.version == Version::V1 {
+        if self.hierarchy.cpuset.version == CgroupVersion::V1 {
             return match outcome {
                 Err(CgroupError::NoPartitions { .. }) => Ok(()),
                 other => Err(format!("{other:?}")),

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 
 use pinfold_core::ledger::SettingsError;
 use pinfold_devices::HostError;
-use pinfold_kube::finding::Findings;
+use pinfold_kube::diagnostic::Diagnostics;
 
 use crate::config::{AgentConfig, Mode};
 use crate::http::socket::SocketError;
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::ConnectionError;
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
@@ -52,13 +52,13 @@ pub enum DaemonError {
     },
     /// The rules cannot be understood.
     #[error("{0}")]
-    Rules(Findings),
+    Rules(Diagnostics),
     /// The rules do not fit the machine.
     #[error("this machine cannot be run by these settings: {0}")]
     Settings(#[from] SettingsError),
     /// The journal cannot be used.
     #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    Journal(#[from] JournaledLedgerError),
     /// A socket cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),

@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use pinfold_cgroup::{CpuTime, GroupPath, State};
+use pinfold_cgroup::{CgroupState, CpuTimeLimit, GroupPath};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{ContainerId, ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
@@ -70,16 +70,16 @@ pub struct Spec {
     /// Memory nodes.
     pub mems: Option<NodeSet>,
     /// A limit on CPU time.
-    pub cpu_time: Option<CpuTime>,
+    pub cpu_time: Option<CpuTimeLimit>,
 }
 
 /// What a container really has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// What its group allows.
-    pub state: State,
+    pub state: CgroupState,
     /// The limit that its pod's group puts on all of its containers together.
-    pub pod_cpu_time: Option<CpuTime>,
+    pub pod_cpu_time: Option<CpuTimeLimit>,
 }
 
 /// What helps to find out who changed a group.

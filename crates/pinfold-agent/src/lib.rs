@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! runtime (NRI) ─► runtime ─┐                                  ┌─► runtime: adjustments, updates
-//! people (socket) ─► http ──┼─► Node ─► Keeper ─► journal ─────┼─► drift: control groups
+//! people (socket) ─► http ──┼─► Node ─► JournaledLedger ─► journal ─────┼─► drift: control groups
 //! plugins ─► pinfold-devices┘   │  decides, writes, then tells └─► kubernetes: objects, events
 //!                               └─► metrics, logs
 //! kubelet's files ─► mirror ───────────────────────────────────────► kubernetes
 //! ```
 //!
-//! [`daemon`] joins all this. The [`keeper`] and the [`node`] have no runtime, no network and no clock: their caller says
+//! [`daemon`] joins all this. The [`journaled_ledger`] and the [`node`] have no runtime, no network and no clock: their caller says
 //! what time it is and what runs.
 
 pub mod allowance;
@@ -16,7 +16,7 @@ pub mod config;
 pub mod daemon;
 pub mod drift;
 pub mod http;
-pub mod keeper;
+pub mod journaled_ledger;
 pub mod kubernetes;
 pub mod metrics;
 pub mod mirror;
@@ -26,5 +26,8 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use keeper::{Difference, Keeper, KeeperError, Plan, Repair, Running};
+pub use journaled_ledger::{
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RulesChange,
+    RunningPods,
+};
 pub use metrics::Metrics;

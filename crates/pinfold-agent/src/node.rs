@@ -1,7 +1,7 @@
 //! [`Node`]: what runs on this node, what each container may use, and what that was decided from.
 //!
 //! ```text
-//! runtime ─► pod_comes, container_comes ─► Keeper (ledger, journal) ─► Allowance for it, Updates for others
+//! runtime ─► pod_comes, container_comes ─► JournaledLedger (ledger, journal) ─► Allowance for it, Updates for others
 //!            container_started, pod_stops, container_goes             (pools shrink and grow)
 //!            synchronize ─► everything compared with the journal, and repaired toward it
 //! person  ─► admit, release
@@ -19,14 +19,14 @@ use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
 use pinfold_core::koordinator::pools::Pools;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
-use pinfold_devices::align::{self, Aligned};
+use pinfold_devices::align::{self, AlignedPod};
 use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allowance::Allowance;
-use crate::keeper::{Keeper, KeeperError, Plan};
+use crate::journaled_ledger::{JournaledLedger, JournaledLedgerError, RulesChange};
 use pinfold_journal::Timestamp;
-use pinfold_journal::{HeldProcess, Origin};
+use pinfold_journal::{PinnedProcess, PodOrigin};
 
 mod admit;
 mod allow;
@@ -67,7 +67,7 @@ pub enum Strangers {
 /// Everything that runs here.
 #[derive(Debug)]
 pub struct Node {
-    keeper: Keeper,
+    journaled: JournaledLedger,
     rulebook: Rulebook,
     strangers: Strangers,
     pins: KubeletPins,
@@ -114,7 +114,7 @@ pub enum Rejected {
     },
     /// It could not be decided or written down.
     #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    Journal(#[from] JournaledLedgerError),
     /// The runtime speaks of a sandbox that it never told of.
     #[error("the runtime has not told of sandbox {0}; is another plugin in the way?")]
     UnknownSandbox(String),
@@ -127,22 +127,22 @@ impl Node {
     /// A node that goes on with its journal: control groups and processes that were held are held again.
     #[must_use]
     pub fn new(
-        keeper: Keeper,
+        journaled: JournaledLedger,
         rulebook: Rulebook,
         strangers: Strangers,
         pins: KubeletPins,
     ) -> Self {
         let mut guests = BTreeMap::new();
-        for (pod, note) in keeper.notes() {
-            let groups = note.groups.iter();
+        for (pod, record) in journaled.records() {
+            let groups = record.cgroups.iter();
             let groups = groups.map(|(group, container)| Guest::outside(group, pod, container));
-            let processes = note.processes.iter();
+            let processes = record.processes.iter();
             let processes = processes.map(|held| Guest::of_process(held, pod));
             let outside = groups.chain(processes);
             guests.extend(outside.map(|guest| (guest.id.clone(), guest)));
         }
         let mut node = Self {
-            keeper,
+            journaled,
             rulebook,
             strangers,
             pins,
@@ -169,13 +169,13 @@ impl Node {
 
     /// The ledger and its journal.
     #[must_use]
-    pub fn keeper(&self) -> &Keeper {
-        &self.keeper
+    pub fn journaled(&self) -> &JournaledLedger {
+        &self.journaled
     }
 
     /// The same, to change how the node is run or what plugins offer.
-    pub fn keeper_mut(&mut self) -> &mut Keeper {
-        &mut self.keeper
+    pub fn journaled_mut(&mut self) -> &mut JournaledLedger {
+        &mut self.journaled
     }
 
     /// From now on running containers that nobody knows are treated so.
@@ -260,11 +260,11 @@ impl Node {
         &mut self,
         sandbox: Sandbox,
         specification: &PodObject,
-        beside: Aligned,
+        beside: AlignedPod,
         now: Timestamp,
     ) -> Result<Vec<Update>, Rejected> {
         for (resource, devices) in beside.offers {
-            self.keeper.offer(&resource, Some(devices), now)?;
+            self.journaled.set_devices(&resource, Some(devices), now)?;
         }
         let aligned = PodObject {
             pod: beside.pod,
@@ -279,12 +279,16 @@ impl Node {
     }
 
     /// What the kubelet gave to a pod that is gone is nothing to the ledger any more.
-    fn withdraw_devices(&mut self, pod: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
-        let pool = self.keeper.ledger().state().pool();
-        let of_pod = |resource: &&ResourceName| align::is_of(resource, pod);
+    fn withdraw_devices(
+        &mut self,
+        pod: &PodUid,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let pool = self.journaled.ledger().state().pool();
+        let of_pod = |resource: &&ResourceName| align::is_own_resource(resource, pod);
         let gone: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
         for resource in gone {
-            self.keeper.offer(&resource, None, now)?;
+            self.journaled.set_devices(&resource, None, now)?;
         }
         Ok(())
     }
@@ -292,7 +296,7 @@ impl Node {
     /// The devices that a container was given here.
     #[must_use]
     pub fn devices(&self, pod: &PodUid, container: &ContainerName) -> DevicesByResource {
-        let devices = self.keeper.ledger().state().devices();
+        let devices = self.journaled.ledger().state().devices();
         devices
             .container(pod, container)
             .cloned()
@@ -330,20 +334,20 @@ impl Node {
         &mut self,
         id: &str,
         now: Timestamp,
-    ) -> Result<Vec<Update>, KeeperError> {
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
         let Some(guest) = self.guests.get_mut(id) else {
             return Ok(Vec::new());
         };
         self.tellings = self.tellings.saturating_add(1);
         guest.changes = self.tellings;
-        let residents = self.keeper.ledger().state().residents();
+        let residents = self.journaled.ledger().state().residents();
         let resident = residents.get(&guest.resident);
         let is_its_own = resident.is_some_and(|here| here.pod.container(&guest.name).is_some());
         if !is_its_own {
             return Ok(Vec::new());
         }
         let (pod, name) = (guest.resident.clone(), guest.name.clone());
-        self.keeper.start(&pod, &name, now)?;
+        self.journaled.start_container(&pod, &name, now)?;
         Ok(self.updates())
     }
 
@@ -351,7 +355,11 @@ impl Node {
     ///
     /// # Errors
     /// If that could not be written down.
-    pub fn container_goes(&mut self, id: &str, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+    pub fn container_goes(
+        &mut self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
         if let Some(guest) = self.guests.remove(id)
             && guest.resident != guest.pod
         {
@@ -368,7 +376,11 @@ impl Node {
     ///
     /// # Errors
     /// If that could not be written down.
-    pub fn pod_stops(&mut self, id: &str, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
+    pub fn pod_stops(
+        &mut self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
         let Some(sandbox) = self.sandboxes.remove(id) else {
             return Ok(Vec::new());
         };
@@ -402,7 +414,7 @@ impl Node {
         plugins: Plugins<'_>,
         now: Timestamp,
     ) -> Result<(Option<Decision>, Vec<Update>), Rejected> {
-        let outcome = self.take_in_pod(pod, Origin::Declared, plugins, now);
+        let outcome = self.take_in_pod(pod, PodOrigin::Api, plugins, now);
         self.rejected += u64::from(matches!(outcome, Err(Rejected::Rules { .. })));
         Ok((outcome?, self.updates()))
     }
@@ -418,8 +430,8 @@ impl Node {
         pod: &PodUid,
         name: &ContainerName,
         now: Timestamp,
-    ) -> Result<Option<Allowance>, KeeperError> {
-        self.keeper.hold(pod, name, group, now)?;
+    ) -> Result<Option<Allowance>, JournaledLedgerError> {
+        self.journaled.pin_cgroup(pod, name, group, now)?;
         Ok(self.holds(Guest::outside(group, pod, name)))
     }
 
@@ -429,12 +441,12 @@ impl Node {
     /// If there is no such container, or that could not be written down.
     pub fn hold_process(
         &mut self,
-        held: &HeldProcess,
+        held: &PinnedProcess,
         pod: &PodUid,
-        alive: &dyn Fn(&HeldProcess) -> bool,
+        alive: &dyn Fn(&PinnedProcess) -> bool,
         now: Timestamp,
-    ) -> Result<Option<Allowance>, KeeperError> {
-        self.keeper.hold_process(pod, held, alive, now)?;
+    ) -> Result<Option<Allowance>, JournaledLedgerError> {
+        self.journaled.pin_process(pod, held, alive, now)?;
         self.guests.retain(|_, guest| {
             let process = guest.process().filter(|_| guest.pod == *pod);
             process.is_none_or(alive)
@@ -458,10 +470,14 @@ impl Node {
     ///
     /// # Errors
     /// If the plan is not possible any more, or could not be written down.
-    pub fn amend(&mut self, plan: Plan, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
-        self.keeper.apply(plan, now)?;
+    pub fn amend(
+        &mut self,
+        plan: RulesChange,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
+        self.journaled.apply_rules_change(plan, now)?;
         if let Rulebook::Koordinator(book) = &mut self.rulebook {
-            **book = book.under(self.keeper.ledger().rules());
+            **book = book.under(self.journaled.ledger().rules());
         }
         Ok(self.updates())
     }
@@ -470,8 +486,12 @@ impl Node {
     ///
     /// # Errors
     /// If it is not here, or that could not be written down.
-    pub fn release(&mut self, pod: &PodUid, now: Timestamp) -> Result<Vec<Update>, KeeperError> {
-        self.keeper.release(pod, now)?;
+    pub fn release(
+        &mut self,
+        pod: &PodUid,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, JournaledLedgerError> {
+        self.journaled.release(pod, now)?;
         let outside = |guest: &Guest| guest.is_outside() && guest.pod == *pod;
         self.guests.retain(|_, guest| !outside(guest));
         Ok(self.updates())

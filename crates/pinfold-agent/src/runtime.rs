@@ -18,7 +18,7 @@ use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::node::{Guest, Node, Rejected, Remark, Sandbox, Update};
 use pinfold_journal::Timestamp;
 
@@ -58,7 +58,7 @@ pub trait Witness: Send + Sync {
     /// Something was not as the journal says.
     fn remarked(&self, remark: &Remark);
     /// Something could not be written down.
-    fn failed(&self, error: &KeeperError);
+    fn failed(&self, error: &JournaledLedgerError);
     /// Something did not go as it should; what was done all the same is said too.
     fn troubled(&self, problem: &str);
     /// Something changed in the ledger.
@@ -120,7 +120,7 @@ impl Runtime {
     }
 
     /// Something left: what it held is free for others.
-    fn freed(&self, freed: Result<Vec<Update>, KeeperError>) -> Result<(), Rejection> {
+    fn freed(&self, freed: Result<Vec<Update>, JournaledLedgerError>) -> Result<(), Rejection> {
         match freed {
             Ok(updates) => {
                 self.witness.changed();
@@ -144,7 +144,7 @@ impl Runtime {
     }
 
     fn rejection(&self, rejected: &Rejected) -> Rejection {
-        if let Rejected::Keeper(error) = rejected {
+        if let Rejected::Journal(error) = rejected {
             self.witness.failed(error);
         }
         Rejection::new(format!("Pinfold: {rejected}"))
@@ -197,7 +197,7 @@ impl Plugin for Runtime {
         let now = (self.clock)();
         let outcome = match &self.devices {
             Devices::Ours(ours) => {
-                lock(&self.node).synchronize(pods, guests, &mut ours.host.advice(), now)
+                lock(&self.node).synchronize(pods, guests, &mut ours.host.preferences(), now)
             }
             _ => lock(&self.node).synchronize_beside(pods, guests, beside, now),
         };
@@ -229,7 +229,7 @@ impl Plugin for Runtime {
                 lock(&self.node).pod_comes_with_devices(sandbox, pod, beside, now)
             }
             (Devices::Ours(ours), _, pod) => {
-                lock(&self.node).pod_comes(sandbox, pod, &mut ours.host.advice(), now)
+                lock(&self.node).pod_comes(sandbox, pod, &mut ours.host.preferences(), now)
             }
             (_, _, pod) => lock(&self.node).pod_comes(sandbox, pod, &mut NoPreference, now),
         };
@@ -260,7 +260,7 @@ impl Plugin for Runtime {
         };
         if !goes_on
             && let Devices::Ours(ours) = &self.devices
-            && let Err(error) = ours.host.forget(&uid)
+            && let Err(error) = ours.host.remove_pod(&uid)
         {
             self.witness.troubled(&error.to_string());
         }
@@ -282,7 +282,7 @@ impl Plugin for Runtime {
         let now = (self.clock)();
         let outcome = match &self.devices {
             Devices::Ours(ours) => {
-                lock(&self.node).container_comes(guest, &mut ours.host.advice(), now)
+                lock(&self.node).container_comes(guest, &mut ours.host.preferences(), now)
             }
             _ => lock(&self.node).container_comes(guest, &mut NoPreference, now),
         };

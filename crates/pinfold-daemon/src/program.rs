@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Command;
-use pinfold_kube::finding::{Findings, Read};
+use pinfold_kube::diagnostic::{Diagnostics, WithWarnings};
 use pinfold_terminal::manual::ManualCommand;
 use pinfold_terminal::{Failure, Source, output};
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub struct DaemonArgs {
 }
 
 /// Reads a configuration; the first argument is the name of its file for messages.
-type ReadConfig<C> = fn(&str, &[u8]) -> Result<Read<C>, Findings>;
+type ReadConfig<C> = fn(&str, &[u8]) -> Result<WithWarnings<C>, Diagnostics>;
 
 /// Runs `daemon` with the configuration that `args` name. A failure is printed and becomes the exit code.
 ///

@@ -1,4 +1,4 @@
-//! What is written down: entries of the history, and bases that the state starts from.
+//! The content of a journal: entries, and snapshots of the whole node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,74 +10,75 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use super::{Note, Timestamp};
+use super::{PodRecord, Timestamp};
 
-/// One decision with everything that came of it.
+/// One event with the change that it made to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Its place in the history; every entry has the number after the one before it.
+#[serde(rename_all = "camelCase")]
+pub struct JournalEntry {
+    /// Sequence number: one more than that of the entry before it.
     pub number: u64,
-    /// When.
-    pub at: Timestamp,
-    /// What happened.
-    pub what: What,
-    /// What people call the pod, if it is about one.
+    /// When the entry was made.
+    pub time: Timestamp,
+    /// The event.
+    pub event: JournalEvent,
+    /// Namespace and name of the pod; empty for events that concern no pod.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// What came of it and why, in one sentence.
-    pub told: String,
-    /// What it changed; `None` if nothing.
+    pub pod_name: String,
+    /// The result and its reason, in one sentence.
+    pub message: String,
+    /// The change to the ledger; `None` if the ledger did not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// What is remembered about the pod, if it was let in.
+    /// The pod's new record, if the event set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<Note>,
-    /// The pod, where the change does not have it: it was rejected.
+    pub record: Option<PodRecord>,
+    /// The pod, if it was rejected: the change of an admitted pod contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Arc<Pod>>,
-    /// The decision with its assignment or rejection and the facts it rests on.
+    /// The decision: the assignment or rejection and the facts that explain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<serde_json::Value>,
 }
 
-/// What can happen.
+/// The event that an entry records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// A pod was let in.
+pub enum JournalEvent {
+    /// A pod was admitted.
     Admitted(PodUid),
-    /// A pod was turned away.
+    /// A pod was rejected.
     Rejected(PodUid),
     /// A container started.
-    Started(PodUid, ContainerName),
-    /// A control group that no runtime knows is held to what a container has.
-    Held(PodUid, ContainerName),
-    /// A pod left.
+    ContainerStarted(PodUid, ContainerName),
+    /// A process or control group outside the container runtime was pinned to the CPUs of a container.
+    Pinned(PodUid, ContainerName),
+    /// A pod released its resources.
     Released(PodUid),
-    /// A device plugin came, went, or reported other devices or other health.
-    Offered(ResourceName),
-    /// The machine or how it is run changed.
-    Amended,
+    /// A device plugin registered, disconnected, or reported other devices or another health.
+    DevicesChanged(ResourceName),
+    /// The machine or the settings changed.
+    RulesChanged,
 }
 
-/// A node as a whole: what all later changes start from.
+/// The whole state of a node. Entries after it change this state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
-    /// The number of the last entry whose change is in it.
+pub struct JournalSnapshot {
+    /// Number of the last entry whose change the snapshot contains.
     pub number: u64,
     /// The machine.
     pub machine: Arc<Machine>,
-    /// How it is run.
+    /// The settings: policies, scope and reservations.
     pub settings: Settings,
-    /// Who holds what.
+    /// The CPUs, memory and devices that each pod holds.
     pub state: LedgerState,
-    /// What is remembered about them.
+    /// The records of the pods.
     #[serde(default)]
-    pub notes: BTreeMap<PodUid, Note>,
+    pub records: BTreeMap<PodUid, PodRecord>,
 }
 
-impl Base {
-    /// The rules that the state was made under.
+impl JournalSnapshot {
+    /// The rules made of the machine and the settings.
     ///
     /// # Errors
     /// If the settings do not fit the machine.
@@ -86,12 +87,12 @@ impl Base {
     }
 }
 
-/// One line of the file: one transaction.
+/// A transaction: the JSON of one line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Transaction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<JournalEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) base: Option<Base>,
+    pub(super) snapshot: Option<JournalSnapshot>,
 }

@@ -1,59 +1,59 @@
-//! Why a journal cannot be used.
+//! Errors of reading and writing a journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a journal cannot be read or written, and what to do.
+/// Errors of reading and writing a journal. The messages say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system said no.
-    #[error("cannot {what} {}: {error}", path.display())]
+    /// A file operation failed.
+    #[error("cannot {operation} {}: {error}", path.display())]
     File {
-        /// What was tried.
-        what: &'static str,
-        /// With which file.
+        /// The operation, such as `open`.
+        operation: &'static str,
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// Somebody else could change it.
-    #[error("{} is not safe to use: {problem}; remove it, or make it yours alone", path.display())]
+    /// Another user could change the file.
+    #[error("{} is not safe to use: {problem}; remove it, or give it to the agent's user with write access for no other", path.display())]
     Unsafe {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What makes it unsafe.
         problem: &'static str,
     },
-    /// Another agent has it open.
+    /// Another agent has the journal open.
     #[error("another agent has the journal in {} open; stop it first", folder.display())]
     Locked {
-        /// Where.
+        /// The folder of the journal.
         folder: PathBuf,
     },
-    /// Written by a later Pinfold.
+    /// The journal was written by a later version of Pinfold.
     #[error(
-        "{} is of version {found}, this program knows versions up to {known}; use the program that wrote it", path.display()
+        "{} has version {found}, this program reads versions up to {known}; use the program that wrote it", path.display()
     )]
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         found: u64,
-        /// Ours.
+        /// The latest version that this program reads.
         known: u64,
     },
-    /// What it says is not known.
+    /// The content is damaged.
     #[error(
-        "{} is damaged: {problem}; it is left as it is and nothing is handed out. To begin anew, stop the pods with CPUs of their own and move it away: mv {file} {file}.damaged", path.display(), file = path.display()
+        "{} is damaged: {problem}; it is not changed and no pod is admitted. To start with an empty journal, stop the pods with exclusive CPUs and run: mv {file} {file}.damaged", path.display(), file = path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where and how.
+        /// The line and what is wrong with it.
         problem: String,
     },
-    /// An earlier write failed in a way that leaves unknown what is on disk.
-    #[error("an earlier write to {} failed and could not be taken back; restart the agent", path.display())]
+    /// An earlier write failed and left the content of the disk unknown.
+    #[error("an earlier write to {} failed and could not be undone; restart the agent", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
@@ -61,9 +61,9 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    pub(super) fn file(what: &'static str, path: &Path, error: io::Error) -> Self {
+    pub(super) fn file(operation: &'static str, path: &Path, error: io::Error) -> Self {
         Self::File {
-            what,
+            operation,
             path: path.to_owned(),
             error,
         }
@@ -71,7 +71,7 @@ impl JournalError {
 
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "errors and texts are made for it and given away"
+        reason = "callers construct the error or text for this call"
     )]
     pub(crate) fn damaged(path: &Path, problem: impl ToString) -> Self {
         Self::Damaged {

@@ -1,4 +1,4 @@
-//! The folder, the lock and the file: ours alone, and never somebody else's through a link.
+//! The journal's folder, lock file and journal file: owned by the agent's user, writable by no other, never symlinks.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::JournalError;
 
-/// Makes the folder, or checks that it is ours alone.
+/// Creates the folder, or checks that no other user can write to it.
 pub(super) fn make_folder(path: &Path) -> Result<(), JournalError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return Ok(()),
@@ -15,14 +15,14 @@ pub(super) fn make_folder(path: &Path) -> Result<(), JournalError> {
         Err(error) => return Err(JournalError::file("create", path, error)),
     }
     let found = fs::symlink_metadata(path);
-    let found = found.map_err(|error| JournalError::file("look at", path, error))?;
+    let found = found.map_err(|error| JournalError::file("stat", path, error))?;
     match found.is_dir() {
-        true => ours_alone(path, &found),
+        true => check_owner(path, &found),
         false => Err(not_safe(path, "it is not a folder")),
     }
 }
 
-/// Takes the lock; it is free again when the file is closed, however the process ends.
+/// Locks the lock file. The kernel releases the lock when the file is closed or the process terminates.
 pub(super) fn lock(folder: &Path) -> Result<File, JournalError> {
     let path = folder.join("lock");
     let mut options = OpenOptions::new();
@@ -36,7 +36,7 @@ pub(super) fn lock(folder: &Path) -> Result<File, JournalError> {
     }
 }
 
-/// Opens a file that must be a plain file of ours.
+/// Opens a regular file that no other user can write to. Symlinks are rejected.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, JournalError> {
     let options = options
         .mode(0o600)
@@ -48,17 +48,17 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Journ
             _ => JournalError::file("open", path, error),
         })?;
     let found = file.metadata();
-    let found = found.map_err(|error| JournalError::file("look at", path, error))?;
+    let found = found.map_err(|error| JournalError::file("stat", path, error))?;
     match found.is_file() {
-        true => ours_alone(path, &found).map(|()| file),
-        false => Err(not_safe(path, "it is not a plain file")),
+        true => check_owner(path, &found).map(|()| file),
+        false => Err(not_safe(path, "it is not a regular file")),
     }
 }
 
-/// Makes a file with this content that takes the place of the one at `path` as a whole, even over a power cut.
+/// Replaces the file at `path` atomically: after a power failure it has either the old or the new content.
 pub(super) fn replace(folder: &Path, path: &Path, content: &[u8]) -> Result<(), JournalError> {
     let new = path.with_extension("new");
-    // Left over from a crash: it was never the journal.
+    // A leftover of a crash before the rename.
     let _ = fs::remove_file(&new);
     let mut options = OpenOptions::new();
     let mut file = open(&new, options.write(true).create_new(true))?;
@@ -76,13 +76,13 @@ fn sync_folder(folder: &Path) -> Result<(), JournalError> {
     synced.map_err(|error| JournalError::file("sync", folder, error))
 }
 
-fn ours_alone(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> {
+fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> {
     if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(not_safe(path, "it belongs to somebody else"));
+        return Err(not_safe(path, "it belongs to another user"));
     }
     match found.mode() & 0o022 {
         0 => Ok(()),
-        _ => Err(not_safe(path, "others may write to it")),
+        _ => Err(not_safe(path, "other users can write to it")),
     }
 }
 

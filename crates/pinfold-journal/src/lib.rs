@@ -1,18 +1,18 @@
-//! [`Journal`]: every change of one node's ledger, on disk before anybody acts on it.
+//! [`Journal`]: the write-ahead file of a node's ledger. Every change is on disk before it takes effect.
 //!
-//! One file of lines, each a transaction with its checksum, written and synced as a whole:
+//! One file of lines. Each line is a transaction with its checksum, written and synced as a whole:
 //!
 //! ```text
 //! pinfold-journal 1
-//! 5d41402a {"base":{machine, settings, state}}
-//! 7d793037 {"entry":{"number":1,"at":1767225600000,"what":"admitted","pod":…,"change":…,"decision":…}}
+//! 5d41402a {"snapshot":{machine, settings, state}}
+//! 7d793037 {"entry":{"number":1,"time":1767225600000,"event":{"admitted":…},"change":…,"decision":…}}
 //! ```
 //!
-//! Blank lines at the end are room for more. The state is the last `base` with the changes of the entries after it. A line that was being written when the power
-//! went has never been reported as done; it is cut off and kept aside. Damage anywhere else is rejected: what the
-//! lost lines said is not known, and to hand it out again would be worse than to hand out nothing.
+//! Blank lines at the end are preallocated space. The state is the last snapshot plus the changes of the entries after
+//! it. An incomplete last line is cut off and moved to another file: its change was never reported as done. Damage
+//! anywhere else is an error: resources that the lost lines assigned could otherwise be assigned twice.
 //!
-//! From time to time the file is replaced as a whole by a shorter one with the newest entries and a base at its end.
+//! When the file exceeds its limits, it is replaced by one with the newest entries and a snapshot at its end.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,30 +21,30 @@ mod entry;
 mod error;
 mod file;
 mod line;
-mod note;
+mod pod_record;
+mod preallocation;
 mod read;
-mod room;
 mod write;
 
-pub use entry::{Base, Entry, What};
+pub use entry::{JournalEntry, JournalEvent, JournalSnapshot};
 pub use error::JournalError;
-pub use note::{HeldProcess, Note, Origin};
 pub use pinfold_kube::Timestamp;
-pub use read::History;
+pub use pod_record::{PinnedProcess, PodOrigin, PodRecord};
+pub use read::JournalHistory;
 
-/// The name of the file in its folder.
+/// Name of the journal file in its folder.
 pub const FILE: &str = "journal";
 
-/// How much history is kept. The current state is never given up, whatever its size.
+/// JournalLimits of the history that is kept. The current state is always kept, whatever its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The file is shortened when it has more entries than this ...
+pub struct JournalLimits {
+    /// The file is compacted when it has more entries than this. Compaction keeps at most half as many.
     pub entries: usize,
-    /// ... or more bytes than this, and then has at most half of both.
+    /// The file is compacted when it has more bytes than this. Compaction keeps entries of at most half as many.
     pub bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for JournalLimits {
     fn default() -> Self {
         Self {
             entries: 20_000,
@@ -53,63 +53,66 @@ impl Default for Limits {
     }
 }
 
-/// The open journal. Nobody else can open it for writing until it is dropped.
+/// An open journal. It holds the lock file, so that no other process can write the journal.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
     file: File,
-    limits: Limits,
-    /// Lengths in bytes of the lines that hold entries, oldest first, with where they start.
-    lines: Vec<Span>,
-    /// The length of what is written.
+    limits: JournalLimits,
+    /// Positions of the lines that hold entries, oldest first.
+    lines: Vec<LineSpan>,
+    /// Length of the written part of the file.
     length: u64,
-    /// Where more can be written.
-    room: room::Room,
-    /// The length when the file was last shortened.
-    shortest: u64,
-    /// The number of the last entry.
-    last: u64,
-    /// A write failed in a way that leaves unknown what is on disk.
+    /// The preallocated space after it.
+    preallocation: preallocation::Preallocation,
+    /// Length of the file after the last compaction.
+    compacted_length: u64,
+    /// Number of the last entry.
+    last_number: u64,
+    /// Set when a failed write left the content of the disk unknown.
     broken: bool,
     _lock: File,
 }
 
-/// Where a line is.
+/// Byte position of a line in the file.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct LineSpan {
     start: u64,
     length: u64,
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which is made if there is none. `None` beside the journal if it is new: it needs
-    /// a [`Base`] first.
+    /// Opens the journal in `folder`, which is created if it does not exist. A new journal has no history (`None`) and
+    /// must be given a [`JournalSnapshot`] first.
     ///
     /// # Errors
-    /// If somebody else has it open, if it is damaged, of a later version, or not ours alone.
-    pub fn open(folder: &Path, limits: Limits) -> Result<(Self, Option<History>), JournalError> {
+    /// If another process has it open, it is damaged or of a later version, or another user can write to it.
+    pub fn open(
+        folder: &Path,
+        limits: JournalLimits,
+    ) -> Result<(Self, Option<JournalHistory>), JournalError> {
         write::open(folder, limits)
     }
 
-    /// The number of the last entry: it only ever grows.
+    /// Number of the last entry. It increases with every entry.
     #[must_use]
-    pub fn last(&self) -> u64 {
-        self.last
+    pub fn last_number(&self) -> u64 {
+        self.last_number
     }
 
-    /// Whether an earlier write left unknown what is on disk: nothing more is written then.
+    /// Whether a failed write left the content of the disk unknown. All further writes then fail.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// How many bytes are written.
+    /// Length of the file in bytes, without preallocated space.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The file.
+    /// Path of the journal file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join(FILE)

@@ -1,11 +1,11 @@
-//! One line of the file: a checksum, a blank, and a transaction as JSON, which has no line breaks.
+//! The format of one line: a checksum, a space, and a transaction as JSON without line breaks.
 
 use serde::Serialize;
 
-/// Hexadecimal digits of the checksum.
+/// Number of hexadecimal digits of the checksum.
 const DIGITS: usize = 8;
 
-/// The line of a transaction, with its line break.
+/// Serializes a transaction as a line with its line break.
 pub(super) fn write(transaction: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = vec![b' '; DIGITS + 1];
     serde_json::to_writer(&mut line, transaction)?;
@@ -15,7 +15,7 @@ pub(super) fn write(transaction: &impl Serialize) -> Result<Vec<u8>, serde_json:
     Ok(line)
 }
 
-/// The JSON of a line without its line break; `None` if that is not what was written.
+/// The JSON of a line without its line break; `None` if the checksum does not match.
 pub(super) fn check(line: &[u8]) -> Option<&[u8]> {
     let (head, json) = line.split_at_checked(DIGITS + 1)?;
     let checksum = format!("{:0DIGITS$x} ", crc32fast::hash(json));

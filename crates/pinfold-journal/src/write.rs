@@ -1,17 +1,19 @@
-//! Writing: appending one transaction, and shortening the file.
+//! Appends transactions to the journal, and compacts it.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::entry::{Base, Entry, Transaction};
-use super::room::{self, Room};
-use super::{FILE, History, Journal, JournalError, Limits, Span, file, line, read};
+use super::entry::{JournalEntry, JournalSnapshot, Transaction};
+use super::preallocation::{self, Preallocation};
+use super::{
+    FILE, Journal, JournalError, JournalHistory, JournalLimits, LineSpan, file, line, read,
+};
 
 pub(super) fn open(
     folder: &Path,
-    limits: Limits,
-) -> Result<(Journal, Option<History>), JournalError> {
+    limits: JournalLimits,
+) -> Result<(Journal, Option<JournalHistory>), JournalError> {
     file::make_folder(folder)?;
     let lock = file::lock(folder)?;
     let path = folder.join(FILE);
@@ -21,75 +23,79 @@ pub(super) fn open(
     }
     let open = file::open(&path, OpenOptions::new().read(true).write(true))?;
     let bytes = read::bytes(&path, &open)?;
-    let room = Room::of(bytes.len() as u64);
-    let bytes = room::without(&bytes);
+    let preallocation = Preallocation::up_to(bytes.len() as u64);
+    let bytes = preallocation::strip(&bytes);
     let mut journal = Journal {
         folder: folder.to_owned(),
         file: open,
         limits,
         lines: Vec::new(),
         length: bytes.len() as u64,
-        room,
-        shortest: 0,
-        last: 0,
+        preallocation,
+        compacted_length: 0,
+        last_number: 0,
         broken: false,
         _lock: lock,
     };
-    // Nothing but the first line: whoever made it was stopped before the node was written down.
+    // Only the header: the agent that created the file stopped before it wrote a snapshot.
     if bytes == read::header().as_bytes() {
         return Ok((journal, None));
     }
     let mut history = read::parse(&path, bytes)?;
-    if history.torn > 0 {
+    if history.truncated_bytes > 0 {
         let at = usize::try_from(history.length).unwrap_or(usize::MAX);
-        let aside = folder.join(format!("torn-after-{}", history.last()));
+        let aside = folder.join(format!("truncated-after-{}", history.last_number()));
         file::replace(folder, &aside, bytes.get(at..).unwrap_or_default())?;
         let cut = journal.file.set_len(history.length);
         let cut = cut.and_then(|()| journal.file.sync_all());
-        cut.map_err(|error| JournalError::file("shorten", &path, error))?;
-        journal.room.lose(history.length);
+        cut.map_err(|error| JournalError::file("truncate", &path, error))?;
+        journal.preallocation.truncate(history.length);
     }
     journal.length = history.length;
-    journal.last = history.last();
+    journal.last_number = history.last_number();
     journal.lines = std::mem::take(&mut history.lines);
     Ok((journal, Some(history)))
 }
 
 impl Journal {
-    /// Writes down the node as a whole: the first thing in a new journal.
+    /// Writes the snapshot with which a new journal starts.
     ///
     /// # Errors
-    /// If it cannot be written; nothing is then.
-    pub fn begin(&mut self, base: Base) -> Result<(), JournalError> {
-        self.last = base.number;
+    /// If it cannot be written; the journal is then unchanged.
+    pub fn write_first_snapshot(&mut self, snapshot: JournalSnapshot) -> Result<(), JournalError> {
+        self.last_number = snapshot.number;
         self.append(&Transaction {
             entry: None,
-            base: Some(base),
+            snapshot: Some(snapshot),
         })
     }
 
-    /// Writes down one entry. When this returns it is on disk.
+    /// Writes an entry and syncs it to disk.
     ///
     /// # Errors
-    /// If it cannot be written; nothing is then.
-    pub fn write(&mut self, entry: Entry) -> Result<(), JournalError> {
-        self.write_with(entry, None)
+    /// If it cannot be written; the journal is then unchanged.
+    pub fn write(&mut self, entry: JournalEntry) -> Result<(), JournalError> {
+        self.write_with_snapshot(entry, None)
     }
 
-    /// The same with the node as a whole after it, for changes of the rules.
+    /// Writes an entry and a snapshot of the state after it as one transaction, for changes of the rules.
     ///
     /// # Errors
-    /// If it cannot be written; nothing is then.
-    pub fn write_with(&mut self, entry: Entry, base: Option<Base>) -> Result<(), JournalError> {
+    /// If it cannot be written; the journal is then unchanged.
+    pub fn write_with_snapshot(
+        &mut self,
+        entry: JournalEntry,
+        snapshot: Option<JournalSnapshot>,
+    ) -> Result<(), JournalError> {
         let number = entry.number;
         let start = self.length;
         self.append(&Transaction {
             entry: Some(entry),
-            base,
+            snapshot,
         })?;
         let length = self.length - start;
-        self.lines.push(Span { start, length });
-        self.last = number;
+        self.lines.push(LineSpan { start, length });
+        self.last_number = number;
         Ok(())
     }
 
@@ -101,16 +107,16 @@ impl Journal {
         let line = line::write(transaction);
         let line = line.map_err(|error| JournalError::damaged(&path, error))?;
         let more = line.len() as u64;
-        self.room.make(&self.file, self.length, more);
+        self.preallocation.extend(&self.file, self.length, more);
         if let Err(error) = self.file.write_all_at(&line, self.length) {
-            self.room.lose(self.length);
-            let taken_back = self.file.set_len(self.length);
-            let taken_back = taken_back.and_then(|()| self.file.sync_all());
-            self.broken = taken_back.is_err();
+            self.preallocation.truncate(self.length);
+            let undone = self.file.set_len(self.length);
+            let undone = undone.and_then(|()| self.file.sync_all());
+            self.broken = undone.is_err();
             return Err(JournalError::file("write to", &path, error));
         }
         if let Err(error) = self.file.sync_data() {
-            // What the disk has now is anybody's guess, and asking again would not tell.
+            // The content of the disk is unknown: after a failed sync the kernel reports success to the next one.
             self.broken = true;
             let _ = self.file.set_len(self.length);
             return Err(JournalError::file("sync", &path, error));
@@ -119,63 +125,64 @@ impl Journal {
         Ok(())
     }
 
-    /// Finds out whether there is room on the disk for more, after a write failed.
+    /// Checks after a failed write whether the disk has space again, by writing and removing a small file.
     ///
     /// # Errors
-    /// If there is not, or nothing can be written any more.
-    pub fn try_again(&mut self) -> Result<(), JournalError> {
-        const ROOM: usize = 64 << 10;
+    /// If the file cannot be written, or the journal is broken.
+    pub fn probe_disk(&mut self) -> Result<(), JournalError> {
+        const BYTES: usize = 64 << 10;
         if self.broken {
             return Err(JournalError::Broken { path: self.path() });
         }
-        let trial = self.folder.join("trial");
-        let tried = file::replace(&self.folder, &trial, &vec![0; ROOM]);
-        let _ = fs::remove_file(&trial);
-        if tried.is_ok() {
-            self.room = Room::of(self.length);
+        let probe = self.folder.join("probe");
+        let written = file::replace(&self.folder, &probe, &vec![0; BYTES]);
+        let _ = fs::remove_file(&probe);
+        if written.is_ok() {
+            self.preallocation = Preallocation::up_to(self.length);
         }
-        tried
+        written
     }
 
-    /// Whether there is more history than the limits allow.
+    /// Whether the file exceeds its limits.
     #[must_use]
-    pub fn is_long(&self) -> bool {
-        let large = self.length > self.limits.bytes.max(self.shortest.saturating_mul(2));
+    pub fn needs_compaction(&self) -> bool {
+        let limit = self.limits.bytes;
+        let large = self.length > limit.max(self.compacted_length.saturating_mul(2));
         large || self.lines.len() > self.limits.entries
     }
 
-    /// Replaces the file by one with the newest entries and `base`, which is the state after all of them.
+    /// Replaces the file by one with the newest entries and `snapshot`, which is the state after all of them.
     ///
     /// # Errors
-    /// If it cannot be written; the file is as it was then.
-    pub fn shorten(&mut self, base: Base) -> Result<(), JournalError> {
+    /// If the new file cannot be written; the old one is then unchanged.
+    pub fn compact(&mut self, snapshot: JournalSnapshot) -> Result<(), JournalError> {
         let path = self.path();
         let mut content = read::header().into_bytes();
         let mut kept = Vec::new();
-        let mut room = self.limits.bytes / 2;
+        let mut bytes_left = self.limits.bytes / 2;
         let newest = self.lines.iter().rev().take(self.limits.entries / 2);
         let fitting = newest.take_while(|line| {
-            let fits = line.length <= room;
-            room = room.saturating_sub(line.length);
+            let fits = line.length <= bytes_left;
+            bytes_left = bytes_left.saturating_sub(line.length);
             fits
         });
-        let mut fitting: Vec<Span> = fitting.copied().collect();
+        let mut fitting: Vec<LineSpan> = fitting.copied().collect();
         fitting.reverse();
         for span in fitting {
             let mut bytes = vec![0; usize::try_from(span.length).unwrap_or(0)];
             let read = self.file.read_exact_at(&mut bytes, span.start);
             read.map_err(|error| JournalError::file("read", &path, error))?;
-            kept.push(Span {
+            kept.push(LineSpan {
                 start: content.len() as u64,
                 length: span.length,
             });
             content.extend(bytes);
         }
-        let base = line::write(&Transaction {
+        let line = line::write(&Transaction {
             entry: None,
-            base: Some(base),
+            snapshot: Some(snapshot),
         });
-        content.extend(base.map_err(|error| JournalError::damaged(&path, error))?);
+        content.extend(line.map_err(|error| JournalError::damaged(&path, error))?);
         if let Err(error) = file::replace(&self.folder, &path, &content) {
             self.broken |= !self.is_at(&path);
             return Err(error);
@@ -183,19 +190,19 @@ impl Journal {
         self.reopen(&path)?;
         self.lines = kept;
         self.length = content.len() as u64;
-        self.room = Room::of(self.length);
-        self.shortest = self.length;
+        self.preallocation = Preallocation::up_to(self.length);
+        self.compacted_length = self.length;
         Ok(())
     }
 
-    /// Whether the open file is still the one of that name.
+    /// Whether `path` still names the open file.
     fn is_at(&self, path: &Path) -> bool {
-        let place = |found: fs::Metadata| (found.dev(), found.ino());
-        let open = self.file.metadata().map(place).ok();
-        open.is_some() && open == fs::symlink_metadata(path).map(place).ok()
+        let identity = |found: fs::Metadata| (found.dev(), found.ino());
+        let open = self.file.metadata().map(identity).ok();
+        open.is_some() && open == fs::symlink_metadata(path).map(identity).ok()
     }
 
-    /// The old file is not the journal any more: without the new one nothing can be written.
+    /// Opens the new file after a compaction. If that fails the journal is broken: the open file is the replaced one.
     fn reopen(&mut self, path: &Path) -> Result<(), JournalError> {
         self.broken = true;
         self.file = file::open(path, OpenOptions::new().read(true).write(true))?;

@@ -1,8 +1,8 @@
-//! The kubelet's `cpu_manager_state` with other CPUs for pods: those that a scheduler chose for them.
+//! Rewrites the kubelet's checkpoint `cpu_manager_state` so that pods have the CPUs that a scheduler chose.
 //!
-//! The kubelet chooses CPUs itself and keeps them over restarts. Where a scheduler chose others, its file can be changed
-//! while it is stopped; it then goes on with those. A pod keeps as many CPUs as it had, and every container the same part
-//! of them, in order.
+//! The kubelet chooses CPUs itself and restores them from this file when it starts. Where a scheduler chose other CPUs,
+//! the file can be rewritten while the kubelet is stopped. Each pod keeps its number of CPUs, and each container keeps
+//! its part of them: the first CPU of the old set is replaced by the first of the new one, and so on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,93 +11,93 @@ use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_kube::state::CpuManagerState;
 use serde::Serialize;
 
-mod file;
+mod state_file;
 
-pub(crate) use file::{FileError, Stored, kubelet_runs};
+pub(crate) use state_file::{CpuManagerStateFile, StateFileError, find_running_kubelet};
 
-/// The CPUs of a container, before and after.
+/// A container whose CPUs are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Replacement {
+pub(crate) struct CpuReplacement {
     /// The pod.
     pub(crate) pod: PodUid,
     /// The container.
     pub(crate) container: ContainerName,
-    /// What the kubelet had given it.
+    /// The CPUs that the kubelet assigned.
     pub(crate) before: CpuSet,
-    /// What the scheduler chose.
+    /// The CPUs that the scheduler chose.
     pub(crate) after: CpuSet,
 }
 
-/// The state with other CPUs.
+/// The result of replacing CPUs in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Replaced {
-    /// What to write.
+pub(crate) struct ReplacedState {
+    /// The new state.
     pub(crate) state: CpuManagerState,
-    /// What is different, by pod and container.
-    pub(crate) changes: Vec<Replacement>,
-    /// Pods that the kubelet has given nothing.
+    /// The containers whose CPUs changed, by pod and container.
+    pub(crate) changes: Vec<CpuReplacement>,
+    /// Pods with chosen CPUs that are not in the checkpoint.
     pub(crate) absent: Vec<PodUid>,
 }
 
-/// Why the kubelet's choice cannot be replaced. Nothing was changed.
+/// Reasons for which the CPUs cannot be replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReplaceError {
-    /// The kubelet gives nobody CPUs.
+    /// The CPU manager policy of the checkpoint is not `static`, so no pod has exclusive CPUs.
     #[error(
         "the state was written under the CPU manager policy {0:?}: only `static` gives pods CPUs"
     )]
     Policy(String),
-    /// Another number of CPUs.
+    /// The scheduler chose more or fewer CPUs than the pod holds.
     #[error("pod {pod} holds {held} CPUs, but its scheduler chose {chosen}: CPUs {cpus}")]
     Count {
-        /// Which.
+        /// The pod.
         pod: PodUid,
-        /// How many it has.
+        /// Number of CPUs that it holds.
         held: usize,
-        /// How many were chosen.
+        /// Number of CPUs that were chosen.
         chosen: usize,
-        /// Those.
+        /// The chosen CPUs.
         cpus: CpuSet,
     },
-    /// CPUs that the kubelet does not know.
+    /// Chosen CPUs are not in the checkpoint.
     #[error("CPUs {cpus}, which were chosen for pod {pod}, are not in the kubelet's state")]
     Unknown {
-        /// For whom.
+        /// The pod that they were chosen for.
         pod: PodUid,
-        /// Which.
+        /// The unknown CPUs.
         cpus: CpuSet,
     },
-    /// CPUs that the kubelet keeps for the system: it would not start.
+    /// Chosen CPUs are reserved for the system. The kubelet would not start with such a checkpoint.
     #[error(
         "CPUs {cpus}, which were chosen for pod {pod}, are reserved: the kubelet would not start"
     )]
     Reserved {
-        /// For whom.
+        /// The pod that they were chosen for.
         pod: PodUid,
-        /// Which.
+        /// The reserved CPUs.
         cpus: CpuSet,
     },
-    /// Two pods would have the same CPUs.
+    /// Two pods would hold the same CPUs.
     #[error("CPUs {cpus} would belong to pod {pod} and pod {other}")]
-    Twice {
-        /// One.
+    Overlap {
+        /// One pod.
         pod: PodUid,
-        /// The other.
+        /// The other pod.
         other: PodUid,
-        /// Which.
+        /// The CPUs of both.
         cpus: CpuSet,
     },
 }
 
-/// The state in which every pod among `chosen` has those CPUs. `reserved` are kept for the system.
+/// Replaces the CPUs of every pod in `chosen`. `reserved` are the CPUs reserved for the system.
 ///
 /// # Errors
-/// If that is not possible.
+/// If the kubelet would not start with the result, or two pods would hold the same CPUs.
 pub(crate) fn replace(
     state: &CpuManagerState,
     chosen: &BTreeMap<PodUid, CpuSet>,
     reserved: &CpuSet,
-) -> Result<Replaced, ReplaceError> {
+) -> Result<ReplacedState, ReplaceError> {
     if state.policy != "static" {
         return Err(ReplaceError::Policy(state.policy.clone()));
     }
@@ -114,7 +114,7 @@ pub(crate) fn replace(
         for (container, own) in new.containers.get_mut(pod).into_iter().flatten() {
             let before = std::mem::replace(own, moved(own));
             if before != *own {
-                changes.push(Replacement {
+                changes.push(CpuReplacement {
                     pod: pod.clone(),
                     container: container.clone(),
                     before,
@@ -131,7 +131,7 @@ pub(crate) fn replace(
     for pod in &pods {
         let own = held(&new, pod);
         if let Some(other) = own.iter().find_map(|cpu| owners.get(&cpu)) {
-            return Err(ReplaceError::Twice {
+            return Err(ReplaceError::Overlap {
                 pod: PodUid::clone(pod),
                 other: PodUid::clone(other),
                 cpus: &own & &held(&new, other),
@@ -142,14 +142,14 @@ pub(crate) fn replace(
     }
     new.default_cpus = shared;
     let absent = chosen.keys().filter(|pod| !pods.contains(pod));
-    Ok(Replaced {
+    Ok(ReplacedState {
         absent: absent.cloned().collect(),
         state: new,
         changes,
     })
 }
 
-/// All CPUs of a pod.
+/// All exclusive CPUs of a pod and its containers.
 fn held(state: &CpuManagerState, pod: &PodUid) -> CpuSet {
     let mut held = state.pods.get(pod).cloned().unwrap_or_default();
     let containers = state.containers.get(pod).into_iter().flatten();
@@ -184,7 +184,7 @@ fn check(
     }
 }
 
-/// The CPUs that take the place of `part`, which is some of `from`: the first for the first, and so on.
+/// The CPUs of `to` that replace `part` of `from`: the first CPU of `from` is replaced by the first of `to`, and so on.
 fn moved(part: &CpuSet, from: &CpuSet, to: &CpuSet) -> CpuSet {
     let pairs = from.iter().zip(to.iter());
     pairs
@@ -201,7 +201,7 @@ mod tests {
         text.parse().expect("CPUs")
     }
 
-    /// Sixteen CPUs, 0 and 8 reserved; pod a has an init container that lent its CPUs.
+    /// Sixteen CPUs, 0 and 8 reserved; the app container of pod a reuses the CPU of its init container.
     fn state() -> CpuManagerState {
         let a = [("init", "1"), ("main", "1-2,9-10")];
         let a = a.map(|(name, cpus)| (name.into(), set(cpus)));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_get_what_was_chosen_and_the_shared_pool_is_the_rest() {
+    fn pods_get_the_chosen_cpus_and_the_shared_pool_is_the_rest() {
         let chosen = chosen(&[("a", "4-5,12-13"), ("gone", "7")]);
         let replaced = replace(&state(), &chosen, &set("0,8")).expect("possible");
         let a = &replaced.state.containers["a"];
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_may_change_places() {
+    fn two_pods_may_swap_their_cpus() {
         let before = state();
         let both = chosen(&[("a", "2-3,10-11"), ("b", "1,9")]);
         let replaced = replace(&before, &both, &set("0,8")).expect("possible");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kubelet_could_not_live_with_is_rejected() {
+    fn a_choice_with_which_the_kubelet_would_not_start_is_rejected() {
         let rejected = |pods: &[(&str, &str)]| {
             let outcome = replace(&state(), &chosen(pods), &set("0,8"));
             outcome.expect_err("not possible")
@@ -265,7 +265,7 @@ mod tests {
         ));
         assert!(matches!(
             rejected(&[("b", "1,9")]),
-            ReplaceError::Twice { .. }
+            ReplaceError::Overlap { .. }
         ));
         let none = CpuManagerState {
             policy: "none".to_owned(),

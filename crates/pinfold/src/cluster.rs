@@ -12,14 +12,14 @@ use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
-use pinfold_kube::cluster::{self, DialectName, NodeSources, Reading};
-use pinfold_kube::finding::{Finding, Findings};
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
+use pinfold_kube::diagnostic::{Diagnostic, Diagnostics};
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::manifest;
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use pinfold_kube::objects::{self, Objects};
+use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
@@ -39,7 +39,7 @@ pub(crate) struct Nodes {
     /// The nodes with what runs on them.
     pub(crate) cluster: Cluster,
     /// Whose rules decide.
-    pub(crate) reading: Reading,
+    pub(crate) reading: DialectOptions,
     /// What people call the pods that were there from the start, and those that came since.
     pub(crate) names: BTreeMap<PodUid, String>,
     /// Pods of the nodes' files that run nowhere yet.
@@ -57,7 +57,7 @@ impl Nodes {
             Some(path) => scheduler(path, args.dialect)?,
             None => (PluginArgs::default(), 1),
         };
-        let reading = Reading {
+        let reading = DialectOptions {
             dialect: match args.dialect {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
@@ -66,7 +66,7 @@ impl Nodes {
             fidelity,
             args: Arc::new(plugin),
         };
-        let mut objects = Objects::default();
+        let mut objects = ClusterObjects::default();
         let mut sources = Vec::new();
         for path in &args.nodes {
             let source = Source::open(path)?;
@@ -139,7 +139,7 @@ impl Nodes {
 
     /// A pod as the nodes are asked about it. What cannot be understood is told with its place in the file.
     pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = cluster::ask(pod, &self.reading).map_err(|findings| bad(&findings))?;
+        let read = cluster::pod_request(pod, &self.reading).map_err(|findings| bad(&findings))?;
         warn(&read.warnings);
         Ok(read.value)
     }
@@ -164,20 +164,20 @@ impl Nodes {
 }
 
 /// Tells what is odd about something whose file is not at hand.
-fn warn(warnings: &[Finding]) {
+fn warn(warnings: &[Diagnostic]) {
     for warning in warnings {
         remark(&format!("warning: {warning}"));
     }
 }
 
-fn bad(findings: &Findings) -> Failure {
+fn bad(findings: &Diagnostics) -> Failure {
     Failure::BadInput(findings.to_string())
 }
 
 /// What a scheduler is configured with: Koordinator's plugin, or the weight of Volcano's.
 pub(crate) fn scheduler(path: &Path, dialect: Dialect) -> Result<(PluginArgs, i64), Failure> {
     let source = Source::open(path)?;
-    let failure = |findings: Findings| source.failure(&findings);
+    let failure = |findings: Diagnostics| source.failure(&findings);
     match dialect {
         Dialect::Kubelet => Err(Failure::BadInput(
             "--scheduler-config belongs to --dialect koordinator or volcano: a kubelet has none"
@@ -228,7 +228,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
 struct Opening<'a> {
     /// What nodes without a report are like.
     like: Option<&'a Node>,
-    reading: &'a Reading,
+    reading: &'a DialectOptions,
     sources: &'a [Source],
     cluster: Cluster,
     /// So many kubelets are known by counts only.
@@ -320,7 +320,7 @@ impl Opening<'_> {
             }
             DialectName::Kubelet | DialectName::Koordinator => {
                 let reserved = like.rules.reserved_cpus();
-                let facts = NodeFacts::of(machine, settings, reserved);
+                let facts = ReportAnnotations::of(machine, settings, reserved);
                 topology = koordinator::publish(&plain, &facts);
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_journal::FILE;
-use pinfold_journal::History;
+use pinfold_journal::JournalHistory;
 use serde_json::Value;
 
 use super::chance::Chance;
@@ -131,7 +131,7 @@ pub(crate) fn in_place(
     let shared = set(&status["occupancy"]["shared"])?;
     let pods = agent.ask("GET", "/v1/pods", "")?.1;
     let path = setup.state.join(FILE);
-    let history = History::read(&path).map_err(|error| error.to_string())?;
+    let history = JournalHistory::read(&path).map_err(|error| error.to_string())?;
     let ledger = history.ledger(&path).map_err(|error| error.to_string())?;
     if let Some(finding) = ledger.audit().first() {
         return Err(format!("the books do not balance: {finding}"));

@@ -105,7 +105,7 @@ fn runtime_restarts(stage: &mut Stage) -> Result<(), String> {
         eventually("the agent misses its runtime", || {
             agent
                 .status()
-                .is_ok_and(|status| status["runtime"] == false)
+                .is_ok_and(|status| status["runtimeConnected"] == false)
         })?;
         equal(
             "ready without a runtime",
@@ -323,7 +323,7 @@ fn nonsense(stage: &mut Stage) -> Result<(), String> {
     })?;
     equal(
         "connected",
-        agent.status()?["runtime"].clone(),
+        agent.status()?["runtimeConnected"].clone(),
         false.into(),
     )?;
     equal("alive", agent.probe("/healthz")?.0, 200)?;

@@ -93,7 +93,9 @@ impl Agent {
     /// Waits until it is connected to its runtime.
     pub(crate) fn wait_until_connected(&mut self) -> Result<(), String> {
         self.wait("the agent is connected", |agent| {
-            agent.status().is_ok_and(|status| status["runtime"] == true)
+            agent
+                .status()
+                .is_ok_and(|status| status["runtimeConnected"] == true)
         })
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::Handle;
-use pinfold_cgroup::{CpuTime, GroupPath, Hierarchy};
+use pinfold_cgroup::{CpuTimeLimit, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
@@ -21,7 +21,7 @@ use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watc
 use crate::metrics::catalogue;
 use crate::node::{Guest, Node, Update};
 use crate::runtime::{self, lock};
-use pinfold_journal::HeldProcess;
+use pinfold_journal::PinnedProcess;
 
 /// Tells the runtime and the control groups.
 pub(super) struct Enforcer {
@@ -119,7 +119,7 @@ impl Enforcer {
     }
 
     /// Keeps a process to what it may use, unless it has ended.
-    fn confine(&self, held: &HeldProcess, allowance: &Allowance) {
+    fn confine(&self, held: &PinnedProcess, allowance: &Allowance) {
         if !held.is_alive() {
             return;
         }
@@ -133,7 +133,7 @@ impl Enforcer {
 
     /// Keeps all processes to what they may use, whoever changed that meanwhile.
     fn confine_all(&self) {
-        let held: Vec<(HeldProcess, Allowance)> = {
+        let held: Vec<(PinnedProcess, Allowance)> = {
             let node = lock(&self.node);
             let held = node.guests();
             let held = held.filter_map(|guest| Some((guest.process()?, guest.told()?)));
@@ -175,7 +175,7 @@ impl Enforcer {
             return;
         };
         let online = lock(&self.node)
-            .keeper()
+            .journaled()
             .ledger()
             .rules()
             .machine()
@@ -209,7 +209,7 @@ impl Enforcer {
             let changes = node
                 .guests()
                 .map(|guest| (guest.id.as_str().into(), guest.changes()));
-            let online: CpuSet = node.keeper().ledger().rules().machine().online().clone();
+            let online: CpuSet = node.journaled().ledger().rules().machine().online().clone();
             (containers, changes.collect::<Tellings>(), online)
         };
         let evidence = Evidence { online, kubelet };
@@ -266,7 +266,7 @@ pub(super) fn group_of(guest: &Guest) -> Option<GroupPath> {
 fn watched(guest: &Guest) -> Option<Watched> {
     let asked = &guest.asked;
     let quota = asked.cpu_quota.and_then(|quota| u64::try_from(quota).ok());
-    let period = asked.cpu_period.unwrap_or(CpuTime::USUAL_PERIOD);
+    let period = asked.cpu_period.unwrap_or(CpuTimeLimit::DEFAULT_PERIOD);
     Some(Watched {
         who: Who {
             id: guest.id.as_str().into(),
@@ -282,7 +282,7 @@ fn watched(guest: &Guest) -> Option<Watched> {
                 .ok()
                 .filter(|cpus: &CpuSet| !cpus.is_empty()),
             mems: None,
-            cpu_time: asked.cpu_quota.map(|_| CpuTime { quota, period }),
+            cpu_time: asked.cpu_quota.map(|_| CpuTimeLimit { quota, period }),
         },
     })
 }

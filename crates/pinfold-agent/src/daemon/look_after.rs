@@ -89,7 +89,7 @@ impl LookAfter<'_> {
         }
         let unshortened = {
             let node = lock(&self.service.node);
-            node.keeper().unshortened().map(ToString::to_string)
+            node.journaled().compaction_error().map(ToString::to_string)
         };
         told.problem("journal-length", unshortened);
         self.take_over(config, before);
@@ -107,7 +107,7 @@ impl LookAfter<'_> {
         let (twice, pinned) = {
             let mut node = lock(&service.node);
             node.learn_pins(pins(config, kubelet.as_ref()));
-            let ledger = node.keeper().ledger();
+            let ledger = node.journaled().ledger();
             let twice = kubelet.and_then(|state| takeover::twice(ledger, &state.containers));
             (twice, node.kubelet_pinned())
         };
@@ -158,7 +158,7 @@ fn look_again(service: &Service) {
         Err(error) => return log.error("machine", &[("why", &error)]),
     };
     let settings = lock(&service.node)
-        .keeper()
+        .journaled()
         .ledger()
         .rules()
         .settings()
@@ -212,14 +212,14 @@ fn adopt_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
     };
     let plan = {
         let node = lock(&service.node);
-        let now = node.keeper().ledger().rules();
+        let now = node.journaled().ledger().rules();
         if now.machine() == rules.machine() && now.settings() == rules.settings() {
             return log.info("reloaded", &[("what", &"nothing changed")]);
         }
-        node.keeper().plan(&rules)
+        node.journaled().plan_rules_change(&rules)
     };
     let done = plan
-        .map_err(crate::keeper::KeeperError::from)
+        .map_err(crate::journaled_ledger::JournaledLedgerError::from)
         .and_then(|plan| service.amend(plan));
     match done {
         Ok(()) => {

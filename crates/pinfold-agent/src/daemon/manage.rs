@@ -8,8 +8,8 @@ use std::time::Duration;
 use nri::{Identity, Runner};
 use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::{PodResources, Reader};
-use pinfold_devices::{Config as DeviceConfig, Host, HostConfig, OfferReceiver};
+use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
+use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
 use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
@@ -25,13 +25,13 @@ use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
 use crate::config::{AgentConfig, Dialect};
-use crate::keeper::{Difference, Keeper};
+use crate::journaled_ledger::{JournalDifference, JournaledLedger};
 use crate::kubernetes::PodSpecs;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
 use pinfold_daemon::logs::Log;
-use pinfold_journal::Limits;
+use pinfold_journal::JournalLimits;
 
 /// Words for others that wait to be told.
 const WAITING: usize = 1024;
@@ -73,7 +73,7 @@ pub(super) fn run(
         true => Enforcer::hierarchy(&config.cgroups, &told),
         false => None,
     };
-    let pod_resources = devices.is_none().then(PodResources::default);
+    let pod_resources = devices.is_none().then(PodResourcesServer::default);
     let service = Arc::new(Service {
         node: node.clone(),
         name: name.clone(),
@@ -124,7 +124,7 @@ pub(super) fn run(
             devices: match &devices {
                 Some(host) => Devices::Ours(Ours::new(host.clone())),
                 // The kubelet may come later than we do, or never.
-                None => Devices::Kubelets(Reader::new(
+                None => Devices::Kubelets(PodResourcesClient::new(
                     config.pod_resources.kubelet.clone(),
                     KUBELETS_ANSWER,
                 )),
@@ -143,7 +143,10 @@ pub(super) fn run(
                 node,
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
-                reader: Reader::new(config.pod_resources.kubelet.clone(), KUBELETS_ANSWER),
+                reader: PodResourcesClient::new(
+                    config.pod_resources.kubelet.clone(),
+                    KUBELETS_ANSWER,
+                ),
                 told: told.clone(),
                 others: others.clone(),
             };
@@ -188,25 +191,26 @@ fn spawn(
 /// The node with its journal, run by the rules of now if that is possible without harm.
 fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
-    let mut keeper = Keeper::open(&config.state, rules.clone(), Limits::default())?;
-    if keeper.torn() > 0 {
-        let what = Difference::TailLost {
-            bytes: keeper.torn(),
+    let mut journaled =
+        JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
+    if journaled.truncated_bytes() > 0 {
+        let what = JournalDifference::TailLost {
+            bytes: journaled.truncated_bytes(),
         };
         log.warn("differs", &[("what", &what)]);
     }
-    let then = keeper.ledger().rules();
+    let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
-        let applied = keeper
-            .plan(&rules)
-            .map_err(crate::keeper::KeeperError::from)
-            .and_then(|plan| keeper.apply(plan, now()));
+        let applied = journaled
+            .plan_rules_change(&rules)
+            .map_err(crate::journaled_ledger::JournaledLedgerError::from)
+            .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
             Ok(()) => log.warn("rules-changed", &[("what", &"machine or settings are not those of the journal; everybody was placed by the new ones")]),
             Err(error) => log.error("rules-kept", &[("why", &error)]),
         }
     }
-    let rules = keeper.ledger().rules().clone();
+    let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
@@ -216,7 +220,7 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     };
     let strangers = look_after::strangers(config);
     let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
-    let node = Node::new(keeper, rulebook, strangers, pins);
+    let node = Node::new(journaled, rulebook, strangers, pins);
     let node = match config.takeover.cpu_set_allocator {
         true => node,
         false => node.hands_off(),
@@ -242,20 +246,20 @@ fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, Da
     Ok(read.value)
 }
 
-type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
+type HostAndOffers = (Option<Arc<DeviceHost>>, Option<OfferReceiver>);
 
-fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonError> {
+fn devices(config: &AgentConfig, place: &Place) -> Result<HostAndOffers, DaemonError> {
     if !config.devices.manage {
         return Ok((None, None));
     }
-    let mut manager = DeviceConfig::new(&config.devices.directory);
+    let mut manager = PluginManagerConfig::new(&config.devices.directory);
     for node in place.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
             manager.sockets.entry(socket).or_default().insert(node.id);
         }
     }
-    let (host, offers) = Host::start(HostConfig {
+    let (host, offers) = DeviceHost::start(HostConfig {
         manager,
         checkpoint: config.state.join("devices"),
         pod_resources: config.pod_resources.serve.clone(),
@@ -290,7 +294,7 @@ fn runner(config: &AgentConfig) -> Result<Option<Runner>, DaemonError> {
 fn take_offers(service: &Service, offers: &OfferReceiver) {
     while let Ok((resource, devices)) = offers.recv() {
         let mut node = lock(&service.node);
-        let taken = node.keeper_mut().offer(&resource, devices, now());
+        let taken = node.journaled_mut().set_devices(&resource, devices, now());
         drop(node);
         match taken {
             Ok(true) => service.told.changed(),
@@ -303,8 +307,8 @@ fn take_offers(service: &Service, offers: &OfferReceiver) {
 /// Tells others about the node whenever it changed.
 struct Reporter {
     service: Arc<Service>,
-    devices: Option<Arc<Host>>,
-    pod_resources: Option<PodResources>,
+    devices: Option<Arc<DeviceHost>>,
+    pod_resources: Option<PodResourcesServer>,
     publisher: Option<crate::kubernetes::Publisher>,
 }
 

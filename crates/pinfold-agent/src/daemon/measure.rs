@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_devices::Activity;
-use pinfold_devices::pod_resources::Asked;
+use pinfold_devices::PluginActivity;
+use pinfold_devices::pod_resources::PodResourcesCalls;
 
 use crate::metrics::{Metric, Metrics, catalogue};
 use crate::node::Tally;
@@ -46,7 +46,7 @@ impl Seen {
     }
 
     /// What device plugins did.
-    pub(super) fn plugins(&mut self, metrics: &Metrics, activity: Activity) {
+    pub(super) fn plugins(&mut self, metrics: &Metrics, activity: PluginActivity) {
         let metric = &catalogue::PLUGIN_REGISTRATIONS;
         for (resource, total) in activity.registrations {
             self.bring(metrics, metric, &[resource.as_str()], total);
@@ -58,7 +58,7 @@ impl Seen {
     }
 
     /// What monitoring agents asked.
-    pub(super) fn pod_resources(&mut self, metrics: &Metrics, asked: Asked) {
+    pub(super) fn pod_resources(&mut self, metrics: &Metrics, asked: PodResourcesCalls) {
         let all = asked.list + asked.allocatable + asked.get;
         for (metric, total) in [
             (&catalogue::POD_RESOURCES_TOTAL, all),
@@ -88,18 +88,18 @@ mod tests {
             aligned: [(("pod", "numa_node"), 2)].into(),
             ..Tally::default()
         };
-        let asked = Asked {
+        let asked = PodResourcesCalls {
             list: 2,
             get: 1,
             get_failed: 1,
-            ..Asked::default()
+            ..PodResourcesCalls::default()
         };
         for _ in 0..2 {
             seen.tally(&metrics, &tally);
             seen.pod_resources(&metrics, asked);
         }
         let took = ("vendor.com/gpu".into(), Duration::from_millis(20));
-        let activity = Activity {
+        let activity = PluginActivity {
             registrations: [("vendor.com/gpu".into(), 1)].into(),
             allocations: [took].into(),
         };

@@ -11,8 +11,8 @@ use super::service::now;
 use super::surfaces::{self, Surfaces};
 use crate::config::{AgentConfig, Publication};
 use crate::http::{
-    Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, PlanReport, PodReport,
-    Probed, Status, Target,
+    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, JournalPage, PinResult,
+    PinTarget, PodReport, Probed, RulesChangeReport,
 };
 use crate::kubernetes::{Object, Report};
 use crate::metrics::Metrics;
@@ -155,27 +155,30 @@ fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) 
 }
 
 /// Everything that would change something.
-fn not_ours<T>() -> Result<T, ApiError> {
+fn not_ours<T>() -> Result<T, AgentApiError> {
     let error = "the kubelet decides on this node; the agent only mirrors it";
     let hint = "set mode: manage to have the agent decide";
-    Err(ApiError::new(ErrorKind::NotHere, error, hint))
+    Err(AgentApiError::new(ApiErrorKind::Unsupported, error, hint))
 }
 
 impl Agent for Mirrored {
-    fn status(&self) -> Status {
+    fn status(&self) -> AgentStatus {
         let seen = self.seen();
-        let mut status = Status {
+        let mut status = AgentStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             mode: "mirror".to_owned(),
             generation: seen.generation,
             problems: seen.remarks,
-            ..Status::default()
+            ..AgentStatus::default()
         };
         if let Some(picture) = seen.picture {
             let rules = picture.ledger.rules();
-            rules.policy().name().clone_into(&mut status.policy);
-            rules.scope().name().clone_into(&mut status.scope);
+            rules
+                .policy()
+                .name()
+                .clone_into(&mut status.topology_policy);
+            rules.scope().name().clone_into(&mut status.topology_scope);
             status.occupancy = picture.ledger.occupancy();
         }
         status
@@ -186,27 +189,27 @@ impl Agent for Mirrored {
         picture.map_or_else(Vec::new, |picture| PodReport::all(&picture.ledger))
     }
 
-    fn admit(&self, _: &[u8]) -> Result<Admitted, ApiError> {
+    fn admit(&self, _: &[u8]) -> Result<AdmittedPod, AgentApiError> {
         not_ours()
     }
 
-    fn release(&self, _: &PodUid) -> Result<(), ApiError> {
+    fn release(&self, _: &PodUid) -> Result<(), AgentApiError> {
         not_ours()
     }
 
-    fn enforce(&self, _: &PodUid, _: &Target) -> Result<Enforced, ApiError> {
+    fn pin(&self, _: &PodUid, _: &PinTarget) -> Result<PinResult, AgentApiError> {
         not_ours()
     }
 
-    fn plan(&self, _: &[u8]) -> Result<PlanReport, ApiError> {
+    fn plan(&self, _: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
         not_ours()
     }
 
-    fn apply(&self, _: &[u8]) -> Result<PlanReport, ApiError> {
+    fn apply(&self, _: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
         not_ours()
     }
 
-    fn journal(&self, _: u64, _: usize) -> Result<JournalPage, ApiError> {
+    fn journal(&self, _: u64, _: usize) -> Result<JournalPage, AgentApiError> {
         not_ours()
     }
 }

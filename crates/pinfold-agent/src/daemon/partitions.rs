@@ -69,7 +69,7 @@ impl Partitions {
             let settled = hierarchy.group(path).and_then(|group| {
                 let dissolved = group.set_partition(Partition::Member);
                 match dissolved {
-                    Err(error) if error.is_vanished() => group.settle_claims(),
+                    Err(error) if error.is_vanished() => group.release_unused_claims(),
                     done => done,
                 }
             });

@@ -8,21 +8,21 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::Block;
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
-use pinfold_devices::pod_resources::{Holding, PodSnapshot, Snapshot};
+use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, CpuManager, NodeFacts, PodCpus};
+use pinfold_kube::koordinator::{self, CpuManagerInfo, PodCpuAllocation, ReportAnnotations};
 use pinfold_kube::node_resource_topology;
-use pinfold_kube::node_state::NodeState;
+use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, Dialect, Publication};
 use crate::kubernetes::{Object, Report};
-use pinfold_journal::{Note, Origin};
+use pinfold_journal::{PodOrigin, PodRecord};
 
 /// The ledger with the notes on its pods, as they were at one moment.
 pub(super) struct Picture {
     pub(super) ledger: Ledger,
-    pub(super) notes: BTreeMap<PodUid, Note>,
+    pub(super) notes: BTreeMap<PodUid, PodRecord>,
     pub(super) generation: u64,
     /// Koordinator's pools, where its rules decide.
     pub(super) pools: Option<Pools>,
@@ -42,7 +42,7 @@ fn parts(name: &str) -> (&str, &str) {
 
 impl Picture {
     /// Who holds what, and what there is to hold.
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> PodResourcesSnapshot {
         let mut pods: Vec<PodSnapshot> = Vec::new();
         for resident in self.ledger.residents() {
             let pod = &resident.pod;
@@ -55,7 +55,7 @@ impl Picture {
                 .into_iter()
                 .filter(|held| !pod.is_finishing_init(&held.name));
             let containers = running.map(|held| {
-                let holding = Holding {
+                let holding = HeldResources {
                     cpus: held.cpus.unwrap_or_default(),
                     memory: held.memory.unwrap_or_default(),
                     devices: self.devices(&held.devices),
@@ -74,7 +74,7 @@ impl Picture {
             }
         }
         let allocatable = self.allocatable();
-        Snapshot { pods, allocatable }
+        PodResourcesSnapshot { pods, allocatable }
     }
 
     fn devices(&self, held: &DevicesByResource) -> BTreeMap<ResourceName, DeviceOffer> {
@@ -88,7 +88,7 @@ impl Picture {
         held.iter().filter_map(of).collect()
     }
 
-    fn allocatable(&self) -> Holding {
+    fn allocatable(&self) -> HeldResources {
         let rules = self.ledger.rules();
         let state = self.ledger.state();
         let memory = state.memory().nodes().iter().flat_map(|(&node, row)| {
@@ -103,7 +103,7 @@ impl Picture {
             let offer = pool.devices(resource)?.clone();
             Some((resource.clone(), offer))
         });
-        Holding {
+        HeldResources {
             cpus: rules.machine().online() - &rules.reserved_cpus(),
             memory: memory.collect(),
             devices: devices.collect(),
@@ -125,7 +125,7 @@ impl Picture {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
             };
-            NodeState::attach(&self.ledger, dialect, &mut told);
+            PublishedNodeState::attach(&self.ledger, dialect, &mut told);
             objects.push(Object::topology(&told));
         }
         if wants(Publication::Numatopology) {
@@ -140,18 +140,18 @@ impl Picture {
     }
 
     /// What Koordinator's scheduler wants to know. The kubelet's CPU manager is off where we decide.
-    fn facts(&self, config: &AgentConfig) -> NodeFacts {
+    fn facts(&self, config: &AgentConfig) -> ReportAnnotations {
         let rules = self.ledger.rules();
         let reserved = rules.reserved_cpus();
-        let mut facts = NodeFacts::of(rules.machine(), rules.settings(), reserved.clone());
+        let mut facts = ReportAnnotations::of(rules.machine(), rules.settings(), reserved.clone());
         if config.takeover.disable_query_kubelet_config {
-            facts.cpu_manager = CpuManager::default();
+            facts.cpu_manager = CpuManagerInfo::default();
         } else {
             let policy = self.kubelet_policy.clone();
-            facts.cpu_manager = CpuManager {
+            facts.cpu_manager = CpuManagerInfo {
                 policy: policy.unwrap_or_else(|| "none".to_owned()),
                 reserved: reserved.clone(),
-                ..CpuManager::default()
+                ..CpuManagerInfo::default()
             };
             facts.pod_cpus = self.pod_cpus();
         }
@@ -168,17 +168,17 @@ impl Picture {
         facts.with_pools(&pools)
     }
 
-    fn pod_cpus(&self) -> Vec<PodCpus> {
+    fn pod_cpus(&self) -> Vec<PodCpuAllocation> {
         let pods = self.ledger.residents().into_iter().map(|resident| {
             let pod = &resident.pod;
             let (namespace, name) = parts(&pod.name);
             let origin = self.notes.get(&pod.uid).map(|note| note.origin);
-            PodCpus {
+            PodCpuAllocation {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
                 uid: pod.uid.to_string(),
                 cpus: self.ledger.exclusive_cpus(&pod.uid),
-                managed_by_kubelet: origin == Some(Origin::Kubelet),
+                managed_by_kubelet: origin == Some(PodOrigin::Kubelet),
             }
         });
         pods.filter(|pod| !pod.cpus.is_empty()).collect()

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_kube::pod::PodObject;
 
 use super::service::now;
@@ -38,7 +38,7 @@ pub(super) struct Scanner {
     pub(super) node: Arc<Mutex<Node>>,
     pub(super) pods: PodSpecs,
     pub(super) hierarchy: Hierarchy,
-    pub(super) reader: Reader,
+    pub(super) reader: PodResourcesClient,
     pub(super) told: Arc<Told>,
     pub(super) others: SyncSender<Vec<Update>>,
 }

@@ -10,8 +10,8 @@ use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
-use pinfold_devices::pod_resources::PodResources;
-use pinfold_devices::{ContainerEdits, Host};
+use pinfold_devices::pod_resources::PodResourcesServer;
+use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
@@ -25,15 +25,15 @@ use crate::allowance::Allowance;
 use crate::config::{AgentConfig, Direct};
 use crate::drift;
 use crate::http::{
-    Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
-    PodReport, Probed, Status, Takeover, Target,
+    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, HostMount, JournalPage,
+    PinResult, PinTarget, PodReport, Probed, RulesChangeReport, TakeoverStatus,
 };
-use crate::keeper::{KeeperError, Plan};
+use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{Node, Rejected, Update};
 use crate::runtime::{Witness, lock};
-use pinfold_journal::HeldProcess;
-use pinfold_journal::{FILE, History, JournalError, Timestamp};
+use pinfold_journal::PinnedProcess;
+use pinfold_journal::{FILE, JournalError, JournalHistory, Timestamp};
 
 /// A node that we run.
 pub(super) struct Service {
@@ -43,11 +43,11 @@ pub(super) struct Service {
     pub(super) place: Mutex<Place>,
     pub(super) told: Arc<Told>,
     pub(super) handle: Option<Handle>,
-    pub(super) devices: Option<Arc<Host>>,
+    pub(super) devices: Option<Arc<DeviceHost>>,
     pub(super) hierarchy: Option<Hierarchy>,
     pub(super) others: SyncSender<Vec<Update>>,
     /// Pod resources, where no device host tells them.
-    pub(super) pod_resources: Option<PodResources>,
+    pub(super) pod_resources: Option<PodResourcesServer>,
     /// The kubelet's CPU policy, as its state file says.
     pub(super) kubelet_policy: Mutex<Option<String>>,
     /// Whoever reads the journal: it is large, and one at a time is enough.
@@ -76,7 +76,7 @@ impl Service {
     pub(super) fn settle(&self) {
         let settled = {
             let mut node = lock(&self.node);
-            node.keeper_mut().try_again();
+            node.journaled_mut().retry_writing();
             node.settle(now())
         };
         match settled {
@@ -91,9 +91,9 @@ impl Service {
         let mut node = lock(&self.node);
         Picture {
             pools: node.pools_now(),
-            ledger: node.keeper().ledger().clone(),
-            notes: node.keeper().notes().clone(),
-            generation: node.keeper().generation(),
+            ledger: node.journaled().ledger().clone(),
+            notes: node.journaled().records().clone(),
+            generation: node.journaled().generation(),
             kubelet_policy: self.kubelet_policy(),
         }
     }
@@ -105,7 +105,7 @@ impl Service {
     }
 
     /// What is there to take over from a kubelet, and how far that is.
-    fn takeover(&self, node: &Node) -> Option<Takeover> {
+    fn takeover(&self, node: &Node) -> Option<TakeoverStatus> {
         let kubelet_policy = self.kubelet_policy();
         let pinned = node.pinned_by_kubelet();
         let pins = self.config.takeover.cpu_set_allocator;
@@ -115,46 +115,46 @@ impl Service {
         let phase = match () {
             () if !pins => "kubelet",
             () if pinned.is_empty() && kubelet_policy.as_deref() != Some("static") => "done",
-            () => "under-way",
+            () => "in-progress",
         };
-        Some(Takeover {
+        Some(TakeoverStatus {
             phase: phase.to_owned(),
             kubelet_policy,
-            pinned,
+            pinned_pods: pinned,
         })
     }
 
     /// What other settings would mean.
-    fn planned(&self, settings: &[u8]) -> Result<(Plan, PlanReport), ApiError> {
+    fn planned(&self, settings: &[u8]) -> Result<(RulesChange, RulesChangeReport), AgentApiError> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = place
             .settings("the settings", settings)
             .and_then(|settings| place.rules_of(settings, self.config.dialect));
         let rules = rules.map_err(|error| match error {
-            DaemonError::Settings(_) => ApiError::new(
-                ErrorKind::Conflict,
+            DaemonError::Settings(_) => AgentApiError::new(
+                ApiErrorKind::Conflict,
                 error.to_string(),
                 "pinfold check says more about them",
             ),
-            error => ApiError::new(ErrorKind::BadInput, error.to_string(), ""),
+            error => AgentApiError::new(ApiErrorKind::BadInput, error.to_string(), ""),
         })?;
         let node = lock(&self.node);
-        let keeper = node.keeper();
-        let plan = keeper.plan(&rules);
+        let journaled = node.journaled();
+        let plan = journaled.plan_rules_change(&rules);
         let plan = plan.map_err(|error| failure(&error.into()))?;
-        let report = plan.report(keeper.ledger());
+        let report = plan.report(journaled.ledger());
         Ok((plan, report))
     }
 
     /// Carries a plan out.
-    pub(super) fn amend(&self, plan: Plan) -> Result<(), KeeperError> {
+    pub(super) fn amend(&self, plan: RulesChange) -> Result<(), JournaledLedgerError> {
         let updates = lock(&self.node).amend(plan, now())?;
         self.spread(updates);
         Ok(())
     }
 
     /// What device plugins want in the containers of a pod.
-    fn edits(&self, report: &mut PodReport) -> Result<(), ApiError> {
+    fn edits(&self, report: &mut PodReport) -> Result<(), AgentApiError> {
         let Some(host) = &self.devices else {
             return Ok(());
         };
@@ -167,24 +167,24 @@ impl Service {
                 .allocate(&report.uid, &container.name, &devices)
                 .map_err(|error| {
                     let hint = "nothing is held for the pod; try again when the plugin is well";
-                    ApiError::new(ErrorKind::Unavailable, error.to_string(), hint)
+                    AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), hint)
                 })?;
-            container.environment = edits.envs;
+            container.env = edits.envs;
             container.mounts = edits
                 .mounts
                 .into_iter()
-                .map(|mount| Mount {
-                    host: mount.host_path,
-                    container: mount.container_path,
+                .map(|mount| HostMount {
+                    host_path: mount.host_path,
+                    container_path: mount.container_path,
                     read_only: mount.read_only,
                 })
                 .collect();
             container.device_files = edits
                 .devices
                 .into_iter()
-                .map(|device| Mount {
-                    host: device.host_path,
-                    container: device.container_path,
+                .map(|device| HostMount {
+                    host_path: device.host_path,
+                    container_path: device.container_path,
                     read_only: !device.permissions.contains('w'),
                 })
                 .collect();
@@ -193,20 +193,20 @@ impl Service {
     }
 
     /// Why a pod was turned away, with what would fit.
-    fn rejection(&self, pod: &PodObject, rejected: Rejected) -> ApiError {
+    fn rejection(&self, pod: &PodObject, rejected: Rejected) -> AgentApiError {
         match rejected {
             Rejected::Rules { told, decision } => match decision {
                 Some(decision) => {
                     let core = Arc::new(pod.pod.clone());
-                    let ledger = lock(&self.node).keeper().ledger().clone();
+                    let ledger = lock(&self.node).journaled().ledger().clone();
                     let found = remedy::find(&ledger, &core, &mut NoPreference, Effort::default());
-                    ApiError::rejected(&pod.pod.name, &decision, found.ok().as_ref())
+                    AgentApiError::rejected(&pod.pod.name, &decision, found.ok().as_ref())
                 }
-                None => ApiError::new(ErrorKind::Rejected, told, ""),
+                None => AgentApiError::new(ApiErrorKind::Rejected, told, ""),
             },
-            Rejected::Keeper(error) => failure(&error),
+            Rejected::Journal(error) => failure(&error),
             error @ Rejected::UnknownSandbox(_) => {
-                ApiError::new(ErrorKind::Internal, error.to_string(), "")
+                AgentApiError::new(ApiErrorKind::Internal, error.to_string(), "")
             }
         }
     }
@@ -216,12 +216,16 @@ impl Service {
         &self,
         pod: &PodUid,
         wanted: Option<&ContainerName>,
-    ) -> Result<(ContainerName, Allowance), ApiError> {
+    ) -> Result<(ContainerName, Allowance), AgentApiError> {
         let mut node = lock(&self.node);
-        let resident = node.keeper().ledger().state().residents().get(pod);
+        let resident = node.journaled().ledger().state().residents().get(pod);
         let Some(resident) = resident else {
             let error = format!("there is no pod {pod}");
-            return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));
+            return Err(AgentApiError::new(
+                ApiErrorKind::NotFound,
+                error,
+                NO_SUCH_POD,
+            ));
         };
         let of_pod = &resident.pod;
         let found = match wanted {
@@ -230,12 +234,16 @@ impl Service {
         };
         let Some(name) = found.map(|container| container.name.clone()) else {
             let error = format!("pod {pod} has no such container");
-            return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));
+            return Err(AgentApiError::new(
+                ApiErrorKind::NotFound,
+                error,
+                NO_SUCH_POD,
+            ));
         };
         match node.allowed(pod, &name) {
             Some(allowance) => Ok((name, allowance)),
-            None => Err(ApiError::new(
-                ErrorKind::Conflict,
+            None => Err(AgentApiError::new(
+                ApiErrorKind::Conflict,
                 format!("pod {pod} is left alone here"),
                 "the kubelet sets its CPUs: it pinned the pod before, or takeover.cpuSetAllocator is false",
             )),
@@ -248,10 +256,10 @@ impl Service {
         name: &ContainerName,
         allowance: &Allowance,
         path: &Path,
-    ) -> Result<String, ApiError> {
+    ) -> Result<String, AgentApiError> {
         let not_here = |error: &dyn std::fmt::Display| {
             let hint = "the path must be that of a control group that exists";
-            ApiError::new(ErrorKind::NotHere, error.to_string(), hint)
+            AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
         let Some(hierarchy) = &self.hierarchy else {
             return Err(not_here(&"control groups are not written here"));
@@ -261,7 +269,7 @@ impl Service {
             .ok_or_else(|| not_here(&format!("{} is no control group of CPUs", path.display())))?;
         let online = {
             let node = lock(&self.node);
-            node.keeper().ledger().rules().machine().online().clone()
+            node.journaled().ledger().rules().machine().online().clone()
         };
         let migrate = Some(self.config.cgroups.migrate_memory);
         let confine = |allowance: &Allowance| {
@@ -286,18 +294,18 @@ impl Service {
         name: &ContainerName,
         allowance: &Allowance,
         pid: u32,
-    ) -> Result<String, ApiError> {
+    ) -> Result<String, AgentApiError> {
         let not_here = |error: &dyn std::fmt::Display| {
             let hint = "it must run, and be ours to confine";
-            ApiError::new(ErrorKind::NotHere, error.to_string(), hint)
+            AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
-        let process = HeldProcess::find(pid, name.clone())
+        let process = PinnedProcess::find(pid, name.clone())
             .ok_or_else(|| not_here(&format!("there is no process {pid}")))?;
         let confine = |allowance: &Allowance| {
             confine_process(process.process, &allowance.cpus).map_err(|error| not_here(&error))
         };
         confine(allowance)?;
-        let alive = &HeldProcess::is_alive;
+        let alive = &PinnedProcess::is_alive;
         let held = lock(&self.node).hold_process(&process, pod, alive, now());
         let held = held.map_err(|error| failure(&error))?;
         self.told.changed();
@@ -316,49 +324,49 @@ fn group(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
     GroupPath::parse(below.to_str()?).ok()
 }
 
-fn failure(error: &KeeperError) -> ApiError {
+fn failure(error: &JournaledLedgerError) -> AgentApiError {
     let (kind, hint) = match error {
-        KeeperError::Journal(_) => (
-            ErrorKind::Unavailable,
+        JournaledLedgerError::Journal(_) => (
+            ApiErrorKind::Unavailable,
             "see the disk of the state directory; nothing was changed",
         ),
-        KeeperError::Ledger(_) | KeeperError::Grant(_) | KeeperError::Plan(_) => {
-            (ErrorKind::Conflict, "nothing was changed")
-        }
+        JournaledLedgerError::Ledger(_)
+        | JournaledLedgerError::Grant(_)
+        | JournaledLedgerError::RulesChange(_) => (ApiErrorKind::Conflict, "nothing was changed"),
     };
-    ApiError::new(kind, error.to_string(), hint)
+    AgentApiError::new(kind, error.to_string(), hint)
 }
 
 impl Agent for Service {
-    fn status(&self) -> Status {
+    fn status(&self) -> AgentStatus {
         let Health {
             broken: mut problems,
             waiting,
         } = self.health();
         problems.extend(waiting);
         let node = lock(&self.node);
-        let keeper = node.keeper();
-        let rules = keeper.ledger().rules();
-        Status {
+        let journaled = node.journaled();
+        let rules = journaled.ledger().rules();
+        AgentStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             mode: "manage".to_owned(),
-            policy: rules.policy().name().to_owned(),
-            scope: rules.scope().name().to_owned(),
-            generation: keeper.generation(),
-            runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
+            topology_policy: rules.policy().name().to_owned(),
+            topology_scope: rules.scope().name().to_owned(),
+            generation: journaled.generation(),
+            runtime_connected: self.handle.as_ref().map(|all| all.state().is_connected()),
             problems,
             takeover: self.takeover(&node),
-            occupancy: keeper.ledger().occupancy(),
+            occupancy: journaled.ledger().occupancy(),
         }
     }
 
     fn pods(&self) -> Vec<PodReport> {
-        PodReport::all(lock(&self.node).keeper().ledger())
+        PodReport::all(lock(&self.node).journaled().ledger())
     }
 
-    fn admit(&self, manifest: &[u8]) -> Result<Admitted, ApiError> {
-        let bad = |error: String| ApiError::new(ErrorKind::BadInput, error, "send one Pod");
+    fn admit(&self, manifest: &[u8]) -> Result<AdmittedPod, AgentApiError> {
+        let bad = |error: String| AgentApiError::new(ApiErrorKind::BadInput, error, "send one Pod");
         let read = pod::read("the pod", manifest).map_err(|found| bad(found.to_string()))?;
         let mut pods = read.value.into_iter();
         let object = match (pods.next(), pods.next()) {
@@ -367,19 +375,19 @@ impl Agent for Service {
             (Some(_), Some(_)) => return Err(bad("expected one pod, found several".to_owned())),
         };
         let outcome = match &self.devices {
-            Some(host) => lock(&self.node).admit(&object, &mut host.advice(), now()),
+            Some(host) => lock(&self.node).admit(&object, &mut host.preferences(), now()),
             None => lock(&self.node).admit(&object, &mut NoPreference, now()),
         };
         let (decision, updates) = outcome.map_err(|rejected| self.rejection(&object, rejected))?;
         self.spread(updates);
         let (report, generation) = {
             let node = lock(&self.node);
-            let report = PodReport::of(node.keeper().ledger(), &object.pod.uid);
-            (report, node.keeper().generation())
+            let report = PodReport::of(node.journaled().ledger(), &object.pod.uid);
+            (report, node.journaled().generation())
         };
         let Some(mut report) = report else {
             let error = "the pod left before this could be told";
-            return Err(ApiError::new(ErrorKind::Conflict, error, ""));
+            return Err(AgentApiError::new(ApiErrorKind::Conflict, error, ""));
         };
         if let Err(error) = self.edits(&mut report) {
             // A pod that cannot start holds nothing.
@@ -388,23 +396,23 @@ impl Agent for Service {
         }
         let told = decision.map(|decision| explain::admission(&object.pod.name, &decision));
         let told = told.unwrap_or_default();
-        Ok(Admitted {
+        Ok(AdmittedPod {
             pod: report,
             generation,
             explanation: told.lines().map(str::to_owned).collect(),
         })
     }
 
-    fn release(&self, pod: &PodUid) -> Result<(), ApiError> {
+    fn release(&self, pod: &PodUid) -> Result<(), AgentApiError> {
         let released = lock(&self.node).release(pod, now());
         let updates = released.map_err(|error| match error {
-            KeeperError::Ledger(error) => {
-                ApiError::new(ErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
+            JournaledLedgerError::Ledger(error) => {
+                AgentApiError::new(ApiErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
             }
             error => failure(&error),
         })?;
         if let Some(host) = &self.devices
-            && let Err(error) = host.forget(pod)
+            && let Err(error) = host.remove_pod(pod)
         {
             self.told.troubled(&error.to_string());
         }
@@ -412,47 +420,48 @@ impl Agent for Service {
         Ok(())
     }
 
-    fn enforce(&self, pod: &PodUid, target: &Target) -> Result<Enforced, ApiError> {
+    fn pin(&self, pod: &PodUid, target: &PinTarget) -> Result<PinResult, AgentApiError> {
         let (name, allowance) = self.allowance(pod, target.container.as_ref())?;
-        let held_by = match (&target.cgroup, target.pid) {
+        let method = match (&target.cgroup, target.pid) {
             (Some(path), _) => self.confine_group(pod, &name, &allowance, path)?,
             (None, Some(pid)) => self.confine_process(pod, &name, &allowance, pid)?,
             (None, None) => {
                 let error = "expected either pid or cgroup";
-                return Err(ApiError::new(ErrorKind::BadInput, error, ""));
+                return Err(AgentApiError::new(ApiErrorKind::BadInput, error, ""));
             }
         };
-        Ok(Enforced {
+        Ok(PinResult {
             cpus: allowance.cpus,
             memory_nodes: allowance.mems,
-            held_by,
+            method,
         })
     }
 
-    fn plan(&self, settings: &[u8]) -> Result<PlanReport, ApiError> {
+    fn plan(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
         self.planned(settings).map(|(_, report)| report)
     }
 
-    fn apply(&self, settings: &[u8]) -> Result<PlanReport, ApiError> {
+    fn apply(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
         let (plan, mut report) = self.planned(settings)?;
         self.amend(plan).map_err(|error| failure(&error))?;
         report.applied = true;
-        report.generation = lock(&self.node).keeper().generation();
+        report.generation = lock(&self.node).journaled().generation();
         Ok(report)
     }
 
-    fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError> {
+    fn journal(&self, after: u64, limit: usize) -> Result<JournalPage, AgentApiError> {
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.config.state.join(FILE);
-        let unreadable =
-            |error: JournalError| ApiError::new(ErrorKind::Unavailable, error.to_string(), "");
-        let history = History::read(&path).map_err(unreadable)?;
-        let last = history.last();
+        let unreadable = |error: JournalError| {
+            AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
+        };
+        let history = JournalHistory::read(&path).map_err(unreadable)?;
+        let last_number = history.last_number();
         let entries = history.entries.into_iter();
-        let entries = entries.filter(|entry| entry.number > after).take(most);
+        let entries = entries.filter(|entry| entry.number > after).take(limit);
         Ok(JournalPage {
             entries: entries.collect(),
-            last,
+            last_number,
         })
     }
 }
@@ -468,8 +477,8 @@ impl Probed for Service {
             waiting.push(state.to_owned());
         }
         let node = lock(&self.node);
-        if let Some(why) = node.keeper().unwritten() {
-            let which = match node.keeper().is_broken() {
+        if let Some(why) = node.journaled().write_error() {
+            let which = match node.journaled().is_broken() {
                 true => &mut broken,
                 false => &mut waiting,
             };
@@ -482,11 +491,11 @@ impl Probed for Service {
     fn measure(&self, metrics: &Metrics) {
         let (ledger, generation, length, pinned, tally) = {
             let node = lock(&self.node);
-            let keeper = node.keeper();
+            let journaled = node.journaled();
             (
-                keeper.ledger().clone(),
-                keeper.generation(),
-                keeper.journal_length(),
+                journaled.ledger().clone(),
+                journaled.generation(),
+                journaled.journal_length(),
                 node.kubelet_pinned(),
                 node.tally().clone(),
             )
@@ -494,11 +503,14 @@ impl Probed for Service {
         crate::metrics::measure_ledger(metrics, &ledger);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.tally(metrics, &tally);
-        let asked = self.pod_resources.as_ref().map(PodResources::asked);
+        let asked = self
+            .pod_resources
+            .as_ref()
+            .map(PodResourcesServer::call_counts);
         if let Some(host) = &self.devices {
             seen.plugins(metrics, host.activity());
         }
-        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.asked()));
+        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.call_counts()));
         seen.pod_resources(metrics, asked.unwrap_or_default());
         drop(seen);
         let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));

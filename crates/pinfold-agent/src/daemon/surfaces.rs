@@ -4,15 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use kubelet_api::unix::Peers;
-use pinfold_devices::pod_resources::PodResources;
+use kubelet_api::unix::PeerLimits;
+use pinfold_devices::pod_resources::PodResourcesServer;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use super::DaemonError;
 use crate::config::AgentConfig;
 use crate::http::socket::{self, SocketFile};
-use crate::http::{self, Agent, Api, Limits, Probes};
+use crate::http::{self, Agent, ApiRoutes, Limits, Probes};
 use crate::metrics::{Metrics, catalogue};
 
 /// Monitoring agents at a time, and calls of each.
@@ -41,7 +41,7 @@ impl Surfaces {
         config: &AgentConfig,
         agent: &Arc<dyn Agent>,
         metrics: &Arc<Metrics>,
-        pod_resources: Option<PodResources>,
+        pod_resources: Option<PodResourcesServer>,
     ) -> Result<Self, DaemonError> {
         let mut files = Vec::new();
         let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, DaemonError> {
@@ -76,7 +76,7 @@ impl Surfaces {
             };
             runtime.block_on(async move {
                 if let Some(listener) = api {
-                    let api = Arc::new(Api::new(agent.clone(), metrics.clone()));
+                    let api = Arc::new(ApiRoutes::new(agent.clone(), metrics.clone()));
                     tokio::spawn(async move {
                         let listener = tokio::net::UnixListener::from_std(listener)?;
                         http::serve(listener, api, Limits::default()).await
@@ -90,7 +90,7 @@ impl Surfaces {
                     });
                 }
                 if let Some((told, listener)) = readers {
-                    let peers = Peers {
+                    let peers = PeerLimits {
                         user: rustix::process::geteuid().as_raw(),
                         connections: READERS.0,
                         calls: READERS.1,

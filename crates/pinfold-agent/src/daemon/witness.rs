@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nri::RuntimeInfo;
 
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::Remark;
@@ -134,7 +134,7 @@ impl Witness for Told {
         self.log.warn("differs", &[("what", remark)]);
     }
 
-    fn failed(&self, error: &KeeperError) {
+    fn failed(&self, error: &JournaledLedgerError) {
         self.log.error("failed", &[("why", error)]);
     }
 

@@ -1,6 +1,6 @@
 //! Comparing what a container has with what it should have, and finding out who it was. No I/O.
 
-use pinfold_cgroup::State;
+use pinfold_cgroup::CgroupState;
 use pinfold_core::cpu_set::CpuSet;
 
 use super::{Culprit, Drift, Evidence, Found, Watched};
@@ -28,11 +28,11 @@ pub fn compare(watched: &Watched, found: &Found, evidence: &Evidence) -> Option<
     })
 }
 
-pub(super) fn cpus_differ(expected: &Allowance, found: &State) -> bool {
+pub(super) fn cpus_differ(expected: &Allowance, found: &CgroupState) -> bool {
     !expected.cpus.is_empty() && found.effective_cpus != expected.cpus
 }
 
-pub(super) fn mems_differ(expected: &Allowance, found: &State) -> bool {
+pub(super) fn mems_differ(expected: &Allowance, found: &CgroupState) -> bool {
     !expected.mems.is_empty() && found.effective_mems != expected.mems
 }
 
@@ -43,7 +43,7 @@ pub(super) fn is_throttled(expected: &Allowance, found: &Found) -> bool {
     expected.quota == Quota::Lifted && limits.any(|limit| limit.quota.is_some())
 }
 
-fn who_changed_cpus(watched: &Watched, found: &State, evidence: &Evidence) -> Culprit {
+fn who_changed_cpus(watched: &Watched, found: &CgroupState, evidence: &Evidence) -> Culprit {
     let expected = &watched.expected.cpus;
     let left = expected & &evidence.online;
     // A group that lost its last CPU gets those of the group above, or its processes move there.
@@ -72,7 +72,7 @@ fn who_changed_cpus(watched: &Watched, found: &State, evidence: &Evidence) -> Cu
     }
 }
 
-fn who_changed_mems(watched: &Watched, found: &State) -> Culprit {
+fn who_changed_mems(watched: &Watched, found: &CgroupState) -> Culprit {
     let runtime = match watched.spec.mems {
         Some(mems) => mems == found.mems || mems == found.effective_mems,
         None => found.mems.is_empty(),
@@ -86,7 +86,7 @@ fn who_changed_mems(watched: &Watched, found: &State) -> Culprit {
 fn who_limits(watched: &Watched, found: &Found) -> Culprit {
     match found.state.cpu_time {
         Some(limit) if limit.quota.is_some() => match watched.spec.cpu_time {
-            Some(asked) if asked.allows_as_much_as(&limit) => Culprit::Runtime,
+            Some(asked) if asked.allows_same_share(&limit) => Culprit::Runtime,
             _ => Culprit::Other,
         },
         // Only the kubelet writes to the groups of pods.

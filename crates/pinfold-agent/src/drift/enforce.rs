@@ -1,6 +1,8 @@
 //! Making a control group what an [`Allowance`] says, and looking at what it is.
 
-use pinfold_cgroup::{CgroupError, CpuTime, GroupPath, Hierarchy, Version, Wanted, Written};
+use pinfold_cgroup::{
+    CgroupChange, CgroupError, CgroupSettings, CgroupVersion, CpuTimeLimit, GroupPath, Hierarchy,
+};
 use pinfold_core::cpu_set::CpuSet;
 
 use super::Found;
@@ -20,15 +22,15 @@ pub fn enforce(
     allowance: &Allowance,
     online: &CpuSet,
     migrate_memory: Option<bool>,
-) -> Result<Written, CgroupError> {
+) -> Result<CgroupChange, CgroupError> {
     let usable = &allowance.cpus & online;
     let cpus = match hierarchy.cpuset.version {
-        Version::V1 => &usable,
-        Version::V2 => &allowance.cpus,
+        CgroupVersion::V1 => &usable,
+        CgroupVersion::V2 => &allowance.cpus,
     };
-    let lift = (allowance.quota == Quota::Lifted).then_some(CpuTime::UNLIMITED);
+    let lift = (allowance.quota == Quota::Lifted).then_some(CpuTimeLimit::UNLIMITED);
     let some = |cpus: &CpuSet| (!cpus.is_empty()).then(|| cpus.clone());
-    let mut wanted = Wanted {
+    let mut wanted = CgroupSettings {
         cpus: some(cpus),
         mems: (!allowance.mems.is_empty()).then_some(allowance.mems),
         cpu_time: lift,
@@ -36,14 +38,14 @@ pub fn enforce(
     };
     let written = hierarchy.group(group)?.write(&wanted)?;
     if let (Some(_), Some(pod)) = (lift, group.pod_group()) {
-        let limit = Wanted {
+        let limit = CgroupSettings {
             cpu_time: lift,
-            ..Wanted::default()
+            ..CgroupSettings::default()
         };
         hierarchy.group(&pod)?.write(&limit)?;
     }
     wanted.cpus = some(&usable);
-    written.in_force(&wanted)?;
+    written.verify_applied(&wanted)?;
     Ok(written)
 }
 

@@ -21,8 +21,8 @@ fn nodes(bits: u64) -> NodeSet {
     NodeSet::from_bits(bits)
 }
 
-fn limit(quota: u64) -> CpuTime {
-    CpuTime {
+fn limit(quota: u64) -> CpuTimeLimit {
+    CpuTimeLimit {
         quota: Some(quota),
         period: 100_000,
     }
@@ -53,14 +53,14 @@ fn watched() -> Watched {
 /// What it should have.
 fn in_order() -> Found {
     Found {
-        state: State {
+        state: CgroupState {
             cpus: cpus("4-5"),
             mems: nodes(0b10),
             effective_cpus: cpus("4-5"),
             effective_mems: nodes(0b10),
-            cpu_time: Some(CpuTime::UNLIMITED),
+            cpu_time: Some(CpuTimeLimit::UNLIMITED),
         },
-        pod_cpu_time: Some(CpuTime::UNLIMITED),
+        pod_cpu_time: Some(CpuTimeLimit::UNLIMITED),
     }
 }
 

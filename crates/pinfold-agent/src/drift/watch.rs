@@ -64,7 +64,7 @@ pub enum Outcome {
 }
 
 impl Watch {
-    /// A watch that has seen nothing yet. `migrate_memory` as in [`Wanted`](pinfold_cgroup::Wanted).
+    /// A watch that has seen nothing yet. `migrate_memory` as in [`CgroupSettings`](pinfold_cgroup::Wanted).
     #[must_use]
     pub fn new(patience: Patience, migrate_memory: Option<bool>) -> Self {
         Self {

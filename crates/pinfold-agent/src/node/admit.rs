@@ -14,9 +14,9 @@ use pinfold_render::explain;
 
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Rejected, Rulebook, stand_in};
-use crate::keeper::KeeperError;
+use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
-use pinfold_journal::{Note, Origin};
+use pinfold_journal::{PodOrigin, PodRecord};
 use pinfold_kube::generation::GENERATION;
 
 /// The container that stands for all containers of a pod whose specification nobody knows.
@@ -36,9 +36,9 @@ impl Node {
             return Ok(());
         }
         match (specification, &self.rulebook) {
-            (Some(pod), _) => self.take_in_pod(pod, Origin::Runtime, plugins, now),
+            (Some(pod), _) => self.take_in_pod(pod, PodOrigin::Runtime, plugins, now),
             (None, Rulebook::Koordinator(_)) => {
-                self.take_in_pod(&whole(sandbox), Origin::Runtime, plugins, now)
+                self.take_in_pod(&whole(sandbox), PodOrigin::Runtime, plugins, now)
             }
             (None, Rulebook::Kubelet) => Ok(None),
         }
@@ -49,7 +49,7 @@ impl Node {
     pub(super) fn take_in_pod(
         &mut self,
         pod: &PodObject,
-        origin: Origin,
+        origin: PodOrigin,
         plugins: Plugins<'_>,
         now: Timestamp,
     ) -> Result<Option<Decision>, Rejected> {
@@ -63,7 +63,7 @@ impl Node {
             };
             match followed {
                 Ok(decision) => return Ok(decision),
-                Err(error @ KeeperError::Journal(_)) => return Err(error.into()),
+                Err(error @ JournaledLedgerError::Journal(_)) => return Err(error.into()),
                 Err(why) => told = self.not_followed(pod, &status, &why.to_string()),
             }
             note.annotations.remove(keys::RESOURCE_STATUS);
@@ -72,7 +72,7 @@ impl Node {
             let outcome = self.take_in_by_koordinator(pod, &core, note, &told, now);
             if matches!(outcome, Err(Rejected::Rules { .. })) {
                 self.tally.count_given(false);
-            } else if !self.keeper.ledger().exclusive_cpus(&core.uid).is_empty() {
+            } else if !self.journaled.ledger().exclusive_cpus(&core.uid).is_empty() {
                 self.tally.count_given(true);
             }
             return outcome.map(|()| None);
@@ -84,13 +84,15 @@ impl Node {
     fn decide(
         &mut self,
         pod: &Arc<Pod>,
-        note: Note,
+        note: PodRecord,
         told: &str,
         plugins: Plugins<'_>,
         now: Timestamp,
     ) -> Result<Decision, Rejected> {
-        let decision = self.keeper.admit_after(pod, note, told, plugins, now)?;
-        let rules = self.keeper.ledger().rules();
+        let decision = self
+            .journaled
+            .admit_with_context(pod, note, told, plugins, now)?;
+        let rules = self.journaled.ledger().rules();
         self.tally.count(pod, &decision, rules);
         match decision.is_admitted() {
             true => Ok(decision),
@@ -108,7 +110,7 @@ impl Node {
         core: &Arc<Pod>,
         now: Timestamp,
     ) -> Result<Option<ResourceStatus>, Rejected> {
-        let fidelity = self.keeper.ledger().rules().fidelity();
+        let fidelity = self.journaled.ledger().rules().fidelity();
         match ResourceStatus::read(pod, fidelity) {
             Ok(read) => Ok(read.value.filter(|status| !status.cpus.is_empty())),
             Err(findings) => self.reject(core, findings.to_string(), now),
@@ -120,12 +122,13 @@ impl Node {
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        note: &Note,
+        note: &PodRecord,
         now: Timestamp,
-    ) -> Result<Option<Decision>, KeeperError> {
+    ) -> Result<Option<Decision>, JournaledLedgerError> {
         let told = format!("CPUs {}, as its scheduler chose", status.cpus);
         let granted = every_container(core, status);
-        self.keeper.grant(core, &granted, note.clone(), told, now)?;
+        self.journaled
+            .grant(core, &granted, note.clone(), told, now)?;
         self.tally.count_given(true);
         Ok(None)
     }
@@ -136,14 +139,16 @@ impl Node {
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        note: &Note,
+        note: &PodRecord,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<Option<Decision>, KeeperError> {
+    ) -> Result<Option<Decision>, JournaledLedgerError> {
         let chosen = &status.cpus;
         let note = note.clone();
-        let decision = self.keeper.admit_with(core, chosen, note, plugins, now)?;
-        let rules = self.keeper.ledger().rules();
+        let decision = self
+            .journaled
+            .admit_with_cpus(core, chosen, note, plugins, now)?;
+        let rules = self.journaled.ledger().rules();
         self.tally.count(core, &decision, rules);
         Ok(Some(decision))
     }
@@ -152,7 +157,7 @@ impl Node {
     fn not_followed(&self, pod: &PodObject, status: &ResourceStatus, why: &str) -> String {
         let chosen = &status.cpus;
         let made_for = pod.meta.annotations.get(GENERATION);
-        let at = self.keeper.generation();
+        let at = self.journaled.generation();
         let age = made_for.map_or_else(String::new, |then| {
             format!(" for generation {then} of the node, which is at {at}")
         });
@@ -183,7 +188,11 @@ impl Node {
     }
 
     pub(super) fn lives_here(&self, pod: &PodUid) -> bool {
-        self.keeper.ledger().state().residents().contains_key(pod)
+        self.journaled
+            .ledger()
+            .state()
+            .residents()
+            .contains_key(pod)
     }
 
     /// Turns a pod away before the ledger was asked, and writes that down.
@@ -193,7 +202,7 @@ impl Node {
         why: String,
         now: Timestamp,
     ) -> Result<T, Rejected> {
-        self.keeper.reject(pod, why.clone(), now)?;
+        self.journaled.reject(pod, why.clone(), now)?;
         let (told, decision) = (why, None);
         Err(Rejected::Rules { told, decision })
     }
@@ -210,10 +219,10 @@ pub(super) fn every_container(pod: &Pod, status: &ResourceStatus) -> GrantedCpus
 
 /// What is worth remembering about a pod.
 pub(super) fn note(
-    origin: Origin,
+    origin: PodOrigin,
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
-) -> Note {
+) -> PodRecord {
     let decides = |key: &str| key.contains("koordinator.sh/") || key.starts_with("pinfold.dev/");
     let some = |texts: &BTreeMap<String, String>| {
         let texts = texts.iter().filter(|(key, _)| decides(key));
@@ -221,17 +230,17 @@ pub(super) fn note(
             .map(|(key, text)| (key.clone(), text.clone()))
             .collect()
     };
-    Note {
+    PodRecord {
         origin,
         labels: some(labels),
         annotations: some(annotations),
-        groups: BTreeMap::new(),
+        cgroups: BTreeMap::new(),
         processes: Vec::new(),
     }
 }
 
 /// A container by itself, as a pod.
-fn alone(sandbox: &Sandbox, guest: &Guest) -> (Arc<Pod>, Note) {
+fn alone(sandbox: &Sandbox, guest: &Guest) -> (Arc<Pod>, PodRecord) {
     let container = guest
         .asked
         .container(guest.name.clone(), sandbox.class_by_place());
@@ -243,7 +252,7 @@ fn alone(sandbox: &Sandbox, guest: &Guest) -> (Arc<Pod>, Note) {
         pod_requests: None,
         pod_limits: None,
     };
-    let note = note(Origin::Runtime, &sandbox.labels, &sandbox.annotations);
+    let note = note(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
     (Arc::new(pod), note)
 }
 

@@ -8,7 +8,7 @@ use super::admit::EVERY_CONTAINER;
 use super::guest::Guest;
 use super::{Node, Rulebook, Update};
 use crate::allowance::{Allowance, Quota};
-use pinfold_journal::Origin;
+use pinfold_journal::PodOrigin;
 
 impl Node {
     /// What a container may use; `None` if it is left alone.
@@ -53,8 +53,8 @@ impl Node {
         let Rulebook::Koordinator(book) = &mut self.rulebook else {
             return None;
         };
-        book.learn(&self.keeper);
-        Some(book.pools(self.keeper.ledger()))
+        book.learn(&self.journaled);
+        Some(book.pools(self.journaled.ledger()))
     }
 
     fn allowance_from(&self, guest: &Guest, pools: Option<&Pools>) -> Option<Allowance> {
@@ -63,7 +63,7 @@ impl Node {
         }
         match (&self.rulebook, pools) {
             (Rulebook::Koordinator(book), Some(pools)) => {
-                let ledger = self.keeper.ledger();
+                let ledger = self.journaled.ledger();
                 let (allowed, mems) = book.allowed(&guest.resident, pools, ledger);
                 let (cpus, quota) = match allowed {
                     AllowedCpus::Own(cpus) => (cpus, Quota::Lifted),
@@ -78,11 +78,11 @@ impl Node {
 
     /// Own CPUs and memory nodes, or the shared pool; nothing where the kubelet's managers would set nothing.
     fn allowance_by_kubelet(&self, guest: &Guest) -> Option<Allowance> {
-        let note = self.keeper.notes().get(&guest.resident);
-        if note.is_some_and(|note| note.origin == Origin::Kubelet) {
+        let note = self.journaled.records().get(&guest.resident);
+        if note.is_some_and(|note| note.origin == PodOrigin::Kubelet) {
             return None;
         }
-        let state = self.keeper.ledger().state();
+        let state = self.journaled.ledger().state();
         let own = state
             .cpus()
             .container(&guest.resident, &guest.name)
@@ -105,7 +105,7 @@ impl Node {
 
     /// Whether anybody can have CPUs for themselves here.
     fn pins_cpus(&self) -> bool {
-        self.keeper.ledger().rules().settings().cpu_policy == "static"
+        self.journaled.ledger().rules().settings().cpu_policy == "static"
     }
 
     /// A pool that has run dry is replaced by what is reserved for the system, or else by everything: no container
@@ -114,7 +114,7 @@ impl Node {
         if !cpus.is_empty() {
             return cpus;
         }
-        let rules = self.keeper.ledger().rules();
+        let rules = self.journaled.ledger().rules();
         let reserved = rules.reserved_cpus();
         match reserved.is_empty() {
             true => rules.machine().online().clone(),
@@ -123,7 +123,7 @@ impl Node {
     }
 
     fn every_memory(&self) -> NodeSet {
-        let nodes = self.keeper.ledger().rules().machine().nodes().iter();
+        let nodes = self.journaled.ledger().rules().machine().nodes().iter();
         let with_memory = nodes.filter(|node| node.memory > 0);
         with_memory.map(|node| node.id).collect()
     }

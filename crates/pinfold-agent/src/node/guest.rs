@@ -8,7 +8,7 @@ use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 
 use crate::allowance::Allowance;
-use pinfold_journal::HeldProcess;
+use pinfold_journal::PinnedProcess;
 
 /// A pod as its runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct Guest {
     /// Its control group, in the runtime's words.
     pub cgroup: String,
     /// The process that is in the place of a container, where it has no control group of its own.
-    pub(super) process: Option<HeldProcess>,
+    pub(super) process: Option<PinnedProcess>,
     /// What it may use, as it was created.
     pub asked: Asked,
     /// Under which id the ledger knows it: its pod's, or one of its own if nobody knows the pod's specification.
@@ -111,7 +111,7 @@ impl Guest {
     }
 
     /// A process that no runtime knows, in the place of a container.
-    pub(super) fn of_process(held: &HeldProcess, pod: &PodUid) -> Self {
+    pub(super) fn of_process(held: &PinnedProcess, pod: &PodUid) -> Self {
         let id = format!("/proc/{}", held.process.pid);
         Self {
             id,
@@ -123,7 +123,7 @@ impl Guest {
 
     /// The process in the place of a container.
     #[must_use]
-    pub fn process(&self) -> Option<&HeldProcess> {
+    pub fn process(&self) -> Option<&PinnedProcess> {
         self.process.as_ref()
     }
 

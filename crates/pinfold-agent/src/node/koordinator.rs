@@ -22,15 +22,15 @@ use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
-use pinfold_kube::koordinator::{self as objects, NodeFacts, ResourceStatus, keys};
+use pinfold_kube::koordinator::{self as objects, ReportAnnotations, ResourceStatus, keys};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::every_container;
 use super::{Node, Rejected, Rulebook};
-use crate::keeper::Keeper;
+use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
-use pinfold_journal::{Note, Origin};
+use pinfold_journal::{PodOrigin, PodRecord};
 
 /// Best-effort CPU, in thousandths.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
@@ -61,7 +61,7 @@ pub struct Koordinator {
 /// What decides which CPUs the containers of a pod may use.
 #[derive(Debug)]
 struct PodTerms {
-    origin: Origin,
+    origin: PodOrigin,
     qos: Option<KoordinatorQos>,
     kube_qos: QosClass,
     requests: Amounts,
@@ -73,7 +73,7 @@ impl Koordinator {
     #[must_use]
     pub fn new(rules: &Rules, args: KoordinatorArgs) -> Self {
         let machine = rules.machine();
-        let facts = NodeFacts::of(machine, rules.settings(), rules.reserved_cpus());
+        let facts = ReportAnnotations::of(machine, rules.settings(), rules.reserved_cpus());
         let zone = |node: &NumaNode| {
             let cpus = node
                 .cores
@@ -114,15 +114,15 @@ impl Koordinator {
     }
 
     /// Learns about pods that came, and forgets those that left.
-    pub(super) fn learn(&mut self, keeper: &Keeper) {
-        let residents = keeper.ledger().state().residents();
+    pub(super) fn learn(&mut self, journaled: &JournaledLedger) {
+        let residents = journaled.ledger().state().residents();
         self.terms.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
             if self.terms.contains_key(uid) {
                 continue;
             }
-            let note = keeper.notes().get(uid).cloned().unwrap_or_default();
-            let terms = PodTerms::of(&resident.pod, &note, keeper.ledger());
+            let note = journaled.records().get(uid).cloned().unwrap_or_default();
+            let terms = PodTerms::of(&resident.pod, &note, journaled.ledger());
             self.terms.insert(uid.clone(), Arc::new(terms));
         }
     }
@@ -140,8 +140,8 @@ impl Koordinator {
         for (pod, terms) in &self.terms {
             let cpus = ledger.exclusive_cpus(pod);
             match terms.origin {
-                Origin::Kubelet => holders.kubelet_pinned |= &cpus,
-                Origin::Runtime | Origin::Declared => holders.add(terms.qos, &cpus),
+                PodOrigin::Kubelet => holders.kubelet_pinned |= &cpus,
+                PodOrigin::Runtime | PodOrigin::Api => holders.add(terms.qos, &cpus),
             }
         }
         Pools::of(&self.topology, &holders)
@@ -156,7 +156,7 @@ impl Koordinator {
     ) -> (AllowedCpus, NodeSet) {
         let unknown = PodTerms::unknown();
         let terms = self.terms.get(pod).map_or(&unknown, |terms| &**terms);
-        if terms.origin == Origin::Kubelet {
+        if terms.origin == PodOrigin::Kubelet {
             return (AllowedCpus::Untouched, NodeSet::EMPTY);
         }
         let allowed = pools.allowed_cpus(
@@ -200,7 +200,7 @@ impl Koordinator {
             set_aside |= &self.system_cpus;
         }
         for (pod, terms) in &self.terms {
-            if terms.origin == Origin::Kubelet {
+            if terms.origin == PodOrigin::Kubelet {
                 set_aside |= &ledger.exclusive_cpus(pod);
             }
         }
@@ -224,7 +224,7 @@ impl Koordinator {
         };
         for (pod, terms) in &self.terms {
             let allocation = terms.allocation.clone();
-            let held = allocation.filter(|_| terms.origin != Origin::Kubelet);
+            let held = allocation.filter(|_| terms.origin != PodOrigin::Kubelet);
             node.assume(pod.clone(), &terms.requests, held);
         }
         node
@@ -247,7 +247,7 @@ impl Koordinator {
 }
 
 impl PodTerms {
-    fn of(pod: &Arc<Pod>, note: &Note, ledger: &Ledger) -> Self {
+    fn of(pod: &Arc<Pod>, note: &PodRecord, ledger: &Ledger) -> Self {
         let fidelity = ledger.rules().fidelity();
         let object = object(pod, note);
         let demand = objects::demand(&object, fidelity).map(|read| read.value);
@@ -266,7 +266,7 @@ impl PodTerms {
     /// Of a pod that nothing is known about.
     fn unknown() -> Self {
         Self {
-            origin: Origin::Runtime,
+            origin: PodOrigin::Runtime,
             qos: None,
             kube_qos: QosClass::Burstable,
             requests: Amounts::new(),
@@ -281,7 +281,7 @@ impl PodTerms {
 }
 
 /// A pod as it was noted.
-fn object(pod: &Arc<Pod>, note: &Note) -> PodObject {
+fn object(pod: &Arc<Pod>, note: &PodRecord) -> PodObject {
     PodObject {
         meta: ObjectMeta {
             labels: note.labels.clone(),
@@ -304,15 +304,15 @@ impl Node {
         &mut self,
         pod: &PodObject,
         core: &Arc<Pod>,
-        mut note: Note,
+        mut note: PodRecord,
         told: &str,
         now: Timestamp,
     ) -> Result<(), Rejected> {
         let Rulebook::Koordinator(book) = &mut self.rulebook else {
             return Ok(());
         };
-        book.learn(&self.keeper);
-        let ledger = self.keeper.ledger();
+        book.learn(&self.journaled);
+        let ledger = self.journaled.ledger();
         let fidelity = ledger.rules().fidelity();
         let demand = match objects::demand(pod, fidelity) {
             Ok(read) => read.value,
@@ -345,7 +345,7 @@ impl Node {
                 .insert(keys::RESOURCE_STATUS.to_owned(), text);
         }
         let granted = every_container(core, &status);
-        self.keeper.grant(core, &granted, note, told, now)?;
+        self.journaled.grant(core, &granted, note, told, now)?;
         Ok(())
     }
 }

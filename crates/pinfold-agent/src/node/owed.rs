@@ -2,21 +2,25 @@
 
 use pinfold_core::name::PodUid;
 
-use super::{Node, Origin, Update};
-use crate::keeper::KeeperError;
+use super::{Node, PodOrigin, Update};
+use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
 
 impl Node {
     /// A resident leaves, if it is one and is not to stay until somebody releases it. A departure that cannot be
     /// written down is owed: see [`Node::settle`].
-    pub(super) fn let_go(&mut self, resident: &PodUid, now: Timestamp) -> Result<(), KeeperError> {
-        let note = self.keeper.notes().get(resident);
-        let stays = note.is_some_and(|note| note.origin == Origin::Declared);
+    pub(super) fn let_go(
+        &mut self,
+        resident: &PodUid,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let note = self.journaled.records().get(resident);
+        let stays = note.is_some_and(|note| note.origin == PodOrigin::Api);
         if stays {
             return Ok(());
         }
         let left = match self.lives_here(resident) {
-            true => self.keeper.release(resident, now),
+            true => self.journaled.release(resident, now),
             false => Ok(()),
         };
         let left = left.and_then(|()| self.withdraw_devices(resident, now));
@@ -31,7 +35,7 @@ impl Node {
     ///
     /// # Errors
     /// If it still cannot be written down.
-    pub fn settle(&mut self, now: Timestamp) -> Result<Option<Vec<Update>>, KeeperError> {
+    pub fn settle(&mut self, now: Timestamp) -> Result<Option<Vec<Update>>, JournaledLedgerError> {
         if self.owed.is_empty() {
             return Ok(None);
         }

@@ -9,13 +9,13 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::GrantedCpus;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
-use pinfold_devices::align::Aligned;
+use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
 use super::guest::{Guest, Sandbox};
 use super::{Node, Plugins, Rejected, Strangers, Update, admit, stand_in};
-use crate::keeper::KeeperError;
-use pinfold_journal::Origin;
+use crate::journaled_ledger::JournaledLedgerError;
+use pinfold_journal::PodOrigin;
 use pinfold_journal::Timestamp;
 
 /// Something that was not as the journal says, and what was done about it.
@@ -75,7 +75,7 @@ impl Node {
         guests: Vec<Guest>,
         plugins: Plugins<'_>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<Remark>), KeeperError> {
+    ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
         let mut remarks = Vec::new();
         self.release_the_gone(&pods, &guests, now, &mut remarks)?;
         self.meet_all(pods, guests, plugins, now, remarks)
@@ -90,9 +90,9 @@ impl Node {
         &mut self,
         mut pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
         guests: Vec<Guest>,
-        mut beside: BTreeMap<PodUid, Aligned>,
+        mut beside: BTreeMap<PodUid, AlignedPod>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<Remark>), KeeperError> {
+    ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
         let mut remarks = Vec::new();
         self.release_the_gone(&pods, &guests, now, &mut remarks)?;
         for (sandbox, pod) in &mut pods {
@@ -101,7 +101,7 @@ impl Node {
             };
             if let (Some(object), false) = (pod.as_deref(), self.lives_here(&sandbox.uid)) {
                 for (resource, devices) in aligned.offers {
-                    self.keeper.offer(&resource, Some(devices), now)?;
+                    self.journaled.set_devices(&resource, Some(devices), now)?;
                 }
                 *pod = Some(Arc::new(PodObject {
                     pod: aligned.pod,
@@ -129,7 +129,7 @@ impl Node {
         plugins: Plugins<'_>,
         now: Timestamp,
         mut remarks: Vec<Remark>,
-    ) -> Result<(Vec<Update>, Vec<Remark>), KeeperError> {
+    ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
         self.sandboxes.clear();
         self.guests.retain(|_, guest| guest.is_outside());
         // Whoever had to share once does so until it is started again: it is not asked about every time.
@@ -162,18 +162,18 @@ impl Node {
         guests: &[Guest],
         now: Timestamp,
         remarks: &mut Vec<Remark>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         let mut alive: BTreeSet<PodUid> = pods.iter().map(|(pod, _)| pod.uid.clone()).collect();
         alive.extend(guests.iter().map(|guest| stand_in(&guest.pod, &guest.name)));
-        let notes = self.keeper.notes();
+        let notes = self.journaled.records();
         let stays = |pod: &PodUid| {
             let note = notes.get(pod);
-            note.is_some_and(|note| note.origin == Origin::Declared)
+            note.is_some_and(|note| note.origin == PodOrigin::Api)
         };
-        let residents = self.keeper.ledger().state().residents().keys();
+        let residents = self.journaled.ledger().state().residents().keys();
         let gone = residents.filter(|pod| !alive.contains(*pod) && !stays(pod));
         for pod in gone.cloned().collect::<Vec<_>>() {
-            self.keeper.release(&pod, now)?;
+            self.journaled.release(&pod, now)?;
             self.withdraw_devices(&pod, now)?;
             remarks.push(Remark::Gone(pod));
         }
@@ -188,7 +188,7 @@ impl Node {
         plugins: Plugins<'_>,
         now: Timestamp,
         remarks: &mut Vec<Remark>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         let uid = &sandbox.uid;
         if self.lives_here(uid) || self.has_stand_ins(uid) {
             return Ok(());
@@ -216,7 +216,7 @@ impl Node {
     fn has_stand_ins(&self, pod: &PodUid) -> bool {
         let prefix = stand_in(pod, &"".into());
         let mut after = self
-            .keeper
+            .journaled
             .ledger()
             .state()
             .residents()
@@ -232,7 +232,7 @@ impl Node {
         plugins: Plugins<'_>,
         now: Timestamp,
         remarks: &mut Vec<Remark>,
-    ) -> Result<Guest, KeeperError> {
+    ) -> Result<Guest, JournaledLedgerError> {
         let alone = stand_in(&guest.pod, &guest.name);
         let known = self.lives_here(&alone);
         let shares = guest.clone();
@@ -257,11 +257,11 @@ impl Node {
         pod: &PodUid,
         outcome: Result<(), Rejected>,
         remarks: &mut Vec<Remark>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         match outcome {
             Ok(()) if self.lives_here(pod) => remarks.push(Remark::Adopted(pod.clone())),
             Ok(()) => {}
-            Err(Rejected::Keeper(error @ KeeperError::Journal(_))) => return Err(error),
+            Err(Rejected::Journal(error @ JournaledLedgerError::Journal(_))) => return Err(error),
             Err(rejected) => remarks.push(Remark::Shares {
                 pod: pod.clone(),
                 why: rejected.to_string(),
@@ -277,7 +277,7 @@ impl Node {
         cpus: &GrantedCpus,
         now: Timestamp,
         remarks: &mut Vec<Remark>,
-    ) -> Result<(), KeeperError> {
+    ) -> Result<(), JournaledLedgerError> {
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
         let container = |name: &ContainerName| Container {
@@ -294,14 +294,14 @@ impl Node {
             pod_requests: None,
             pod_limits: None,
         });
-        let note = admit::note(Origin::Kubelet, &sandbox.labels, &sandbox.annotations);
+        let note = admit::note(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
         let told = format!("keeps CPUs {all}, which the kubelet gave it");
-        match self.keeper.grant(&pod, cpus, note, told, now) {
+        match self.journaled.grant(&pod, cpus, note, told, now) {
             Ok(()) => remarks.push(Remark::Pinned {
                 pod: sandbox.uid.clone(),
                 cpus: all,
             }),
-            Err(error @ KeeperError::Journal(_)) => return Err(error),
+            Err(error @ JournaledLedgerError::Journal(_)) => return Err(error),
             Err(error) => {
                 self.sharing.insert(sandbox.id.clone());
                 remarks.push(Remark::Shares {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::allowance::Quota;
-use pinfold_journal::Limits;
+use pinfold_journal::JournalLimits;
 
 mod outside;
 mod takeover;
@@ -106,7 +106,11 @@ impl Scene {
 
 fn open(folder: &Path, koordinator: bool, strangers: Strangers, pins: &KubeletPins) -> Node {
     let rules = rules("restricted");
-    let keeper = Keeper::open(&folder.join("agent"), rules.clone(), Limits::default());
+    let journaled = JournaledLedger::open(
+        &folder.join("agent"),
+        rules.clone(),
+        JournalLimits::default(),
+    );
     let rulebook = match koordinator {
         true => Rulebook::Koordinator(Box::new(Koordinator::new(
             &rules,
@@ -115,7 +119,7 @@ fn open(folder: &Path, koordinator: bool, strangers: Strangers, pins: &KubeletPi
         false => Rulebook::Kubelet,
     };
     Node::new(
-        keeper.expect("a journal"),
+        journaled.expect("a journal"),
         rulebook,
         strangers,
         pins.clone(),
@@ -193,7 +197,7 @@ fn a_rejected_pod_leaves_nothing_behind_and_says_why() {
         "{why}"
     );
     assert!(scene.node.sandbox("box-big").is_none());
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
     assert_eq!(scene.node.rejections(), 1);
 }
 
@@ -217,7 +221,7 @@ fn without_a_specification_each_container_is_decided_about_alone() {
         .container_comes(guest, &mut NoPreference, NOW)
         .expect("let in");
     assert_eq!(allowance.expect("its own").cpus, set("1,9"));
-    let residents = scene.node.keeper().ledger().residents();
+    let residents = scene.node.journaled().ledger().residents();
     assert_eq!(residents[0].pod.uid.as_str(), "p/main");
     assert_eq!(QosClass::of(&residents[0].pod), QosClass::Guaranteed);
     // It is no stranger after a restart.
@@ -231,7 +235,7 @@ fn without_a_specification_each_container_is_decided_about_alone() {
     assert_eq!(remarks, []);
     assert_eq!(scene.told("p-main"), "1,9");
     scene.stop("p");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
 }
 
 #[test]
@@ -255,11 +259,11 @@ fn a_sandbox_that_is_made_anew_keeps_its_pod() {
     came.expect("it is here already");
     scene.stop("a");
     assert_eq!(
-        scene.node.keeper().ledger().exclusive_cpus(&"a".into()),
+        scene.node.journaled().ledger().exclusive_cpus(&"a".into()),
         own.cpus
     );
     scene.node.pod_stops("box-again", NOW).expect("written");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
 }
 
 #[test]
@@ -297,7 +301,7 @@ fn a_restart_repairs_toward_the_journal() {
         .iter()
         .find(|update| update.container == "stays-main");
     assert_eq!(mine.expect("told").allowance, own);
-    let residents = scene.node.keeper().ledger().residents();
+    let residents = scene.node.journaled().ledger().residents();
     let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
     assert_eq!(uids, ["stays", "asked-for", "new"]);
 }
@@ -372,17 +376,17 @@ fn a_departure_that_cannot_be_written_down_is_made_up_for() {
     let mut scene = Scene::kubelet();
     scene.run("a", &cpus(2));
     scene.run("x", "spec: {containers: [{name: main}]}");
-    scene.node.keeper_mut().fail_to_write(true);
+    scene.node.journaled_mut().fail_to_write(true);
     let stopped = scene.node.pod_stops("box-a", NOW);
     stopped.expect_err("the disk is full");
-    assert!(scene.node.keeper().unwritten().is_some());
+    assert!(scene.node.journaled().write_error().is_some());
     scene.node.settle(NOW).expect_err("it still is");
     assert_eq!(scene.told("x-main"), "0,2-8,10-15");
-    scene.node.keeper_mut().fail_to_write(false);
+    scene.node.journaled_mut().fail_to_write(false);
     let updates = scene.node.settle(NOW).expect("there is room");
     assert_eq!(updates.expect("somebody left").len(), 1);
     assert_eq!(scene.told("x-main"), "0-15");
-    assert!(scene.node.keeper().unwritten().is_none());
+    assert!(scene.node.journaled().write_error().is_none());
     assert_eq!(scene.node.settle(NOW).expect("nothing to do"), None);
 }
 
@@ -402,7 +406,7 @@ fn everything_that_is_told_has_a_number_of_its_own() {
 #[test]
 fn koordinators_classes_have_their_pools() {
     let mut scene = Scene::koordinator();
-    let reserved = scene.node.keeper().ledger().rules().reserved_cpus();
+    let reserved = scene.node.journaled().ledger().rules().reserved_cpus();
     assert_eq!(reserved, set("0,8"));
     let own = |allowance: Option<Allowance>| {
         let allowance = allowance.expect("told");
@@ -454,8 +458,8 @@ fn what_a_scheduler_chose_is_followed_while_it_fits() {
     assert_eq!(second.cpus.len(), 2);
     assert!(second.cpus.is_disjoint(&first.cpus));
     let folder = scene.folder.path().join("agent").join("journal");
-    let history = pinfold_journal::History::read(&folder).expect("a journal");
-    let told = &history.entries.last().expect("an entry").told;
+    let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
+    let told = &history.entries.last().expect("an entry").message;
     assert!(
         told.starts_with(
             "its scheduler chose CPUs 6,14 for generation 7 of the node, which is at 1: "
@@ -514,8 +518,8 @@ fn by_the_kubelets_rules_a_schedulers_choice_is_followed_container_by_container(
         let own = scene.run(uid, &chosen(list)).expect("told").cpus;
         assert_eq!(own.len(), 2, "{uid}");
         let folder = scene.folder.path().join("agent").join("journal");
-        let history = pinfold_journal::History::read(&folder).expect("a journal");
-        let told = &history.entries.last().expect("an entry").told;
+        let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
+        let told = &history.entries.last().expect("an entry").message;
         assert!(
             told.starts_with(&format!("its scheduler chose CPUs {}", set(list)))
                 && told.contains("for generation 3 of the node")
@@ -535,9 +539,9 @@ fn a_pod_that_somebody_asked_for_stays_when_its_sandbox_stops() {
     let own = scene.run("asked-for", &cpus(2)).expect("its own").cpus;
     scene.stop("asked-for");
     let uid = "asked-for".into();
-    assert_eq!(scene.node.keeper().ledger().exclusive_cpus(&uid), own);
+    assert_eq!(scene.node.journaled().ledger().exclusive_cpus(&uid), own);
     scene.node.release(&uid, NOW).expect("written");
-    assert!(scene.node.keeper().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().residents().is_empty());
 }
 
 #[test]
@@ -551,7 +555,7 @@ fn who_had_to_share_is_not_asked_about_every_time() {
                 .node
                 .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
             met.expect("written");
-            scene.node.keeper().generation()
+            scene.node.journaled().generation()
         })
         .collect();
     assert_eq!(generations, [1, 1, 1]);

@@ -9,8 +9,8 @@ use nri::api::ContainerAdjustment;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_devices::align;
-use pinfold_devices::pod_resources::Reader;
-use pinfold_devices::{ContainerEdits, Host};
+use pinfold_devices::pod_resources::PodResourcesClient;
+use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{PodObject, is_extended};
 
 use super::errands::Errands;
@@ -28,7 +28,7 @@ const NOT_YET: &str =
 
 /// Device plugins of our own.
 pub struct Ours {
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<DeviceHost>,
     answers: Answers,
     /// Containers whose plugins are told that they start.
     starts: Errands<(PodUid, ContainerName), ()>,
@@ -37,7 +37,7 @@ pub struct Ours {
 impl Ours {
     /// These plugins.
     #[must_use]
-    pub fn new(host: Arc<Host>) -> Self {
+    pub fn new(host: Arc<DeviceHost>) -> Self {
         Self {
             host,
             answers: Errands::default(),
@@ -65,12 +65,12 @@ pub enum Devices {
     /// We do, with plugins of our own.
     Ours(Ours),
     /// The kubelet does; it tells which on request.
-    Kubelets(Reader),
+    Kubelets(PodResourcesClient),
 }
 
 impl Runtime {
     /// The pod as it is to be decided about: beside the devices that the kubelet has given it, if it has.
-    pub(super) fn with_devices(&self, pod: &PodObject) -> Option<align::Aligned> {
+    pub(super) fn with_devices(&self, pod: &PodObject) -> Option<align::AlignedPod> {
         let Devices::Kubelets(reader) = &self.devices else {
             return None;
         };
@@ -78,7 +78,10 @@ impl Runtime {
             return None;
         }
         match reader.get(&pod.meta.namespace, &pod.meta.name) {
-            Ok(answer) => Some(align::aligned(&pod.pod, &align::given(&answer))),
+            Ok(answer) => Some(align::align_pod(
+                &pod.pod,
+                &align::allocated_devices(&answer),
+            )),
             Err(error) => {
                 let name = &pod.pod.name;
                 self.witness.troubled(&format!(
@@ -126,7 +129,7 @@ impl Runtime {
     pub(super) fn given_to_strangers(
         &self,
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
-    ) -> BTreeMap<PodUid, align::Aligned> {
+    ) -> BTreeMap<PodUid, align::AlignedPod> {
         match &self.devices {
             Devices::Kubelets(reader) => {
                 given_to_strangers(&self.node, reader, &*self.witness, pods)
@@ -139,10 +142,10 @@ impl Runtime {
 /// The devices that the kubelet has given to pods that nobody knows yet, asked for all of them at once.
 pub(crate) fn given_to_strangers(
     node: &Mutex<Node>,
-    reader: &Reader,
+    reader: &PodResourcesClient,
     witness: &dyn Witness,
     pods: &[(Sandbox, Option<Arc<PodObject>>)],
-) -> BTreeMap<PodUid, align::Aligned> {
+) -> BTreeMap<PodUid, align::AlignedPod> {
     let strangers: Vec<&Arc<PodObject>> = {
         let node = lock(node);
         let unknown = pods
@@ -168,7 +171,7 @@ pub(crate) fn given_to_strangers(
         let meta = &pod.meta;
         let mut listed = listed.iter();
         let found = listed.find(|one| one.name == meta.name && one.namespace == meta.namespace)?;
-        let aligned = align::aligned(&pod.pod, &align::given(found));
+        let aligned = align::align_pod(&pod.pod, &align::allocated_devices(found));
         Some((pod.pod.uid.clone(), aligned))
     });
     aligned.collect()

@@ -3,14 +3,14 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use nri::api::{LinuxContainer, LinuxCpu, LinuxPodSandbox};
 use pinfold_core::ledger::Rules;
 use pinfold_core::settings::Settings;
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_kube::pod;
 use tempfile::TempDir;
 
 use super::*;
-use crate::keeper::Keeper;
+use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, Strangers};
-use pinfold_journal::Limits;
+use pinfold_journal::JournalLimits;
 
 /// Remembers what it was told.
 #[derive(Default)]
@@ -20,7 +20,7 @@ impl Witness for Listener {
     fn connected(&self, _: &RuntimeInfo) {}
     fn decided(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
     fn remarked(&self, _: &Remark) {}
-    fn failed(&self, _: &KeeperError) {}
+    fn failed(&self, _: &JournaledLedgerError) {}
     fn troubled(&self, problem: &str) {
         self.0.lock().expect("unpoisoned").push(problem.to_owned());
     }
@@ -62,9 +62,9 @@ fn stage(pins: bool) -> Stage {
         ..Settings::default()
     };
     let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
-    let keeper = Keeper::open(folder.path(), Arc::new(rules), Limits::default());
+    let journaled = JournaledLedger::open(folder.path(), Arc::new(rules), JournalLimits::default());
     let node = Node::new(
-        keeper.expect("a journal"),
+        journaled.expect("a journal"),
         Rulebook::Kubelet,
         Strangers::Adopt,
         KubeletPins::default(),
@@ -74,7 +74,10 @@ fn stage(pins: bool) -> Stage {
     let runtime = Runtime {
         node: Arc::new(Mutex::new(node)),
         specifications: Box::new(Numbered),
-        devices: Devices::Kubelets(Reader::new("/nowhere/kubelet.sock", Duration::ZERO)),
+        devices: Devices::Kubelets(PodResourcesClient::new(
+            "/nowhere/kubelet.sock",
+            Duration::ZERO,
+        )),
         pins,
         witness: told.clone(),
         others,
@@ -169,7 +172,10 @@ fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
     // What the rules gave is still written down.
     let node = lock(&stage.runtime.node);
     assert_eq!(
-        node.keeper().ledger().exclusive_cpus(&"a-4".into()).len(),
+        node.journaled()
+            .ledger()
+            .exclusive_cpus(&"a-4".into())
+            .len(),
         4
     );
 }

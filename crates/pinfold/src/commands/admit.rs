@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent_api::{Admitted, ContainerReport, Enforced, Target};
+use pinfold_agent_api::{AdmittedPod, ContainerReport, PinResult, PinTarget};
 use pinfold_core::name::PodUid;
 use serde::Serialize;
 
@@ -49,15 +49,15 @@ pub(crate) struct ReleaseArgs {
 #[derive(Serialize)]
 struct AdmitReport<'a> {
     #[serde(flatten)]
-    admitted: &'a Admitted,
+    admitted: &'a AdmittedPod,
     #[serde(skip_serializing_if = "Option::is_none")]
-    enforced: Option<&'a Enforced>,
+    enforced: Option<&'a PinResult>,
 }
 
 pub(crate) fn admit(args: &AdmitArgs) -> Result<ExitCode, Failure> {
     let source = Source::open(&args.pod)?;
     let agent = AgentClient::new(&args.agent.socket);
-    let admitted: Admitted = match agent.send("POST", "/v1/pods", &source.bytes) {
+    let admitted: AdmittedPod = match agent.send("POST", "/v1/pods", &source.bytes) {
         Ok(admitted) => admitted,
         Err(error) => return error.into_exit_code(),
     };
@@ -82,18 +82,18 @@ fn enforce(
     agent: &AgentClient,
     args: &AdmitArgs,
     pod: &PodUid,
-) -> Result<Option<Enforced>, RequestError> {
+) -> Result<Option<PinResult>, RequestError> {
     if args.pid.is_none() && args.cgroup.is_none() {
         return Ok(None);
     }
-    let target = Target {
+    let target = PinTarget {
         container: None,
         pid: args.pid,
         cgroup: args.cgroup.clone(),
     };
     let body =
         serde_json::to_vec(&target).map_err(|error| RequestError::Connection(error.to_string()))?;
-    agent.send("POST", &path(pod, "/enforce"), &body).map(Some)
+    agent.send("POST", &path(pod, "/pin"), &body).map(Some)
 }
 
 pub(crate) fn release(args: &ReleaseArgs) -> Result<ExitCode, Failure> {
@@ -120,20 +120,20 @@ pub(crate) fn path(pod: &PodUid, end: &str) -> String {
     path + end
 }
 
-fn text(admitted: &Admitted, enforced: Option<&Enforced>) -> String {
+fn text(admitted: &AdmittedPod, enforced: Option<&PinResult>) -> String {
     let mut text = format!("{} (uid {})\n", admitted.pod.name, admitted.pod.uid);
     for container in &admitted.pod.containers {
         text.push_str(&format!("  {}: {}\n", container.name, describe(container)));
     }
     if let Some(enforced) = enforced {
-        text.push_str(&format!("  pinned by {}\n", enforced.held_by));
+        text.push_str(&format!("  pinned by {}\n", enforced.method));
     }
     text
 }
 
 /// `CPUs 2-3 (exclusive), memory of NUMA 1, nvidia.com/gpu gpu0`.
 pub(crate) fn describe(container: &ContainerReport) -> String {
-    let kind = match container.own_cpus {
+    let kind = match container.exclusive_cpus {
         true => "exclusive",
         false => "shared",
     };
@@ -142,7 +142,11 @@ pub(crate) fn describe(container: &ContainerReport) -> String {
         text.push_str(&format!(", memory of NUMA {}", container.memory_nodes));
     }
     for devices in &container.devices {
-        text.push_str(&format!(", {} {}", devices.resource, devices.ids.join(" ")));
+        text.push_str(&format!(
+            ", {} {}",
+            devices.resource,
+            devices.device_ids.join(" ")
+        ));
     }
     text
 }
@@ -154,11 +158,11 @@ mod tests {
     #[test]
     fn a_uid_is_one_percent_encoded_segment_of_the_path() {
         for (uid, expected) in [
-            ("5c7e-1", "/v1/pods/5c7e-1/enforce"),
-            ("default/web", "/v1/pods/default%2Fweb/enforce"),
-            ("a b\r\n?#", "/v1/pods/a%20b%0D%0A%3F%23/enforce"),
+            ("5c7e-1", "/v1/pods/5c7e-1/pin"),
+            ("default/web", "/v1/pods/default%2Fweb/pin"),
+            ("a b\r\n?#", "/v1/pods/a%20b%0D%0A%3F%23/pin"),
         ] {
-            assert_eq!(path(&uid.into(), "/enforce"), expected);
+            assert_eq!(path(&uid.into(), "/pin"), expected);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_journal::Entry;
-use pinfold_journal::What;
+use pinfold_journal::JournalEntry;
+use pinfold_journal::JournalEvent;
 use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
@@ -32,12 +32,12 @@ pub(crate) struct JournalArgs {
 pub(crate) fn run(args: &JournalArgs) -> Result<ExitCode, Failure> {
     let history = recorded::history(&args.file)?;
     let entries = history.entries.iter();
-    let entries: Vec<&Entry> = entries.filter(|entry| entry.number >= args.since).collect();
+    let entries: Vec<&JournalEntry> = entries.filter(|entry| entry.number >= args.since).collect();
     output::print_as(args.output, &entries, || text(&entries))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(entries: &[&Entry]) -> String {
+fn text(entries: &[&JournalEntry]) -> String {
     if entries.is_empty() {
         return "no entries\n".to_owned();
     }
@@ -51,24 +51,24 @@ fn text(entries: &[&Entry]) -> String {
     for entry in entries {
         table.row([
             entry.number.to_string(),
-            entry.at.to_string(),
-            word(&entry.what).to_owned(),
-            entry.name.clone(),
-            entry.told.clone(),
+            entry.time.to_string(),
+            word(&entry.event).to_owned(),
+            entry.pod_name.clone(),
+            entry.message.clone(),
         ]);
     }
     table.draw()
 }
 
-fn word(what: &What) -> &'static str {
-    match what {
-        What::Admitted(_) => "admitted",
-        What::Rejected(_) => "rejected",
-        What::Started(..) => "started",
-        What::Held(..) => "held",
-        What::Released(_) => "released",
-        What::Offered(_) => "devices",
-        What::Amended => "settings",
+fn word(event: &JournalEvent) -> &'static str {
+    match event {
+        JournalEvent::Admitted(_) => "admitted",
+        JournalEvent::Rejected(_) => "rejected",
+        JournalEvent::ContainerStarted(..) => "started",
+        JournalEvent::Pinned(..) => "pinned",
+        JournalEvent::Released(_) => "released",
+        JournalEvent::DevicesChanged(_) => "devices",
+        JournalEvent::RulesChanged => "settings",
     }
 }
 
@@ -80,28 +80,33 @@ mod tests {
 
     #[test]
     fn every_entry_is_a_row_with_its_result() {
-        let entry = |number, what, name: &str, told: &str| Entry {
+        let entry = |number, event, name: &str, message: &str| JournalEntry {
             number,
-            at: Timestamp(1_767_225_600_000 + number * 1000),
-            what,
-            name: name.to_owned(),
-            told: told.to_owned(),
+            time: Timestamp(1_767_225_600_000 + number * 1000),
+            event,
+            pod_name: name.to_owned(),
+            message: message.to_owned(),
             change: None,
-            note: None,
+            record: None,
             pod: None,
             decision: None,
         };
         let entries = [
-            entry(7, What::Admitted("a".into()), "web-0", "node 0, CPUs 1-4"),
+            entry(
+                7,
+                JournalEvent::Admitted("a".into()),
+                "web-0",
+                "node 0, CPUs 1-4",
+            ),
             entry(
                 8,
-                What::Rejected("b".into()),
+                JournalEvent::Rejected("b".into()),
                 "db",
                 "TopologyAffinityError: no single node",
             ),
-            entry(9, What::Released("a".into()), "web-0", "released"),
+            entry(9, JournalEvent::Released("a".into()), "web-0", "released"),
         ];
-        let entries: Vec<&Entry> = entries.iter().collect();
+        let entries: Vec<&JournalEntry> = entries.iter().collect();
         assert_eq!(
             text(&entries),
             include_str!("../../tests/golden/journal.txt")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent_api::{PlanReport, PodReport, Status, Takeover};
+use pinfold_agent_api::{AgentStatus, PodReport, RulesChangeReport, TakeoverStatus};
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::count;
 
@@ -45,7 +45,7 @@ pub(crate) struct SettingsArgs {
 
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let agent = AgentClient::new(&args.agent.socket);
-    let status: Status = agent.get("/v1/status")?;
+    let status: AgentStatus = agent.get("/v1/status")?;
     output::print_as(args.output, &status, || text(&status))?;
     Ok(match status.problems.is_empty() {
         true => ExitCode::SUCCESS,
@@ -53,8 +53,8 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn text(status: &Status) -> String {
-    let runtime = match status.runtime {
+fn text(status: &AgentStatus) -> String {
+    let runtime = match status.runtime_connected {
         Some(true) => "connected",
         Some(false) => "not connected",
         None => "none",
@@ -65,8 +65,8 @@ fn text(status: &Status) -> String {
         status.node,
         status.mode,
         status.version,
-        status.policy,
-        status.scope,
+        status.topology_policy,
+        status.topology_scope,
         count(holders, "pod", "pods"),
         status.generation,
         status.occupancy.shared,
@@ -80,14 +80,14 @@ fn text(status: &Status) -> String {
     text
 }
 
-fn takeover_text(takeover: &Takeover) -> String {
+fn takeover_text(takeover: &TakeoverStatus) -> String {
     let policy = takeover.kubelet_policy.as_deref().unwrap_or("unknown");
     let mut text = format!(
         "takeover {}, kubelet's CPU manager policy {policy}, {} by the kubelet\n",
         takeover.phase,
-        count(takeover.pinned.len(), "pod pinned", "pods pinned"),
+        count(takeover.pinned_pods.len(), "pod pinned", "pods pinned"),
     );
-    for (pod, cpus) in &takeover.pinned {
+    for (pod, cpus) in &takeover.pinned_pods {
         text.push_str(&format!(
             "  pod {pod} keeps CPUs {cpus} until it terminates\n"
         ));
@@ -102,28 +102,28 @@ pub(crate) fn settings(args: &SettingsArgs) -> Result<ExitCode, Failure> {
         true => "/v1/settings?dryRun=true",
         false => "/v1/settings",
     };
-    let plan: PlanReport = match agent.send("POST", path, &source.bytes) {
+    let plan: RulesChangeReport = match agent.send("POST", path, &source.bytes) {
         Ok(plan) => plan,
         Err(error) => return error.into_exit_code(),
     };
     output::print_as(args.output, &plan, || plan_text(&plan))?;
-    let homeless = plan.pods.iter().any(|pod| pod.fate == "homeless");
-    Ok(match homeless {
+    let unplaceable = plan.pods.iter().any(|pod| pod.outcome == "unplaceable");
+    Ok(match unplaceable {
         true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }
 
-fn plan_text(plan: &PlanReport) -> String {
+fn plan_text(plan: &RulesChangeReport) -> String {
     let mut table = Table::new([
         ("pod", Align::Left),
         ("result", Align::Left),
         ("reason", Align::Left),
     ]);
     for pod in &plan.pods {
-        let fate = match pod.restart {
-            true => format!("{}, restart required", pod.fate),
-            false => pod.fate.clone(),
+        let fate = match pod.needs_restart {
+            true => format!("{}, restart required", pod.outcome),
+            false => pod.outcome.clone(),
         };
         table.row([pod.name.clone(), fate, pod.reason.clone()]);
     }

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::program::{Run, run};
-use crate::wire::{Served, serve};
+use crate::server::{TestServer, serve};
 
 /// Runs a command with the socket of the agent.
-fn ask(served: &Served, words: &[&str]) -> Run {
+fn ask(served: &TestServer, words: &[&str]) -> Run {
     let socket = served.socket.to_str().expect("text");
     let (command, rest) = words.split_first().expect("a command");
     let words: Vec<&str> = [&[*command, "--socket", socket], rest].concat();
@@ -17,7 +17,7 @@ fn ask(served: &Served, words: &[&str]) -> Run {
     run(&inputs, &words)
 }
 
-fn pod(served: &Served, name: &str, cpus: u32) -> String {
+fn pod(served: &TestServer, name: &str, cpus: u32) -> String {
     let path = served.socket.with_file_name(format!("{name}.yaml"));
     let text = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: main, resources: \
@@ -78,7 +78,7 @@ fn a_run_gets_its_cpus_from_the_agent_and_gives_them_back() {
         .as_array()
         .expect("entries")
         .iter()
-        .map(|entry| entry["what"].to_string())
+        .map(|entry| entry["event"].to_string())
         .collect();
     assert_eq!(whats.len(), 2, "{whats:?}");
     assert!(
@@ -96,7 +96,7 @@ fn problems_of_the_agent_are_an_exit_code() {
     let served = serve();
     let problem = "the runtime is not connected".to_owned();
     served
-        .desk
+        .agent
         .waiting
         .lock()
         .expect("unpoisoned")
@@ -121,7 +121,7 @@ fn other_rules_are_shown_and_done() {
     let rules = rules.to_str().expect("text");
     let plan = ask(&served, &["settings", rules, "--dry-run"]);
     assert_eq!(plan.code, 0, "{}", plan.seen());
-    assert!(plan.stdout.contains("stays") && plan.stdout.ends_with("nothing was changed\n"));
+    assert!(plan.stdout.contains("unchanged") && plan.stdout.ends_with("nothing was changed\n"));
     let done = ask(&served, &["settings", rules]);
     assert!(done.stdout.ends_with("applied\n"), "{}", done.seen());
 }

@@ -14,7 +14,7 @@ fn a_control_group_is_held_after_a_restart_too_and_no_runtime_is_told_of_it() {
     let held = scene.node.hold("/jobs/one", &uid, &name, NOW);
     assert_eq!(held.expect("written").expect("a pool").cpus, set("0-15"));
     let nobody = scene.node.hold("/jobs/two", &uid, &"other".into(), NOW);
-    assert!(matches!(nobody, Err(KeeperError::Ledger(_))));
+    assert!(matches!(nobody, Err(JournaledLedgerError::Ledger(_))));
     scene.restart(Strangers::Adopt);
     let guests: Vec<&str> = scene.node.guests().map(|guest| guest.id.as_str()).collect();
     assert_eq!(guests, ["/jobs/one"]);
@@ -34,7 +34,7 @@ fn a_process_is_held_after_a_restart_too_and_forgotten_when_it_has_ended() {
     let asked = scene.node.admit(&shared, &mut NoPreference, NOW);
     asked.expect("let in");
     let uid = "job".into();
-    let process = |pid| HeldProcess {
+    let process = |pid| PinnedProcess {
         process: Process { pid, started: 1 },
         boot: "this one".to_owned(),
         container: "main".into(),
@@ -53,7 +53,7 @@ fn a_process_is_held_after_a_restart_too_and_forgotten_when_it_has_ended() {
     let held = scene.node.hold_process(&process(8), &uid, &|_| true, NOW);
     held.expect("written");
     assert_eq!(ids(&scene), ["/proc/7", "/proc/8"]);
-    let alive = |held: &HeldProcess| held.process.pid != 7;
+    let alive = |held: &PinnedProcess| held.process.pid != 7;
     let held = scene.node.hold_process(&process(9), &uid, &alive, NOW);
     held.expect("written");
     assert_eq!(ids(&scene), ["/proc/8", "/proc/9"]);

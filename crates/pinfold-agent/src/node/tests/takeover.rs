@@ -69,7 +69,7 @@ fn whoever_keeps_hands_off_decides_and_tells_nobody() {
     scene.node = scene.node.hands_off();
     assert_eq!(scene.run("a", &cpus(2)), None);
     assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
-    let held = scene.node.keeper().ledger().exclusive_cpus(&"a".into());
+    let held = scene.node.journaled().ledger().exclusive_cpus(&"a".into());
     assert_eq!(held.len(), 2);
     assert_eq!(scene.stop("a"), []);
 }
@@ -90,7 +90,7 @@ fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
     };
     let offer: DeviceOffer = [("gpu7".into(), device)].into();
     let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
-    let beside = [("g".into(), align::aligned(&pod.pod, &given))].into();
+    let beside = [("g".into(), align::align_pod(&pod.pod, &given))].into();
     let guest = Guest::new("g-main".to_owned(), &home, "main".into());
     let pods = vec![(home, Some(Arc::new(pod)))];
     let met = scene
@@ -104,6 +104,6 @@ fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
         .node
         .synchronize_beside(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
     assert_eq!(met.expect("written").1, [Remark::Gone("g".into())]);
-    let pool = scene.node.keeper().ledger().state().pool();
+    let pool = scene.node.journaled().ledger().state().pool();
     assert_eq!(pool.resources().count(), 0, "its devices are gone with it");
 }

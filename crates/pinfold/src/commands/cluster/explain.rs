@@ -7,9 +7,9 @@ use pinfold_core::cluster::{Cluster, Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_kube::cluster::{Seat, Witness};
+use pinfold_kube::cluster::{LocationSource, PodLocation};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::PodTerms;
+use pinfold_kube::scheduling_constraints::PodConstraints;
 use pinfold_render::explain as words;
 use serde::Serialize;
 
@@ -141,8 +141,8 @@ pub(super) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         because: String::new(),
         counted: scene.counted.clone(),
     };
-    if !terms.unchecked.is_empty() {
-        let words = terms.unchecked.join(", ");
+    if !terms.unchecked_fields.is_empty() {
+        let words = terms.unchecked_fields.join(", ");
         let note = format!("not looked at here, though a scheduler does: {words}");
         found.notes.push(note);
     }
@@ -163,7 +163,7 @@ fn bound(
     pod: &PodObject,
     node: &str,
     ask: &PodRequest,
-    terms: &PodTerms,
+    terms: &PodConstraints,
     found: &mut Explanation,
 ) -> Result<(), Failure> {
     let name = NodeName::from(node);
@@ -175,12 +175,12 @@ fn bound(
             found.name
         )));
     };
-    let seat = home.seat(pod, reading);
+    let seat = home.location_of(pod, reading);
     let (cpus, numa_nodes, known_by) = match &seat {
-        Seat::Known { cpus, numa, by } => (cpus.clone(), *numa, knowledge(*by)),
-        Seat::Shared => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Shared),
-        Seat::OneOf(nodes) => (CpuSet::new(), *nodes, Knowledge::OneOf),
-        Seat::Unknown => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Nobody),
+        PodLocation::Known { cpus, numa, by } => (cpus.clone(), *numa, knowledge(*by)),
+        PodLocation::Shared => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Shared),
+        PodLocation::OneOf(nodes) => (CpuSet::new(), *nodes, Knowledge::OneOf),
+        PodLocation::Unknown => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Nobody),
     };
     found.place = Some(Place {
         node: name.clone(),
@@ -189,8 +189,8 @@ fn bound(
         known_by,
     });
     let mut cluster = scene.nodes.cluster.clone();
-    let is_known = matches!(seat, Seat::Known { .. } | Seat::Shared);
-    match home.member_without(&[(pod, seat)], reading) {
+    let is_known = matches!(seat, PodLocation::Known { .. } | PodLocation::Shared);
+    match home.member_without_pods(&[(pod, seat)], reading) {
         Ok(member) if is_known => {
             cluster.insert(name.clone(), member.value);
         }
@@ -209,11 +209,11 @@ fn bound(
     Ok(())
 }
 
-fn knowledge(witness: Witness) -> Knowledge {
+fn knowledge(witness: LocationSource) -> Knowledge {
     match witness {
-        Witness::Pod => Knowledge::Annotation,
-        Witness::Report => Knowledge::Report,
-        Witness::Counts => Knowledge::Counts,
+        LocationSource::Pod => Knowledge::Annotation,
+        LocationSource::Report => Knowledge::Report,
+        LocationSource::Counts => Knowledge::Counts,
     }
 }
 
@@ -222,11 +222,11 @@ fn waiting(
     scene: &Scene,
     pod: &PodObject,
     ask: &PodRequest,
-    terms: &PodTerms,
+    terms: &PodConstraints,
     args: &PodArgs,
     found: &mut Explanation,
 ) -> Result<(), Failure> {
-    found.scheduler.clone_from(&terms.said);
+    found.scheduler.clone_from(&terms.scheduler_message);
     let mut cluster = scene.nodes.cluster.clone();
     judge(scene, &mut cluster, ask, terms, found);
     let mut mover = Mover::new(scene, ask);
@@ -260,7 +260,7 @@ fn judge(
     scene: &Scene,
     cluster: &mut Cluster,
     ask: &PodRequest,
-    terms: &PodTerms,
+    terms: &PodConstraints,
     found: &mut Explanation,
 ) {
     let barred = scene.barred(terms);
@@ -313,13 +313,13 @@ fn if_moved(scene: &Scene, mover: &Mover<'_>, names: &[String]) -> Result<IfMove
     }
     let outcomes = mover.if_moved(&set);
     let several = outcomes.len() > 1;
-    let outcome = |(seated, plan): (Vec<(&PodObject, Seat)>, Option<Plan>)| Outcome {
+    let outcome = |(seated, plan): (Vec<(&PodObject, PodLocation)>, Option<Plan>)| Outcome {
         assuming: match several {
             false => Vec::new(),
             true => seated
                 .iter()
                 .filter_map(|(pod, seat)| match seat {
-                    Seat::Known { numa, .. } => {
+                    PodLocation::Known { numa, .. } => {
                         Some(format!("{} is on NUMA node {numa}", pod.pod.name))
                     }
                     _ => None,

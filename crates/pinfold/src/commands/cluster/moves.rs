@@ -11,9 +11,9 @@ use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::quantity::Quantity;
-use pinfold_kube::cluster::{NodeSources, Seat, Witness};
+use pinfold_kube::cluster::{LocationSource, NodeSources, PodLocation};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::PodTerms;
+use pinfold_kube::scheduling_constraints::PodConstraints;
 use serde::Serialize;
 
 use super::scene::Scene;
@@ -59,14 +59,14 @@ pub(super) struct Moved {
 }
 
 /// A pod and where it sits.
-type Seated<'a> = (&'a PodObject, Seat);
+type Seated<'a> = (&'a PodObject, PodLocation);
 
 /// Tries sets of pods.
 pub(super) struct Mover<'a> {
     scene: &'a Scene,
     sources: BTreeMap<NodeName, NodeSources<'a>>,
     ask: PodRequest,
-    terms: PodTerms,
+    terms: PodConstraints,
     uid: PodUid,
     trials: usize,
 }
@@ -136,11 +136,11 @@ impl<'a> Mover<'a> {
                 };
                 short.iter().any(|one| counts(one.resource.as_str()))
             }
-            _ => !matches!(found.seat(pod, reading), Seat::Shared),
+            _ => !matches!(found.location_of(pod, reading), PodLocation::Shared),
         };
         let may_leave = |pod: &PodObject| {
             let terms = self.scene.terms(&pod.pod.uid);
-            !terms.tied && !terms.leaving
+            !terms.immovable && !terms.terminating
         };
         let pods = found.pods.iter().copied();
         pods.filter(|pod| may_leave(pod) && matters(pod)).collect()
@@ -179,7 +179,7 @@ impl<'a> Mover<'a> {
         let found = self.sources.get(node)?;
         let mut plan = None;
         for seated in self.seatings(set) {
-            let mut member = found.member_without(&seated, reading).ok()?.value;
+            let mut member = found.member_without_pods(&seated, reading).ok()?.value;
             if matches!(member.evaluate(&self.ask), Evaluation::Rejected(_)) {
                 return None;
             }
@@ -203,9 +203,9 @@ impl<'a> Mover<'a> {
         for &pod in set {
             let found = pod.node_name.as_deref();
             let found = found.and_then(|node| self.sources.get(&NodeName::from(node)));
-            let seats = match found.map(|found| found.seat(pod, reading)) {
-                None => vec![Seat::Unknown],
-                Some(Seat::OneOf(nodes)) => nodes.iter().map(alone).collect(),
+            let seats = match found.map(|found| found.location_of(pod, reading)) {
+                None => vec![PodLocation::Unknown],
+                Some(PodLocation::OneOf(nodes)) => nodes.iter().map(alone).collect(),
                 Some(known) => vec![known],
             };
             let mut longer = Vec::new();
@@ -270,7 +270,7 @@ impl<'a> Mover<'a> {
         &self,
         cluster: &mut Cluster,
         ask: &PodRequest,
-        terms: &PodTerms,
+        terms: &PodConstraints,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
         let barred = self.scene.barred(terms);
         let ranked = cluster.rank(ask).into_iter();
@@ -294,7 +294,7 @@ impl<'a> Mover<'a> {
             }
             let member = |(node, left): (NodeName, Vec<Seated<'a>>)| {
                 let found = self.sources.get(&node)?;
-                Some((node, found.member_without(&left, reading).ok()?.value))
+                Some((node, found.member_without_pods(&left, reading).ok()?.value))
             };
             let changed: Option<Vec<_>> = by_node.into_iter().map(member).collect();
             let plan = changed.and_then(|changed| self.play(&changed, set, None));
@@ -310,11 +310,11 @@ impl<'a> Mover<'a> {
 }
 
 /// On exactly this NUMA node.
-fn alone(node: NodeId) -> Seat {
-    Seat::Known {
+fn alone(node: NodeId) -> PodLocation {
+    PodLocation::Known {
         cpus: CpuSet::new(),
         numa: NodeSet::single(node),
-        by: Witness::Counts,
+        by: LocationSource::Counts,
     }
 }
 

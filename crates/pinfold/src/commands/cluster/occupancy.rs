@@ -10,8 +10,8 @@ use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::occupancy::{DeviceSeat, HeldMemory, Holder, Occupancy};
-use pinfold_kube::cluster::{DialectName, Holding, NodeSources, Seat};
-use pinfold_kube::node_resource_topology::{NodeResourceTopology, Resource, Zone};
+use pinfold_kube::cluster::{DialectName, NodeSources, PodHoldings, PodLocation};
+use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtResource, NrtZone};
 use pinfold_kube::pod::is_extended;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl Share {
         }
     }
 
-    fn of_row(row: &Resource) -> Self {
+    fn of_row(row: &NrtResource) -> Self {
         let (capacity, allocatable, available) = row.quantities();
         let whole = |amount: i64| u64::try_from(amount).unwrap_or(0);
         Self::of(
@@ -110,7 +110,7 @@ pub(super) fn uses(scene: &Scene, found: &NodeSources<'_>) -> Vec<NumaUse> {
             .collect();
     }
     if !zones.is_empty() {
-        let own = |(id, zone): (NodeId, &Zone)| NumaUse {
+        let own = |(id, zone): (NodeId, &NrtZone)| NumaUse {
             numa_node: Some(id.get()),
             ..counts(Some(zone))
         };
@@ -125,7 +125,7 @@ fn cpu_share(cpus: &CpuSet, occupancy: &Occupancy) -> Share {
     Share::of(cpus.len() as u64, usable.len() as u64, free as u64)
 }
 
-fn counts(zone: Option<&Zone>) -> NumaUse {
+fn counts(zone: Option<&NrtZone>) -> NumaUse {
     let mut own = NumaUse {
         numa_node: None,
         cpus: Share::default(),
@@ -176,9 +176,9 @@ fn sums(scene: &Scene, name: &NodeName) -> NumaUse {
 }
 
 /// The zones that are NUMA nodes.
-fn zones(topology: &NodeResourceTopology) -> BTreeMap<NodeId, &Zone> {
+fn zones(topology: &NodeResourceTopology) -> BTreeMap<NodeId, &NrtZone> {
     let nodes = topology.zones.iter().filter(|zone| zone.kind == "Node");
-    let id = |zone: &Zone| NodeId::new(zone.name.strip_prefix("node-")?.parse().ok()?).ok();
+    let id = |zone: &NrtZone| NodeId::new(zone.name.strip_prefix("node-")?.parse().ok()?).ok();
     nodes.filter_map(|zone| Some((id(zone)?, zone))).collect()
 }
 
@@ -195,12 +195,12 @@ pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<NodeVie
     let reading = &scene.nodes.reading;
     let mut sharing = 0;
     for pod in &found.pods {
-        let (name, seat) = (&pod.pod.name, found.seat(pod, reading));
+        let (name, seat) = (&pod.pod.name, found.location_of(pod, reading));
         let mut known = seating.occupancy.holders.iter();
-        if seat == Seat::Shared {
+        if seat == PodLocation::Shared {
             sharing += 1;
         } else if !known.any(|holder| holder.name == *name) {
-            seating.sit(name, &seat, &Holding::of(pod));
+            seating.sit(name, &seat, &PodHoldings::of(pod));
         }
     }
     seating.finish();
@@ -211,7 +211,7 @@ pub(super) fn portrait(scene: &Scene, found: &NodeSources<'_>) -> Option<NodeVie
 /// The CPUs of every NUMA node that pods hold and nobody has a name for yet.
 fn taken(
     portrait: &NodeView,
-    zones: &BTreeMap<NodeId, &Zone>,
+    zones: &BTreeMap<NodeId, &NrtZone>,
     counted: bool,
 ) -> BTreeMap<NodeId, Vec<CpuId>> {
     let occupancy = &portrait.occupancy;
@@ -244,7 +244,7 @@ fn taken(
 }
 
 /// As many devices near each NUMA node as are counted: taken ones first, then free ones, then those out of order.
-fn devices(zones: &BTreeMap<NodeId, &Zone>) -> Vec<(DeviceSeat, bool)> {
+fn devices(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceSeat, bool)> {
     /// More of one kind are not drawn one by one.
     const MOST: u64 = 64;
     let mut numbers = BTreeMap::<String, u64>::new();
@@ -279,8 +279,8 @@ struct Seating<'a> {
 
 impl Seating<'_> {
     /// Seats one pod, if it is known where.
-    fn sit(&mut self, name: &str, seat: &Seat, holding: &Holding) {
-        let Seat::Known { cpus, numa, .. } = seat else {
+    fn sit(&mut self, name: &str, seat: &PodLocation, holding: &PodHoldings) {
+        let PodLocation::Known { cpus, numa, .. } = seat else {
             return;
         };
         let mut own = cpus.clone();

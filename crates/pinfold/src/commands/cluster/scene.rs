@@ -6,13 +6,13 @@ use pinfold_core::cluster::{Cluster, PodRequest};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_kube::cluster::{DialectName, NodeSources, Reading};
-use pinfold_kube::finding::Finding;
+use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
+use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
 use pinfold_kube::koordinator::keys;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::terms::{Bar, PodTerms};
+use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
 use super::{SourceArgs, live};
@@ -47,7 +47,7 @@ impl Scene {
             Some(path) => scheduler(path, args.dialect)?,
             None => (PluginArgs::default(), 1),
         };
-        let reading = Reading {
+        let reading = DialectOptions {
             dialect: match args.dialect {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
@@ -69,7 +69,7 @@ impl Scene {
     fn of(
         mut inventory: Inventory,
         mut notes: Vec<String>,
-        reading: Reading,
+        reading: DialectOptions,
         weight: i64,
     ) -> Result<Self, Failure> {
         for pod in &mut inventory.objects.pods {
@@ -120,12 +120,12 @@ impl Scene {
             match found.member(reading) {
                 Ok(read) => {
                     if reports(&found, reading.dialect) {
-                        odd.extend(read.warnings.iter().map(Finding::to_string));
+                        odd.extend(read.warnings.iter().map(Diagnostic::to_string));
                     }
                     self.nodes.cluster.insert(name, read.value);
                 }
                 Err(findings) => {
-                    let first = findings.0.first().map(Finding::to_string);
+                    let first = findings.0.first().map(Diagnostic::to_string);
                     self.unreadable.insert(name, first.unwrap_or_default());
                 }
             }
@@ -182,15 +182,15 @@ impl Scene {
     }
 
     /// What a pod says about nodes.
-    pub(super) fn terms(&self, pod: &PodUid) -> PodTerms {
+    pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
         self.inventory.pods.get(pod).cloned().unwrap_or_default()
     }
 
     /// The nodes that a pod may not go to, whatever there is to be had.
-    pub(super) fn barred(&self, terms: &PodTerms) -> BTreeMap<NodeName, Bar> {
+    pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
         let nodes = self.inventory.nodes.iter();
         let barred =
-            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.bar(terms)?)));
+            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(terms)?)));
         barred.collect()
     }
 

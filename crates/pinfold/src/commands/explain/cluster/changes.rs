@@ -72,7 +72,7 @@ impl Trial<'_> {
     /// The best node for a changed pod.
     fn try_pod(&mut self, pod: &PodObject, told: impl FnOnce() -> String) -> Option<Change> {
         self.left = self.left.checked_sub(1)?;
-        let ask = cluster::ask(pod, &self.nodes.reading).ok()?.value;
+        let ask = cluster::pod_request(pod, &self.nodes.reading).ok()?.value;
         let node = self.cluster.rank(&ask).first()?.node.clone();
         let (cpus, numa_nodes) = match self.cluster.evaluate(&ask, &node) {
             Evaluation::Fits(fit) => (fit.cpus, fit.numa),
