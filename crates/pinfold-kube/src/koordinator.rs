@@ -5,7 +5,7 @@
 //! | pod | `qosClass`, `priority-class`, `resource-spec`, `numa-topology-spec` | [`PodDemand`] | [`demand`] |
 //! | pod | `resource-status` | [`ResourceStatus`] | [`ResourceStatus::read`] |
 //! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`KoordinatorNode`] | [`node()`] |
-//! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`DiagnosticReport`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
+//! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`KoordinatorReport`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
 //! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`KoordinatorArgs`] | [`scheduler_args`] |
 //!
 //! [`Fidelity::Sound`] reads every spelling that was ever documented ([`KEY_ALIASES`]), with a warning, and rejects what
@@ -16,7 +16,7 @@
 //! [`Fidelity::Exact`]: pinfold_core::fidelity::Fidelity::Exact
 //! [`PodDemand`]: pinfold_core::koordinator::plugin::PodDemand
 //! [`KoordinatorNode`]: pinfold_core::koordinator::node::KoordinatorNode
-//! [`DiagnosticReport`]: pinfold_core::koordinator::node::KoordinatorReport
+//! [`KoordinatorReport`]: pinfold_core::koordinator::node::KoordinatorReport
 //! [`KoordinatorArgs`]: pinfold_core::koordinator::plugin::KoordinatorArgs
 
 mod annotations;
