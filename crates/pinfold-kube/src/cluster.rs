@@ -37,9 +37,11 @@ use crate::objects::ClusterObjects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
+mod changes;
 mod kubelet_report;
 mod pod_location;
 
+pub use changes::{PodChange, find_changes};
 pub use kubelet_report::KubeletReport;
 pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 

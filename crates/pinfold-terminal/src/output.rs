@@ -114,6 +114,13 @@ pub fn remark(text: &str) {
     eprintln!("{text}");
 }
 
+/// Shortens the name of a pod in the namespace `default` to its bare name.
+pub fn drop_default_namespace(pod: &mut String) {
+    if let Some(name) = pod.strip_prefix("default/") {
+        *pod = name.to_owned();
+    }
+}
+
 /// Colour on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
 #[must_use]
 pub fn colour() -> Colour {

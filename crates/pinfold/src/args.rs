@@ -11,7 +11,6 @@ use pinfold_terminal::manual::ManualCommand;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
 use crate::commands::checkpoint::CheckpointArgs;
-use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
@@ -62,8 +61,6 @@ pub(crate) enum Command {
     Journal(JournalArgs),
     /// Write the CPUs that a scheduler assigned into the state file of a stopped kubelet
     Checkpoint(CheckpointArgs),
-    /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
-    Cluster(ClusterCommandArgs),
     /// The child process of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),

@@ -27,9 +27,9 @@ use pinfold_render::text::count;
 
 use crate::args::{ClusterArgs, Dialect, NodeArgs, THIS};
 use crate::exit::Failure;
-use crate::input::{self, Source};
+use crate::input::Source;
 use crate::node::Node;
-use crate::output::remark;
+use crate::output::{drop_default_namespace, remark};
 
 /// How many pods a kubelet takes where nobody says.
 const USUAL_PODS: i64 = 110;
@@ -85,7 +85,7 @@ impl Nodes {
             ));
         }
         for pod in &mut objects.pods {
-            input::call_by_bare_name(&mut pod.pod);
+            drop_default_namespace(&mut pod.pod.name);
         }
         let like = match args.nodes.is_empty() || node.machine.machine != THIS {
             true => Some(Node::open(node)?),

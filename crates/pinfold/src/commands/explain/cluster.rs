@@ -6,21 +6,19 @@ use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
+use pinfold_kube::cluster::{PodChange, find_changes};
 use pinfold_kube::pod::PodObject;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
-use self::changes::Change;
 use crate::args::ExplainArgs;
 use crate::cluster::Nodes;
 use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output::{self, remark};
-
-pub(crate) mod changes;
 
 /// More nodes than this are counted, not listed.
 const LISTED: usize = 10;
@@ -35,7 +33,7 @@ struct Explanation<'a> {
     /// Why the others cannot.
     rejections: Vec<Reason>,
     /// What would let it in, if no node takes it.
-    changes: Vec<Change>,
+    changes: Vec<PodChange>,
 }
 
 /// A node that could take the pod.
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         pod: &pod.pod.name,
         dialect: nodes.reading.dialect.name(),
         changes: match fits.is_empty() {
-            true => changes::find(&nodes, &pod),
+            true => find_changes(&nodes.cluster, &nodes.reading, &nodes.names, &pod),
             false => Vec::new(),
         },
         fits,
@@ -147,7 +145,9 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
         text.push_str("\nWhat would fit\n");
         for (number, change) in (1..).zip(&found.changes) {
             let lead = format!("{number:>2}. ");
-            text.push_str(&paragraph(&lead, &change.told(), 4, width));
+            let place = place(&change.cpus, change.numa_nodes);
+            let line = format!("{} ({}: {place})", change.change, change.node);
+            text.push_str(&paragraph(&lead, &line, 4, width));
         }
     }
     text
