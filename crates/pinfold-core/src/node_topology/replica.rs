@@ -1,7 +1,7 @@
 //! [`Replica`]: a node's kubelet, rebuilt from what the node publishes.
 //!
 //! The kubelet's managers decide mostly by counting: how many CPUs, bytes and devices of each NUMA node are free,
-//! and how many there are at all. ZoneCounts are what a topology object carries, so a machine with the same counts gives
+//! and how many there are at all. Counts are what a topology object carries, so a machine with the same counts gives
 //! the same answers. Where the object's reporter also lists the CPUs themselves, they are used instead.
 //!
 //! ```text
