@@ -36,7 +36,7 @@ fn journaled(folder: &Path, rules: Arc<Rules>) -> JournaledLedger {
 /// A running node that matches the journal.
 fn as_recorded(journaled: &JournaledLedger) -> RunningPods {
     let cpus = journaled.ledger().state().cpus();
-    let residents = journaled.ledger().state().residents().keys();
+    let residents = journaled.ledger().state().admitted_pods().keys();
     let pods = residents.map(|uid| {
         let main = "main".into();
         let own = cpus.container(uid, &main).unwrap_or_else(|| cpus.shared());

@@ -219,7 +219,7 @@ impl Service {
         wanted: Option<&ContainerName>,
     ) -> Result<(ContainerName, Allowance), AgentApiError> {
         let mut node = lock(&self.node);
-        let resident = node.journaled().ledger().state().residents().get(pod);
+        let resident = node.journaled().ledger().state().admitted_pods().get(pod);
         let Some(resident) = resident else {
             let error = format!("there is no pod {pod}");
             return Err(AgentApiError::new(
