@@ -17,7 +17,6 @@
 //! | a cluster at one moment, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
-//! | times in RFC 3339 | [`timestamp`] |
 
 pub mod annotation;
 pub mod cluster;
@@ -40,9 +39,6 @@ mod scheduler_config;
 pub mod scheduling_constraints;
 pub mod state;
 mod suggest;
-pub mod timestamp;
 pub mod topology_match;
 pub mod volcano;
 pub mod written_quantity;
-
-pub use timestamp::Timestamp;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::decision::{Decision, Verdict};
-use pinfold_render::outcome;
+use pinfold_core::decision::{AdmissionResult, Decision};
+use pinfold_render::placement;
 use pinfold_render::text::{count, grouped, paragraph};
 use serde::Serialize;
 
@@ -58,9 +58,11 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// The outcome of a decision.
     pub(crate) fn of(decision: &Decision) -> Self {
-        match &decision.verdict {
-            Verdict::Admitted(assignment) => Self::Admitted(outcome::placement(assignment)),
-            Verdict::Rejected(_) => Self::Rejected,
+        match &decision.result {
+            AdmissionResult::Admitted(assignment) => {
+                Self::Admitted(placement::placement(assignment))
+            }
+            AdmissionResult::Rejected(_) => Self::Rejected,
         }
     }
 }

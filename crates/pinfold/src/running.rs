@@ -80,7 +80,7 @@ fn from_state(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
     let empty = node.ledger();
     let mut pool = DevicePool::new(node.machine().node_ids());
     for (resource, offer) in files.offers().into_iter().chain(node.offers.clone()) {
-        pool.report(resource, offer);
+        pool.set_devices(resource, offer);
     }
     let pods: Vec<Arc<Pod>> = files
         .unlisted_pods(&BTreeSet::new())
@@ -91,13 +91,13 @@ fn from_state(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
     let rules = node.rules.clone();
     if node.decider.is_kubelet() {
         // The kubelet runs: it does not admit its pods again, as it would at a restart.
-        let ledger = Ledger::mirrored(rules, saved, pool, &pods);
+        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &pods);
         return match ledger.audit().into_iter().next() {
             Some(finding) => Err(misfit(&finding)),
             None => Ok(ledger),
         };
     }
-    let restored = Ledger::restore(rules, saved, pool, &pods, &mut NoPreference);
+    let restored = Ledger::restart_from(rules, saved, pool, &pods, &mut NoPreference);
     restored
         .map(|(ledger, _)| ledger)
         .map_err(|error| misfit(&error))

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pinfold_core::decision::{Assignment, Decision, Rejection, Verdict};
-use pinfold_core::device::{DeviceOffer, NoPreference};
+use pinfold_core::decision::{AdmissionResult, Assignment, Decision, Rejection};
+use pinfold_core::device::{AdvertisedDevices, NoPreference};
 use pinfold_core::ledger::{Ledger, LedgerError, LedgerState};
 use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_render::text::count;
-use pinfold_render::{explain, outcome};
+use pinfold_render::{explain, placement};
 use pinfold_terminal::Rejected;
 use serde::Serialize;
 
@@ -101,7 +101,7 @@ pub(crate) struct Play<'a> {
     /// The ledger's state before the first step; without pods if `None`.
     pub(crate) start: Option<&'a LedgerState>,
     /// The lists of devices that steps refer to; `None` for a device plugin that disconnects.
-    pub(crate) offers: &'a [(ResourceName, Option<DeviceOffer>)],
+    pub(crate) offers: &'a [(ResourceName, Option<AdvertisedDevices>)],
 }
 
 impl<'a> Play<'a> {
@@ -152,7 +152,7 @@ impl<'a> Play<'a> {
     ) -> Result<Simulation, Failure> {
         let ledger = match self.start {
             Some(state) => {
-                Ledger::resume(node.rules.clone(), state.clone()).map_err(|finding| {
+                Ledger::from_journal(node.rules.clone(), state.clone()).map_err(|finding| {
                     Failure::BadInput(format!(
                         "the running pods cannot stay under these rules: {finding}"
                     ))
@@ -251,7 +251,7 @@ impl Simulation {
 
     /// Restarts the kubelet, which admits its pods again.
     fn restart(&mut self) -> Result<(), Failure> {
-        let residents = self.ledger.residents();
+        let residents = self.ledger.admitted_pods();
         let pods: Vec<Arc<Pod>> = residents.iter().map(|one| one.pod.clone()).collect();
         let restarted = self.ledger.restart(&mut NoPreference).map_err(|error| {
             let text = format!("not valid: the kubelet does not start again: {error}\n");
@@ -270,7 +270,7 @@ impl Simulation {
     }
 
     /// Changes the devices of a device plugin.
-    fn offer(&mut self, offer: Option<&(ResourceName, Option<DeviceOffer>)>) {
+    fn offer(&mut self, offer: Option<&(ResourceName, Option<AdvertisedDevices>)>) {
         let Some((resource, devices)) = offer else {
             return;
         };
@@ -278,7 +278,7 @@ impl Simulation {
             Some(devices) => format!("{resource}: {} devices", devices.len()),
             None => format!("{resource}: device plugin disconnected"),
         };
-        self.ledger.offer(resource.clone(), devices.clone());
+        self.ledger.set_devices(resource.clone(), devices.clone());
         self.record("devices", "", message);
     }
 
@@ -299,13 +299,13 @@ impl Simulation {
             true => self.counts.admitted += 1,
             false => self.counts.rejected += 1,
         }
-        let message = match &decision.verdict {
-            Verdict::Admitted(assignment) => outcome::placement(assignment),
-            Verdict::Rejected(_) => explain::one_line(&decision),
+        let message = match &decision.result {
+            AdmissionResult::Admitted(assignment) => placement::placement(assignment),
+            AdmissionResult::Rejected(_) => explain::one_line(&decision),
         };
-        let (assignment, rejection) = match decision.verdict {
-            Verdict::Admitted(assignment) => (Some(assignment), None),
-            Verdict::Rejected(rejection) => (None, Some(rejection)),
+        let (assignment, rejection) = match decision.result {
+            AdmissionResult::Admitted(assignment) => (Some(assignment), None),
+            AdmissionResult::Rejected(rejection) => (None, Some(rejection)),
         };
         self.events.push(Event {
             step,
@@ -331,8 +331,8 @@ impl Simulation {
 /// admitted under another.
 fn no_effect(error: &LedgerError) -> String {
     match error {
-        LedgerError::NotHere(_) => "is not on the node".to_owned(),
-        LedgerError::AlreadyHere(_) => "is on the node already".to_owned(),
+        LedgerError::NotAdmitted(_) => "is not on the node".to_owned(),
+        LedgerError::AlreadyAdmitted(_) => "is on the node already".to_owned(),
         other => other.to_string(),
     }
 }
