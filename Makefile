@@ -2,13 +2,41 @@
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help run test lint bench bench-docs bench-agent bench-cluster fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
+# Where `make install` puts the programs of the release profile, and a root folder before that for packages.
+PREFIX ?= /usr/local
+DESTDIR ?=
+PROGRAMS = pinfold kubectl-pinfold pinfold-agent pinfold-scheduler
+BUILT = $(or $(CARGO_TARGET_DIR),target)/release
+
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: ## do the main job on a built-in example: a machine, some pods, one rejection explained
 	$(CARGO) run --release --quiet -p pinfold -- demo
+
+build: ## build all programs: pinfold, kubectl-pinfold, pinfold-agent, pinfold-scheduler (PROGRAMS= for some of them)
+	$(CARGO) build --release --quiet $(PROGRAMS:%=-p %)
+
+install: ## install the programs that were built, their completions and man pages (PREFIX=, DESTDIR=)
+	@set -e; built=; to="$(DESTDIR)$(PREFIX)"; \
+	bash="$$to/share/bash-completion/completions"; zsh="$$to/share/zsh/site-functions"; \
+	fish="$$to/share/fish/vendor_completions.d"; man="$$to/share/man/man1"; \
+	for program in $(PROGRAMS); do \
+		own="$(BUILT)/$$program"; \
+		[ -x "$$own" ] || continue; \
+		built="$$built $$program"; \
+		install -D -m 0755 "$$own" "$$to/bin/$$program"; \
+		mkdir -p "$$bash" "$$zsh" "$$fish" "$$man"; \
+		"$$own" completions bash >"$$bash/$$program"; \
+		"$$own" completions zsh >"$$zsh/_$$program"; \
+		"$$own" completions fish >"$$fish/$$program.fish"; \
+		"$$own" man "$$man"; \
+		if [ $$program = kubectl-pinfold ]; then ln -sf kubectl-pinfold "$$to/bin/kubectl_complete-pinfold"; fi; \
+	done; \
+	[ -n "$$built" ] || { echo "nothing is built in $(BUILT): run make build first" >&2; exit 1; }; \
+	echo "installed in $$to:$$built"
 
 test: ## unit, property, snapshot and conformance tests
 	$(CARGO) test --workspace --quiet

@@ -19,7 +19,7 @@ containerd --config /etc/node/containerd.toml >/run/node/containerd.log 2>&1 &
 until ctr --address /run/node/containerd.sock version >/dev/null 2>&1; do sleep 1; done
 echo "@@ containerd $(cut -d' ' -f1 /proc/uptime)"
 ctr --address /run/node/containerd.sock --namespace k8s.io images import --no-unpack /etc/node/image.tar
-pinfold agent --config /etc/node/agent.yaml >/run/node/agent.log 2>&1 &
+pinfold-agent --config /etc/node/agent.yaml >/run/node/agent.log 2>&1 &
 kubelet --config=/etc/node/kubelet.yaml --kubeconfig=/etc/node/kubeconfig --hostname-override="$(cat /etc/node/name)" \
     --node-ip=10.0.2.15 --v=2 >/run/node/kubelet.log 2>&1 &
 echo "@@ started $(cut -d' ' -f1 /proc/uptime)"

@@ -1,4 +1,4 @@
-//! The suite of the node agent: `pinfold agent` with a real container runtime, which runs real containers.
+//! The suite of the node agent: `pinfold-agent` with a real container runtime, which runs real containers.
 //!
 //! ```text
 //! programs ─► stage: containerd, agent, a client of each ─► scene: pods come and go ─┬─► kernel: what it lets them use
@@ -59,7 +59,7 @@ pub(crate) fn bench(report: &mut Report) {
     let folder = std::env::temp_dir().join(format!("pinfold-e2e-agent-{}", std::process::id()));
     let measured = programs::folder().and_then(|programs| {
         let mut stage = Stage::set(&programs, &folder)?;
-        stage.pinfold = crate::programs::release_pinfold()?;
+        stage.agent_program = crate::programs::release_program(crate::programs::AGENT)?;
         let part = load::bench(&mut stage);
         stage.cri.remove_everything()?;
         crate::page::write("agent", &part?)

@@ -3,10 +3,10 @@
 //! ```text
 //! etcd ◄─ kube-apiserver ◄─┬─ kube-controller-manager
 //!                          ├─ kube-scheduler "stock"
-//!                          ├─ kube-scheduler "pinfold" ──► pinfold scheduler ─┐
+//!                          ├─ kube-scheduler "pinfold" ──► pinfold-scheduler ─┐
 //!                          ◄──────────────────────────────────────────────────┘
 //!                          ├─ played kubelets: ledgers of the core in exact mode
-//!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold agent
+//!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold-agent
 //! ```
 
 mod dialects;
@@ -66,7 +66,7 @@ pub(crate) fn run(report: &mut Report) {
 pub(crate) fn bench(report: &mut Report) {
     on_stage(report, |report, stage| {
         let size = size()?;
-        let program = programs::release_pinfold()?;
+        let program = programs::release_program(programs::SCHEDULER)?;
         let queries = [Queries::AsShipped, Queries::Unlimited];
         let measured = scale::measure(stage, &program, size, &queries)?;
         let text = measured.markdown();
@@ -127,7 +127,7 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
         extender: None,
         queries: Queries::Unlimited,
     })?;
-    let program = programs::debug_pinfold()?;
+    let program = programs::debug_program(programs::SCHEDULER)?;
     let mut extender = Extender::start(&stage.plane, &program, "extender")?;
     let _ours = stage.plane.scheduler(&Scheduler {
         name: OURS,

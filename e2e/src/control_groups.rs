@@ -10,7 +10,7 @@ const LEAST: usize = 10;
 
 /// Builds the program.
 pub(crate) fn program() -> Result<PathBuf, String> {
-    programs::light_example("pinfold-agent", "control_groups")
+    programs::stripped_example("pinfold-agent", "control_groups")
 }
 
 /// Reports every check that the program made: lines of `ok NAME` and `FAILED NAME: PROBLEM`.

@@ -25,7 +25,7 @@ pub(crate) fn run(report: &mut Report) {
 }
 
 fn try_run(report: &mut Report) -> Result<(), String> {
-    let pinfold = programs::light_pinfold()?;
+    let pinfold = programs::stripped_program(programs::PINFOLD)?;
     let before = before(&pinfold)?;
     let folder = std::env::temp_dir().join(format!("pinfold-e2e-host-{}", std::process::id()));
     let said = in_folder(&folder, &pinfold, &before);

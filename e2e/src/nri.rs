@@ -54,7 +54,7 @@ fn cpus() -> Result<Cpus, String> {
 }
 
 fn one(report: &mut Report, release: &Release, folder: &Path) -> Result<(), String> {
-    let pin = programs::light_example("nri", "pin")?;
+    let pin = programs::stripped_example("nri", "pin")?;
     let cpus = cpus()?;
     let fetched = packages::fetch(release)?;
     let (containerd, cri) = Containerd::start(fetched, release.config, folder)?;

@@ -25,7 +25,8 @@ const AFFINITY: &str = include_str!("../scripts/affinity.sh");
 
 /// Runs every guest.
 pub(crate) fn run(report: &mut Report) {
-    let pinfold = programs::install_emulator().and_then(|()| programs::light_pinfold());
+    let pinfold =
+        programs::install_emulator().and_then(|()| programs::stripped_program(programs::PINFOLD));
     let pinfold = match pinfold {
         Ok(pinfold) => pinfold,
         Err(problem) => return report.check("programs for the guests", Err(problem)),
@@ -284,7 +285,7 @@ fn fake_nodes(report: &mut Report, pinfold: &Path) {
                 return Err(format!("a node has {mib} MiB, expected 150 to 256"));
             }
         }
-        let odd = found["oddities"].to_string();
+        let odd = found["inconsistencies"].to_string();
         match odd.contains("shared-cpu") {
             true => Ok(()),
             false => Err(format!("CPUs in several nodes are not reported: {odd}")),

@@ -29,14 +29,23 @@ pub(crate) fn tools() -> PathBuf {
     }
 }
 
-/// Builds `pinfold` as developers do.
-pub(crate) fn debug_pinfold() -> Result<PathBuf, String> {
-    build(&["-p", "pinfold"], "debug/pinfold")
+/// The command line.
+pub(crate) const PINFOLD: &str = "pinfold";
+/// The kubectl plugin.
+pub(crate) const PLUGIN: &str = "kubectl-pinfold";
+/// The node agent.
+pub(crate) const AGENT: &str = "pinfold-agent";
+/// The scheduler extender.
+pub(crate) const SCHEDULER: &str = "pinfold-scheduler";
+
+/// Builds one of our programs in the dev profile. Its package has the same name.
+pub(crate) fn debug_program(name: &str) -> Result<PathBuf, String> {
+    build(&["-p", name], &format!("debug/{name}"))
 }
 
-/// Builds `pinfold` as it is installed.
-pub(crate) fn release_pinfold() -> Result<PathBuf, String> {
-    build(&["-p", "pinfold", "--release"], "release/pinfold")
+/// Builds one of our programs in the release profile.
+pub(crate) fn release_program(name: &str) -> Result<PathBuf, String> {
+    build(&["-p", name, "--release"], &format!("release/{name}"))
 }
 
 fn build(what: &[&str], built: &str) -> Result<PathBuf, String> {
@@ -47,34 +56,34 @@ fn build(what: &[&str], built: &str) -> Result<PathBuf, String> {
     Ok(workspace().join("target").join(built))
 }
 
-/// A `pinfold` to be carried elsewhere.
-pub(crate) fn light_pinfold() -> Result<PathBuf, String> {
-    light(&debug_pinfold()?)
+/// Builds one of our programs and strips it, to be copied into a guest.
+pub(crate) fn stripped_program(name: &str) -> Result<PathBuf, String> {
+    strip(&debug_program(name)?)
 }
 
-/// This very program, to be carried elsewhere.
-pub(crate) fn light_e2e() -> Result<PathBuf, String> {
+/// This very program, stripped, to be copied into a guest.
+pub(crate) fn stripped_e2e() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    light(&own)
+    strip(&own)
 }
 
-/// An example of one of our crates, to be carried elsewhere.
-pub(crate) fn light_example(package: &str, name: &str) -> Result<PathBuf, String> {
+/// Builds an example of one of our crates and strips it, to be copied into a guest.
+pub(crate) fn stripped_example(package: &str, name: &str) -> Result<PathBuf, String> {
     let built = format!("debug/examples/{name}");
-    light(&build(&["-p", package, "--example", name], &built)?)
+    strip(&build(&["-p", package, "--example", name], &built)?)
 }
 
-/// The same without symbols: the archive that a guest boots from is a third of the size.
-fn light(program: &Path) -> Result<PathBuf, String> {
+/// A copy of a program without symbols: the initrd of a guest is a third of the size.
+fn strip(program: &Path) -> Result<PathBuf, String> {
     let name = program.file_name().ok_or("a program has a name")?;
     let folder = folder();
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let light = folder.join(name);
+    let stripped = folder.join(name);
     // Another suite may be about to run the one that is there.
     let new = folder.join(format!("new-{:?}", thread::current().id()));
     succeed(Command::new("strip").arg("-o").arg(&new).arg(program))?;
-    fs::rename(&new, &light).map_err(|error| format!("{}: {error}", light.display()))?;
-    Ok(light)
+    fs::rename(&new, &stripped).map_err(|error| format!("{}: {error}", stripped.display()))?;
+    Ok(stripped)
 }
 
 /// Whether an ELF file of 64 bits names a program that loads its libraries.

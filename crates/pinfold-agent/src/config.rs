@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pinfold_daemon::config::write;
-use pinfold_kube::finding::{Findings, Read};
+use pinfold_kube::diagnostic::{Diagnostics, WithWarnings};
 use pinfold_kube::manifest;
 use serde::Serialize;
 
@@ -280,7 +280,7 @@ impl Default for AgentConfig {
                 kubelet: "/var/lib/kubelet/pod-resources/kubelet.sock".into(),
             },
             api: Api {
-                socket: Some(API_SOCKET.into()),
+                socket: Some(pinfold_agent_api::SOCKET.into()),
             },
             metrics: Listener {
                 listen: Some((Ipv4Addr::LOCALHOST, 9464).into()),
@@ -303,15 +303,12 @@ impl Default for AgentConfig {
     }
 }
 
-/// Where the agent's API is, if nobody says otherwise.
-pub const API_SOCKET: &str = "/run/pinfold/agent.sock";
-
 impl AgentConfig {
     /// Reads a configuration. `file` is its name for messages.
     ///
     /// # Errors
     /// With everything that makes it unusable, each with its place.
-    pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Self>, Findings> {
+    pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Self>, Diagnostics> {
         manifest::read_plain(file, bytes, read::config)
     }
 

@@ -1,66 +1,66 @@
-//! HTTP: the API of a node on a unix socket, and what Prometheus and probes ask on a TCP port.
+//! The HTTP servers of the agent: its API on a unix socket, and metrics and health probes on a TCP port.
 //!
 //! ```text
 //! unix socket ──► server (bounded) ──► api (routes, JSON) ──► Agent (the node)
 //! TCP port    ──► server (bounded) ──► probes (GET only)  ──┘
 //! ```
 //!
-//! Sizes, times and the number of connections are limited ([`Limits`]). The API is described in `docs/agent-api.md`.
+//! Request sizes, timeouts and the number of connections are limited ([`Limits`]). `docs/agent-api.md` describes the API.
 
 mod api;
 pub mod socket;
-mod view;
 
-pub use api::Api;
-pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
-pub use view::{
-    Admitted, ApiError, ContainerReport, DeviceReport, Enforced, ErrorKind, FateReport,
-    JournalPage, MemoryReport, Mount, PlanReport, PodReport, Status, Takeover, Target,
+pub use api::ApiRoutes;
+pub use pinfold_agent_api::{
+    AdmittedPod, AgentApiError, AgentStatus, ApiErrorKind, ContainerReport, DeviceReport,
+    HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,
+    RulesChangeReport, TakeoverStatus,
 };
+pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
 
 use pinfold_core::name::PodUid;
 
-/// What a node can be asked through its API. Calls may block on the disk and on locks; each has a thread of its own.
+/// The operations of the agent's API. Calls may block on the disk and on locks; each runs on its own thread.
 pub trait Agent: Probed {
-    /// How the node is.
-    fn status(&self) -> Status;
+    /// The agent's settings and health, and the occupancy of the node.
+    fn status(&self) -> AgentStatus;
 
-    /// The pods that are here, in the order they came.
+    /// The pods in the ledger, in the order of admission.
     fn pods(&self) -> Vec<PodReport>;
 
-    /// Lets the pod of a manifest (YAML or JSON) in.
+    /// Admits the pod of a manifest (YAML or JSON).
     ///
     /// # Errors
-    /// If it is no pod, is here already, or is rejected: then with the explanation.
-    fn admit(&self, manifest: &[u8]) -> Result<Admitted, ApiError>;
+    /// If the manifest is not one pod, the pod is already in the ledger, or it is rejected.
+    fn admit(&self, manifest: &[u8]) -> Result<AdmittedPod, AgentApiError>;
 
-    /// A pod leaves.
+    /// Releases everything that a pod holds.
     ///
     /// # Errors
-    /// If it is not here.
-    fn release(&self, pod: &PodUid) -> Result<(), ApiError>;
+    /// If the pod is not in the ledger.
+    fn release(&self, pod: &PodUid) -> Result<(), AgentApiError>;
 
-    /// Confines a process or a control group to what a pod was given.
+    /// Pins a process or a control group to the CPUs and NUMA nodes of a container.
     ///
     /// # Errors
-    /// If the pod is not here, or the machine does not allow it.
-    fn enforce(&self, pod: &PodUid, target: &Target) -> Result<Enforced, ApiError>;
+    /// If the pod or container is not in the ledger, or the kernel rejects it.
+    fn pin(&self, pod: &PodUid, target: &PinTarget) -> Result<PinResult, AgentApiError>;
 
-    /// What other rules (a KubeletConfiguration) would mean for everybody. Nothing is changed.
+    /// Plans the change to the settings of a KubeletConfiguration, without applying it.
     ///
     /// # Errors
-    /// If they are no rules, or do not fit the machine.
-    fn plan(&self, settings: &[u8]) -> Result<PlanReport, ApiError>;
+    /// If it is not a valid KubeletConfiguration, or does not fit the machine.
+    fn plan(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError>;
 
-    /// The same, and then it is done.
+    /// Plans and applies the change to the settings of a KubeletConfiguration.
     ///
     /// # Errors
-    /// As for a plan, and if somebody would have no place.
-    fn apply(&self, settings: &[u8]) -> Result<PlanReport, ApiError>;
+    /// If it cannot be planned, or a pod does not fit under the new settings.
+    fn apply(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError>;
 
-    /// Entries of the journal after a number, oldest first, at most `most`.
+    /// The journal entries after the number `after`, oldest first, at most `limit`.
     ///
     /// # Errors
-    /// If it cannot be read.
-    fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError>;
+    /// If the journal cannot be read.
+    fn journal(&self, after: u64, limit: usize) -> Result<JournalPage, AgentApiError>;
 }

@@ -1,24 +1,22 @@
-//! The agent of a node: keeps the ledger and its journal, pins what runs, and tells others.
+//! The node agent: keeps the node's ledger and journal, pins containers, and publishes the node's state.
 //!
 //! ```text
-//! runtime (NRI) ─► runtime ─┐                                  ┌─► runtime: adjustments, updates
-//! people (socket) ─► http ──┼─► Node ─► Keeper ─► journal ─────┼─► drift: control groups
-//! plugins ─► pinfold-devices┘   │  decides, writes, then tells └─► kubernetes: objects, events
-//!                               └─► metrics, logs
-//! kubelet's files ─► mirror ───────────────────────────────────────► kubernetes
+//! container runtime (NRI) ─► runtime ─┐                                     ┌─► runtime: adjustments, updates
+//! API socket ──────────────► http ────┼─► ManagedNode ─► JournaledLedger ─► journal ─┼─► drift: cgroups
+//! device plugins ─► pinfold-devices ──┘        │                            └─► kubernetes: objects, events
+//!                                              └─► metrics, logs
+//! kubelet's files ─► mirror ────────────────────────────────────────────────► kubernetes
 //! ```
 //!
-//! [`daemon`] joins all this. The [`keeper`] and the [`node`] have no runtime, no network and no clock: their caller says
-//! what time it is and what runs.
+//! [`daemon`] starts and connects these parts. [`journaled`] and [`node`] use no container runtime, network or clock: their
+//! caller passes the time and the running pods.
 
 pub mod allowance;
-pub mod checkpoint;
 pub mod config;
 pub mod daemon;
 pub mod drift;
 pub mod http;
-pub mod journal;
-pub mod keeper;
+pub mod journaled_ledger;
 pub mod kubernetes;
 pub mod metrics;
 pub mod mirror;
@@ -28,8 +26,8 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use journal::{Entry, History, Journal, JournalError, Limits, Timestamp};
-pub use keeper::{
-    Difference, HeldProcess, Keeper, KeeperError, Note, Origin, Plan, Repair, Running,
+pub use journaled_ledger::{
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RulesChange,
+    RunningPods,
 };
 pub use metrics::Metrics;

@@ -27,11 +27,13 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Finding, Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::{ReadError, Reader};
+use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesError};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
-use pinfold_kube::state::{CpuManagerState, DeviceState, Manager, MemoryManagerState, StateFiles};
+use pinfold_kube::state::{
+    CpuManagerState, DeviceManagerState, KubeletManager, MemoryManagerState, StateFiles,
+};
 
 mod configz;
 mod objects;
@@ -141,8 +143,8 @@ pub struct Mirror {
     live: Option<Live>,
     cpus: Source<CpuManagerState>,
     held_memory: Source<MemoryManagerState>,
-    devices: Source<DeviceState>,
-    reader: Option<Reader>,
+    devices: Source<DeviceManagerState>,
+    reader: Option<PodResourcesClient>,
     answer: Option<Answer>,
     rules: Option<Arc<Rules>>,
     picture: Option<Picture>,
@@ -161,19 +163,19 @@ impl Mirror {
     /// Nothing has been looked at yet. `memory` is what the machine has in all.
     #[must_use]
     pub fn new(machine: Arc<Machine>, memory: u64, places: Places) -> Self {
-        let state = |manager: Manager| places.root.join(manager.file_name());
+        let state = |manager: KubeletManager| places.root.join(manager.file_name());
         let plugins = places.root.join("device-plugins");
         Self {
             machine,
             memory,
             config: Source::new(places.config),
             live: None,
-            cpus: Source::new(state(Manager::Cpu)),
-            held_memory: Source::new(state(Manager::Memory)),
-            devices: Source::new(plugins.join(Manager::Device.file_name())),
+            cpus: Source::new(state(KubeletManager::Cpu)),
+            held_memory: Source::new(state(KubeletManager::Memory)),
+            devices: Source::new(plugins.join(KubeletManager::Device.file_name())),
             reader: places
                 .pod_resources
-                .map(|socket| Reader::new(socket, ANSWER_TIME)),
+                .map(|socket| PodResourcesClient::new(socket, ANSWER_TIME)),
             answer: None,
             rules: None,
             picture: None,
@@ -210,7 +212,7 @@ impl Mirror {
             .held_memory
             .look(|file, bytes| read_memory(file, bytes, pod_level));
         is_new |= self.devices.look(|file, bytes| {
-            DeviceState::restore(bytes, file).map_err(|error| error.to_string())
+            DeviceManagerState::restore(bytes, file).map_err(|error| error.to_string())
         });
         if is_new {
             self.draw();
@@ -277,7 +279,7 @@ impl Mirror {
         };
         self.remarks.extend(other_policies(&rules, &files));
         let answer = self.answer.clone().unwrap_or_default();
-        let mut strangers = files.strangers(&std::collections::BTreeSet::new());
+        let mut strangers = files.unlisted_pods(&std::collections::BTreeSet::new());
         let named = pods::named(&files, &answer.pods);
         match answer.silent {
             Some(words) => self.remarks.push(Remark::Silent(words)),
@@ -300,7 +302,7 @@ impl Mirror {
             pool.report(resource, offer);
         }
         let empty = Ledger::new(rules.clone());
-        let saved = files.saved(empty.state());
+        let saved = files.to_saved_state(empty.state());
         let strangers: Vec<_> = strangers.into_iter().map(Arc::new).collect();
         let ledger = Ledger::mirrored(rules, saved, pool, &strangers);
         self.remarks
@@ -313,7 +315,7 @@ impl Mirror {
     }
 }
 
-fn ask(reader: &Reader) -> Result<Answer, ReadError> {
+fn ask(reader: &PodResourcesClient) -> Result<Answer, PodResourcesError> {
     let mut pods = reader.list()?;
     pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(Answer {

@@ -1,38 +1,39 @@
 //! [`Cluster`]: many nodes, each deciding by its own dialect, and the pods that are placed on them.
 //!
 //! ```text
-//! insert(node, Member) ─┐
-//!                       ├─► ask / ask_all ─► rank ─► place, place_on, place_all ─► Placement
-//! PodAsk ───────────────┘   fits or why not   best     takes what was decided
-//!                                             first    remove(pod) gives it back
+//! insert(name, ClusterNode) ─┐
+//!                            ├─► evaluate, evaluate_all ─► rank ─► place, place_on, place_all ─► Placement
+//! PodRequest ────────────────┘   Evaluation per node       best    reserves on the node
+//!                                                          first   remove(pod) releases
 //! ```
 //!
-//! Deterministic: nodes are asked in ascending order of their names, and of equally good nodes the first by name is
-//! taken. Every member checks the sums first ([`Shortage`]) and then asks its dialect:
+//! Deterministic: nodes are evaluated in ascending order of their names, and of nodes with equal scores the first by name
+//! is used. Every node first compares the pod's requests with what is left of its allocatable ([`Shortage`]); then its
+//! dialect decides:
 //!
 //! | dialect | fits | score |
 //! |---|---|---|
-//! | kubelet | a trial admission that is taken back | the fewer NUMA nodes, the better: 100 for one |
-//! | Koordinator | the plugin's filter | the plugin's score, 0 to 100 |
+//! | kubelet | a trial admission that is undone | the fewer NUMA nodes, the better: 100 for one |
+//! | Koordinator | the plugin's `Filter` | the plugin's `Score`, 0 to 100 |
 //! | Volcano | the plugin's predicate | 100 less the span's share of the widest candidate's, times the weight |
-//! | unknown | the sums | 0 |
+//! | unknown | if the totals suffice | 0 |
 //!
 //! Scores of different dialects all lie between 0 and 100 (with Volcano's weight at 1) but mean different things.
 //!
-//! A node's generation changes with every change to it, and no generation ever stands for two states. Answers about a pod
-//! are remembered by its shape (all but name and uid); the next pod of that shape asks only the nodes that changed
-//! since. [`MOST_SHAPES`] shapes are kept.
+//! A node's generation changes with every change to the node, and no generation is used for two states. Evaluations are
+//! cached by the shape of the pod (its spec without name and uid): for the next pod of that shape only the nodes that
+//! changed are evaluated again. The [`MAX_SHAPES`] shapes used last are kept.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use pinfold_core::cluster::{Cluster, Member, PodAsk};
+//! use pinfold_core::cluster::{Cluster, ClusterNode, PodRequest};
 //! use pinfold_core::koordinator::amounts::Amounts;
 //! use pinfold_core::pod::{Container, Pod};
 //!
 //! let mut cluster = Cluster::new();
 //! for (name, milli) in [("a", 2000), ("b", 8000)] {
 //!     let allocatable = Amounts::from([("cpu", milli), ("pods", 110)]);
-//!     cluster.insert(name.into(), Member::unknown(allocatable));
+//!     cluster.insert(name.into(), ClusterNode::unknown(allocatable));
 //! }
 //! let main = Container {
 //!     name: "main".into(),
@@ -48,10 +49,10 @@
 //!     pod_requests: None,
 //!     pod_limits: None,
 //! };
-//! let ask = PodAsk::new(Arc::new(pod));
-//! let rejection = cluster.ask(&ask, &"a".into()).rejection().cloned().expect("too small");
+//! let request = PodRequest::new(Arc::new(pod));
+//! let rejection = cluster.evaluate(&request, &"a".into()).rejection().cloned().expect("too small");
 //! assert_eq!(rejection.to_string(), "Insufficient cpu (4 asked, 2 left)");
-//! let placement = cluster.place(&ask)?;
+//! let placement = cluster.place(&request)?;
 //! assert_eq!(placement.node.as_str(), "b");
 //! assert!(cluster.remove(&placement.pod).is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -67,63 +68,65 @@ use crate::koordinator::amounts::Amounts;
 use crate::name::{NodeName, PodUid};
 use crate::volcano::score::scores;
 
-mod ask;
-mod blame;
-mod fit;
-mod hands;
-mod kinds;
-mod member;
-mod names;
+mod evaluation;
+mod evaluation_cache;
+mod interner;
+mod node;
+mod node_index;
+mod node_resources_fit;
+mod node_view;
+mod parallel;
 mod place;
-mod portrait;
-mod states;
-mod verdict;
-mod warm;
+mod pod_request;
+mod prefilter_cache;
+mod rejection_summary;
 
-use kinds::Kinds;
-use member::Held;
-use names::Names;
-use states::States;
-use warm::{Known, Memory, NEVER};
+use evaluation_cache::{CacheEntry, EvaluationCache, NO_GENERATION};
+use interner::Interner;
+use node::PodHoldings;
+use node_index::NodeIndex;
+use prefilter_cache::PrefilterCache;
 
-pub use ask::PodAsk;
-pub use blame::Blame;
-pub use fit::{PODS, Shortage};
-pub use member::{Dialect, Member, VolcanoNode};
-pub use portrait::Portrait;
-pub use verdict::{
-    Answer, Decided, Fit, Gauge, NotPlaced, Opinion, Placement, Ranked, Rejection, Verdict,
+pub use evaluation::{
+    CachedEvaluation, Evaluation, Fit, FitScore, NodeEvaluation, NodeRejection, RankedNode,
 };
-pub use warm::MOST_SHAPES;
+pub use evaluation_cache::MAX_SHAPES;
+pub use node::{ClusterNode, Dialect, VolcanoNode};
+pub use node_resources_fit::{PODS, Shortage};
+pub use node_view::NodeView;
+pub use place::{PlaceError, Placement, PlacementDetail};
+pub use pod_request::PodRequest;
+pub use rejection_summary::RejectionSummary;
 
-/// Many nodes and the pods on them.
+/// Many nodes and the pods placed on them.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    names: Names,
-    /// Nothing sits where a node was removed.
-    seats: Vec<Option<Seat>>,
-    /// The pods that can be removed.
-    pods: BTreeMap<PodUid, Tenant>,
-    /// The last generation given out.
-    clock: u64,
+    index: NodeIndex,
+    /// The nodes. `None` where a node was removed.
+    slots: Vec<Option<NodeSlot>>,
+    /// The pods that [`Cluster::remove`] can remove, with their nodes.
+    pods: BTreeMap<PodUid, PlacedPod>,
+    /// The generation assigned last.
+    last_generation: u64,
     volcano_weight: i64,
-    kinds: Kinds,
-    memory: Memory,
+    interner: Interner,
+    cache: EvaluationCache,
 }
 
+/// A node of the cluster with its generation.
 #[derive(Clone, Debug, PartialEq)]
-struct Seat {
-    member: Member,
+struct NodeSlot {
+    node: ClusterNode,
     generation: u64,
-    /// The pods on it that can be removed.
-    tenants: BTreeSet<PodUid>,
+    /// The pods on the node that [`Cluster::remove`] can remove.
+    pods: BTreeSet<PodUid>,
 }
 
-/// A pod on a node.
+/// A pod on a node, and what it holds there.
 #[derive(Clone, Debug, PartialEq)]
-struct Tenant {
+struct PlacedPod {
     node: NodeName,
-    held: Held,
+    holdings: PodHoldings,
 }
 
 impl Default for Cluster {
@@ -133,21 +136,21 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// No node yet.
+    /// A cluster without nodes.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            names: Names::default(),
-            seats: Vec::new(),
+            index: NodeIndex::default(),
+            slots: Vec::new(),
             pods: BTreeMap::new(),
-            clock: NEVER,
+            last_generation: NO_GENERATION,
             volcano_weight: 1,
-            kinds: Kinds::default(),
-            memory: Memory::default(),
+            interner: Interner::default(),
+            cache: EvaluationCache::default(),
         }
     }
 
-    /// The same with the weight of Volcano's plugin, which is 1 unless configured.
+    /// The same cluster with this weight of Volcano's plugin. The default is 1.
     #[must_use]
     pub fn with_volcano_weight(self, weight: i64) -> Self {
         Self {
@@ -156,203 +159,204 @@ impl Cluster {
         }
     }
 
-    /// Adds a node, with the pods its kubelet has, or puts another in its place; returns the one before. Pods that were
-    /// placed on that one are forgotten: a member comes with everything that is on it.
-    pub fn insert(&mut self, name: NodeName, mut member: Member) -> Option<Member> {
-        let known = self.names.seat(name.as_str());
-        let before = known.and_then(|at| self.clear(at));
-        self.kinds.share(&mut member);
-        let mut tenants = BTreeSet::new();
-        if let Dialect::Kubelet(ledger) = member.dialect() {
+    /// Adds a node with the pods in its kubelet's ledger, or replaces the node of that name, which is returned. Pods that
+    /// were placed on the replaced node are dropped: the new node already accounts for every pod on it.
+    pub fn insert(&mut self, name: NodeName, mut node: ClusterNode) -> Option<ClusterNode> {
+        let known = self.index.slot(name.as_str());
+        let before = known.and_then(|at| self.clear_slot(at));
+        self.interner.intern(&mut node);
+        let mut pods = BTreeSet::new();
+        if let Dialect::Kubelet(ledger) = node.dialect() {
             for (uid, resident) in ledger.state().residents() {
-                // One that is elsewhere as well is known by the place that was heard of first.
+                // A pod that several ledgers hold belongs to the node that was inserted first.
                 if let Entry::Vacant(new) = self.pods.entry(uid.clone()) {
                     let requests = Amounts::of(&effective_requests(&resident.pod));
-                    new.insert(Tenant {
+                    new.insert(PlacedPod {
                         node: name.clone(),
-                        held: Held {
+                        holdings: PodHoldings {
                             requests,
-                            ..Held::default()
+                            ..PodHoldings::default()
                         },
                     });
-                    tenants.insert(uid.clone());
+                    pods.insert(uid.clone());
                 }
             }
         }
-        let seat = Some(Seat {
-            member,
-            generation: self.tick(),
-            tenants,
+        let slot = Some(NodeSlot {
+            node,
+            generation: self.next_generation(),
+            pods,
         });
-        let at = known.unwrap_or_else(|| self.vacant());
-        match self.seats.get_mut(at) {
-            Some(vacant) => *vacant = seat,
-            None => self.seats.push(seat),
+        let at = known.unwrap_or_else(|| self.free_slot());
+        match self.slots.get_mut(at) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
         }
-        self.names.insert(name, at);
+        self.index.insert(name, at);
         before
     }
 
-    /// Takes a node out, with everything on it.
-    pub fn remove_node(&mut self, name: &NodeName) -> Option<Member> {
-        let at = self.names.remove(name)?;
-        self.clear(at)
+    /// Removes a node and the pods on it.
+    pub fn remove_node(&mut self, name: &NodeName) -> Option<ClusterNode> {
+        let at = self.index.remove(name)?;
+        self.clear_slot(at)
     }
 
-    /// Takes out who sits somewhere, with everything on it.
-    fn clear(&mut self, at: usize) -> Option<Member> {
-        let seat = self.seats.get_mut(at).and_then(Option::take)?;
-        for pod in &seat.tenants {
+    /// Removes the node in a slot and the pods on it.
+    fn clear_slot(&mut self, at: usize) -> Option<ClusterNode> {
+        let slot = self.slots.get_mut(at).and_then(Option::take)?;
+        for pod in &slot.pods {
             self.pods.remove(pod);
         }
-        Some(seat.member)
+        Some(slot.node)
     }
 
-    /// Where another node can sit.
-    fn vacant(&self) -> usize {
-        let is_full = self.names.len() == self.seats.len();
-        let vacant = (!is_full).then(|| self.seats.iter().position(Option::is_none));
-        vacant.flatten().unwrap_or(self.seats.len())
+    /// The first slot without a node.
+    fn free_slot(&self) -> usize {
+        let is_full = self.index.len() == self.slots.len();
+        let free = (!is_full).then(|| self.slots.iter().position(Option::is_none));
+        free.flatten().unwrap_or(self.slots.len())
     }
 
     /// The nodes, ascending by name.
-    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
-        let seat = |at: usize| self.seats.get(at)?.as_ref();
-        self.names
+    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &ClusterNode)> {
+        let slot = |at: usize| self.slots.get(at)?.as_ref();
+        self.index
             .iter()
-            .filter_map(move |(name, at)| Some((name, &seat(at)?.member)))
+            .filter_map(move |(name, at)| Some((name, &slot(at)?.node)))
     }
 
-    /// One node.
+    /// The node of this name.
     #[must_use]
-    pub fn node(&self, name: &NodeName) -> Option<&Member> {
-        self.seat(name).map(|seat| &seat.member)
+    pub fn node(&self, name: &NodeName) -> Option<&ClusterNode> {
+        self.slot(name).map(|slot| &slot.node)
     }
 
-    /// The number of the state a node is in.
+    /// The generation of a node: a number that is different after every change to the node.
     #[must_use]
     pub fn generation(&self, name: &NodeName) -> Option<u64> {
-        self.seat(name).map(|seat| seat.generation)
+        self.slot(name).map(|slot| slot.generation)
     }
 
-    /// Where a pod is.
+    /// The node that a pod is placed on.
     #[must_use]
-    pub fn whereabouts(&self, pod: &PodUid) -> Option<&NodeName> {
-        self.pods.get(pod).map(|tenant| &tenant.node)
+    pub fn node_of_pod(&self, pod: &PodUid) -> Option<&NodeName> {
+        self.pods.get(pod).map(|placed| &placed.node)
     }
 
-    /// What one node says about a pod. Nothing that can be seen changes.
+    /// Evaluates a pod on one node. Changes nothing but the cache.
     #[must_use]
-    pub fn ask(&mut self, ask: &PodAsk, node: &NodeName) -> Verdict {
-        let Some(at) = self.names.seat(node.as_str()) else {
-            return Verdict::Rejected(Rejection::UnknownNode);
+    pub fn evaluate(&mut self, request: &PodRequest, node: &NodeName) -> Evaluation {
+        let Some(at) = self.index.slot(node.as_str()) else {
+            return Evaluation::Rejected(NodeRejection::UnknownNode);
         };
-        self.refresh(ask, std::iter::once(at));
-        self.verdict(at).clone()
+        self.refresh(request, std::iter::once(at));
+        self.latest_evaluation(at).clone()
     }
 
-    /// What every node says about a pod, ascending by name. Nothing that can be seen changes.
-    pub fn ask_all(&mut self, ask: &PodAsk) -> Vec<Answer<'_>> {
-        self.refresh(ask, 0..self.seats.len());
-        let answer = |(node, at)| Answer {
+    /// Evaluates a pod on every node, ascending by name. Changes nothing but the cache.
+    pub fn evaluate_all(&mut self, request: &PodRequest) -> Vec<NodeEvaluation<'_>> {
+        self.refresh(request, 0..self.slots.len());
+        let evaluation = |(node, at)| NodeEvaluation {
             node,
-            verdict: self.verdict(at),
+            evaluation: self.latest_evaluation(at),
         };
-        self.names.iter().map(answer).collect()
+        self.index.iter().map(evaluation).collect()
     }
 
-    /// What some nodes say about a pod, in the order in which they are named; `None` for a node that is not here. Nothing
-    /// that can be seen changes.
-    pub fn ask_some<'n>(
+    /// Evaluates a pod on the named nodes, in that order; `None` for a name that the cluster does not have. Changes
+    /// nothing but the cache.
+    pub fn evaluate_nodes<'n>(
         &mut self,
-        ask: &PodAsk,
+        request: &PodRequest,
         names: impl IntoIterator<Item = &'n str>,
-    ) -> Vec<Option<Opinion<'_>>> {
-        let names = names.into_iter().map(|name| self.names.seat(name));
-        let asked: Vec<Option<usize>> = names.collect();
-        self.refresh(ask, asked.iter().copied().flatten());
-        let latest = self.memory.latest();
-        let opinion = |at: Option<usize>| {
-            let (seat, known) = (self.seats.get(at?)?.as_ref()?, latest.get(at?)?);
-            Some(Opinion {
-                member: &seat.member,
-                verdict: &known.verdict,
-                note: &known.note,
+    ) -> Vec<Option<CachedEvaluation<'_>>> {
+        let slots = names.into_iter().map(|name| self.index.slot(name));
+        let slots: Vec<Option<usize>> = slots.collect();
+        self.refresh(request, slots.iter().copied().flatten());
+        let latest = self.cache.latest();
+        let evaluation = |at: Option<usize>| {
+            let (slot, entry) = (self.slots.get(at?)?.as_ref()?, latest.get(at?)?);
+            Some(CachedEvaluation {
+                node: &slot.node,
+                evaluation: &entry.evaluation,
+                cached_score: &entry.cached_score,
             })
         };
-        asked.into_iter().map(opinion).collect()
+        slots.into_iter().map(evaluation).collect()
     }
 
-    /// Forgets what nodes said, and the notes about it.
-    pub fn forget_answers(&mut self) {
-        self.memory = Memory::default();
+    /// Drops all cached evaluations and the scores that callers stored with them.
+    pub fn clear_cache(&mut self) {
+        self.cache = EvaluationCache::default();
     }
 
-    /// The nodes that could take a pod, best first.
-    pub fn rank(&mut self, ask: &PodAsk) -> Vec<Ranked<'_>> {
-        self.refresh(ask, 0..self.seats.len());
+    /// The nodes that a pod fits, best first.
+    pub fn rank(&mut self, request: &PodRequest) -> Vec<RankedNode<'_>> {
+        self.refresh(request, 0..self.slots.len());
         let ranked = self.ranked();
         ranked
             .into_iter()
-            .map(|(node, _, score)| Ranked { node, score })
+            .map(|(node, _, score)| RankedNode { node, score })
             .collect()
     }
 
-    /// Brings the answers of some seats about a pod up to date; they are the latest in memory then. Many that have to be
-    /// asked anew are asked by several threads.
-    fn refresh(&mut self, ask: &PodAsk, seats: impl Iterator<Item = usize>) {
-        /// So many nodes are worth a thread.
-        const MANY: usize = 256;
-        let question = Question {
-            ask,
-            is_here: self.pods.contains_key(ask.uid()),
+    /// Evaluates the pod on the nodes in these slots whose cached evaluation is stale, on several threads if there are
+    /// many. Makes the pod's shape the latest in the cache.
+    fn refresh(&mut self, request: &PodRequest, slots: impl Iterator<Item = usize>) {
+        /// How many nodes one thread evaluates at a time.
+        const CHUNK: usize = 256;
+        let query = PodQuery {
+            request,
+            is_placed: self.pods.contains_key(request.uid()),
         };
-        let known = self.memory.about(ask, self.seats.len());
-        let is_stale = |at: &usize| match (self.seats.get(*at), known.get(*at)) {
-            (Some(Some(seat)), Some(known)) => seat.is_stale(question, known),
+        let entries = self.cache.entries(request, self.slots.len());
+        let is_stale = |at: &usize| match (self.slots.get(*at), entries.get(*at)) {
+            (Some(Some(slot)), Some(entry)) => slot.is_stale(query, entry),
             _ => false,
         };
-        let stale: Vec<usize> = seats.filter(is_stale).collect();
-        if stale.len() < 2 * MANY {
-            let mut states = States::of(ask);
+        let stale: Vec<usize> = slots.filter(is_stale).collect();
+        if stale.len() < 2 * CHUNK {
+            let mut prefilter = PrefilterCache::new(request);
             for at in stale {
-                if let (Some(Some(seat)), Some(known)) = (self.seats.get_mut(at), known.get_mut(at))
+                if let (Some(Some(slot)), Some(entry)) =
+                    (self.slots.get_mut(at), entries.get_mut(at))
                 {
-                    seat.answer(question, &mut states, known);
+                    slot.update(query, &mut prefilter, entry);
                 }
             }
             return;
         }
-        let mut wanted = vec![false; self.seats.len()];
+        let mut wanted = vec![false; self.slots.len()];
         for at in stale {
             wanted[at] = true;
         }
-        let pieces = self.seats.chunks_mut(MANY).zip(known.chunks_mut(MANY));
-        let pieces = pieces.zip(wanted.chunks(MANY)).collect();
-        hands::share(
-            pieces,
-            || States::of(ask),
-            |states, ((seats, known), wanted)| {
-                for ((seat, known), wanted) in seats.iter_mut().zip(known).zip(wanted) {
-                    if let (Some(seat), true) = (seat, wanted) {
-                        seat.answer(question, states, known);
+        let chunks = self.slots.chunks_mut(CHUNK).zip(entries.chunks_mut(CHUNK));
+        let chunks = chunks.zip(wanted.chunks(CHUNK)).collect();
+        parallel::for_each(
+            chunks,
+            || PrefilterCache::new(request),
+            |prefilter, ((slots, entries), wanted)| {
+                for ((slot, entry), wanted) in slots.iter_mut().zip(entries).zip(wanted) {
+                    if let (Some(slot), true) = (slot, wanted) {
+                        slot.update(query, prefilter, entry);
                     }
                 }
             },
         );
     }
 
-    /// The candidates of the latest answers with seat and score, best first.
+    /// The nodes that fit by the latest evaluations, with slot and score, best first.
     fn ranked(&self) -> Vec<(&NodeName, usize, i64)> {
-        let mut ranked = Vec::with_capacity(self.names.len());
+        let mut ranked = Vec::with_capacity(self.index.len());
         let (mut spans, mut spanning) = (Vec::new(), Vec::new());
-        for (name, at) in self.names.iter() {
-            let score = match self.verdict(at) {
-                Verdict::Rejected(_) => continue,
-                Verdict::NoOpinion => 0,
-                Verdict::Fits(fit) => match fit.gauge {
-                    Gauge::Score(score) => score,
-                    Gauge::Span(span) => {
+        for (name, at) in self.index.iter() {
+            let score = match self.latest_evaluation(at) {
+                Evaluation::Rejected(_) => continue,
+                Evaluation::FitsInTotal => 0,
+                Evaluation::Fits(fit) => match fit.score {
+                    FitScore::Absolute(score) => score,
+                    FitScore::NumaNodes(span) => {
                         spans.push(span);
                         spanning.push(ranked.len());
                         0
@@ -367,91 +371,96 @@ impl Cluster {
             let whole = score as i64;
             ranked[place].2 = whole;
         }
-        // Stable: equally good nodes stay in the order of their names.
+        // Stable: nodes with equal scores stay in the order of their names.
         ranked.sort_by_key(|&(_, _, score)| Reverse(score));
         ranked
     }
 
-    /// The latest answer from one seat.
-    fn verdict(&self, at: usize) -> &Verdict {
-        const NOBODY: &Verdict = &Verdict::Rejected(Rejection::UnknownNode);
-        let known = self.memory.latest().get(at);
-        known.map_or(NOBODY, |known| &known.verdict)
+    /// The latest evaluation of the node in a slot.
+    fn latest_evaluation(&self, at: usize) -> &Evaluation {
+        const UNKNOWN: &Evaluation = &Evaluation::Rejected(NodeRejection::UnknownNode);
+        let entry = self.cache.latest().get(at);
+        entry.map_or(UNKNOWN, |entry| &entry.evaluation)
     }
 
-    fn seat(&self, name: &NodeName) -> Option<&Seat> {
-        self.seats.get(self.names.seat(name.as_str())?)?.as_ref()
+    fn slot(&self, name: &NodeName) -> Option<&NodeSlot> {
+        self.slots.get(self.index.slot(name.as_str())?)?.as_ref()
     }
 
-    fn seat_mut(&mut self, name: &NodeName) -> Option<&mut Seat> {
-        self.seats
-            .get_mut(self.names.seat(name.as_str())?)?
+    fn slot_mut(&mut self, name: &NodeName) -> Option<&mut NodeSlot> {
+        self.slots
+            .get_mut(self.index.slot(name.as_str())?)?
             .as_mut()
     }
 
-    /// A generation that no node ever had.
-    fn tick(&mut self) -> u64 {
-        self.clock += 1;
-        self.clock
+    /// Assigns a generation that no node has had.
+    fn next_generation(&mut self) -> u64 {
+        self.last_generation += 1;
+        self.last_generation
     }
 }
 
-/// A question to many nodes.
+/// A pod to be evaluated on many nodes.
 #[derive(Clone, Copy)]
-struct Question<'a> {
-    ask: &'a PodAsk,
-    /// Whether the pod is on any node.
-    is_here: bool,
+struct PodQuery<'a> {
+    request: &'a PodRequest,
+    /// Whether a pod with that uid is placed on any node.
+    is_placed: bool,
 }
 
-impl Seat {
-    /// Whether the member has to be asked again.
-    fn is_stale(&self, question: Question<'_>, known: &Known) -> bool {
-        known.generation != self.generation || self.minds_uid(question)
+impl NodeSlot {
+    /// Whether the cached evaluation is no longer valid for this pod.
+    fn is_stale(&self, query: PodQuery<'_>, entry: &CacheEntry) -> bool {
+        entry.generation != self.generation || self.depends_on_uid(query)
     }
 
-    /// Whether what the member says about the pod is for no other pod.
-    fn minds_uid(&self, Question { ask, is_here }: Question<'_>) -> bool {
-        self.member.minds_uid(ask.uid(), is_here)
+    /// Whether the evaluation of the pod is not valid for other pods of its shape.
+    fn depends_on_uid(&self, PodQuery { request, is_placed }: PodQuery<'_>) -> bool {
+        self.node.depends_on_uid(request.uid(), is_placed)
     }
 
-    /// Makes `known` what the member says about a pod.
-    fn answer(&mut self, question: Question<'_>, states: &mut States<'_>, known: &mut Known) {
-        let verdict = self.member.decide(question.ask, states);
-        let names_pod = matches!(verdict, Verdict::Rejected(Rejection::Ledger(_)));
-        *known = Known {
-            generation: match names_pod || self.minds_uid(question) {
-                true => NEVER,
+    /// Evaluates the pod on the node and stores the evaluation in `entry`.
+    fn update(
+        &mut self,
+        query: PodQuery<'_>,
+        prefilter: &mut PrefilterCache<'_>,
+        entry: &mut CacheEntry,
+    ) {
+        let evaluation = self.node.evaluate_with(query.request, prefilter);
+        let names_pod = matches!(evaluation, Evaluation::Rejected(NodeRejection::Ledger(_)));
+        *entry = CacheEntry {
+            generation: match names_pod || self.depends_on_uid(query) {
+                true => NO_GENERATION,
                 false => self.generation,
             },
-            verdict,
-            note: Cell::default(),
+            evaluation,
+            cached_score: Cell::default(),
         };
     }
 }
 
-/// Clusters with the same nodes in the same states and generations and the same pods on them; what is remembered
-/// to answer faster does not count.
+/// Equal clusters have the same nodes in the same states and generations and the same pods on them. The cache
+/// is not compared.
 impl PartialEq for Cluster {
     fn eq(&self, other: &Self) -> bool {
-        let same_seats = || {
-            let seats = |cluster: &'_ Self| -> Vec<Option<Seat>> {
+        let same_slots = || {
+            let slots = |cluster: &'_ Self| -> Vec<Option<NodeSlot>> {
                 cluster
-                    .names
+                    .index
                     .iter()
-                    .map(|(name, _)| cluster.seat(name).cloned())
+                    .map(|(name, _)| cluster.slot(name).cloned())
                     .collect()
             };
-            seats(self) == seats(other)
+            slots(self) == slots(other)
         };
         let names = |cluster: &'_ Self| -> Vec<NodeName> {
-            let names = cluster.names.iter();
+            let names = cluster.index.iter();
             names.map(|(name, _)| name.clone()).collect()
         };
         self.volcano_weight == other.volcano_weight
             && self.pods == other.pods
             && names(self) == names(other)
-            && same_seats()
+            && same_slots()
     }
 }
 

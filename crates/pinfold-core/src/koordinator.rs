@@ -3,7 +3,7 @@
 //! ```text
 //! pod labels, annotations ─► PodDemand ─┐
 //!                                       ├─► filter ─► score ─► reserve ─► pre_bind   (plugin)
-//! node labels, report ─► Node + Ledger ─┘      │
+//! node labels, report ─► KoordinatorNode + KoordinatorLedger ─┘      │
 //!                                              ├─ hints ─► merge      one set of NUMA nodes
 //!                                              └─ allocate ─► take    amounts and CPUs on it
 //! ```
@@ -15,17 +15,17 @@
 pub mod allocate;
 pub mod amounts;
 pub mod amplify;
-pub mod cpus;
-pub mod held;
+pub mod cpu_topology;
+pub mod effective_policy;
+pub mod held_cpus;
 pub mod hints;
 pub mod ledger;
 pub mod merge;
 pub mod node;
 pub mod plugin;
-pub mod policy;
+pub mod policy_values;
 pub mod pools;
 pub mod qos;
-pub mod reasons;
+pub mod rejection;
 pub mod score;
 pub mod take;
-pub mod values;

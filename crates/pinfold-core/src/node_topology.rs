@@ -3,7 +3,7 @@
 //!
 //! The values here are those of the object (group `topology.node.k8s.io`) with the names of its fields.
 //! [`filter`] says whether a pod fits, [`score`] how well; both mirror scheduler-plugins. The plugin looks at one
-//! of the kubelet's four policies; [`verdict`] predicts the kubelet under all of them, from the same object.
+//! of the kubelet's four policies; [`predict`] predicts the kubelet under all of them, from the same object.
 //!
 //! ```text
 //! NodeTopology ─► manager: policy, scope, most NUMA nodes ─┐
@@ -20,14 +20,14 @@ use crate::quantity::Quantity;
 
 pub mod attributes;
 pub mod filter;
-pub mod manager;
-pub mod numa;
+pub mod numa_zones;
+pub mod pod_demand;
+pub mod prediction;
 pub mod publish;
 pub mod replica;
-pub mod request;
-pub mod resources;
+pub mod resource_kinds;
 pub mod score;
-pub mod verdict;
+pub mod topology_manager;
 
 /// What one node reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Volcano's numa-aware scheduler plugin: which CPUs a task would get on each node, and which node is best.
 //!
 //! ```text
-//! Session::open ─► predicate(task, node)  filter by policy, then per container:
+//! VolcanoSession::open ─► predicate(task, node)  filter by policy, then per container:
 //!                  │                      hints ─► policy ─► allocate ─► subtract
 //!                  ├► order(task, nodes)  fewest NUMA nodes scores highest
 //!                  ├► allocate / deallocate   commit one decision, or take it back
@@ -17,13 +17,13 @@
 //! [`Fidelity::Sound`]: crate::fidelity::Fidelity::Sound
 
 pub mod allocate;
-pub mod amounts;
-pub mod detail;
+pub mod cpu_detail;
 #[cfg(test)]
 mod examples;
 mod go_sort;
 pub mod hints;
 pub mod merge;
+pub mod numa_amounts;
 pub mod policy;
 pub mod predicate;
 pub mod score;

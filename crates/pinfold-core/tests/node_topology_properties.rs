@@ -11,10 +11,10 @@ use pinfold_core::decision::Decision;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::node_topology::NodeTopology;
+use pinfold_core::node_topology::prediction::{Gap, Prediction};
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
-use pinfold_core::node_topology::verdict::{Gap, Verdict};
 use pinfold_core::pod::Pod;
-use pinfold_core::volcano::detail::CpuRow;
+use pinfold_core::volcano::cpu_detail::CpuRow;
 
 /// The devices of the node as a whole.
 fn totals(ledger: &Ledger) -> DeviceTotals {
@@ -56,12 +56,12 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     }
 }
 
-fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, guest: &Arc<Pod>) -> Verdict {
+fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, guest: &Arc<Pod>) -> Prediction {
     let published = NodeTopology::of(ledger);
     let fidelity = ledger.rules().fidelity();
     let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
         .expect("what a node publishes can be read");
-    replica.verdict(guest).expect("a new pod")
+    replica.predict(guest).expect("a new pod")
 }
 
 fn decide(ledger: &Ledger, guest: &Arc<Pod>) -> Decision {
@@ -78,10 +78,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, seed: u64, verdict: &Verdict, kubelet: &Decision) {
+    fn count(&mut self, seed: u64, verdict: &Prediction, kubelet: &Decision) {
         let admits = kubelet.is_admitted();
         match verdict {
-            Verdict::Admitted => {
+            Prediction::Admitted => {
                 let why = kubelet.rejection();
                 assert!(
                     admits,
@@ -89,12 +89,12 @@ impl Tally {
                 );
                 self.admitted += 1;
             }
-            Verdict::Rejected(decision) => {
+            Prediction::Rejected(decision) => {
                 let why = decision.rejection();
                 assert!(!admits, "seed {seed}: {why:?}, admitted by the kubelet");
                 self.rejected += 1;
             }
-            Verdict::Uncertain(gap) => {
+            Prediction::Uncertain(gap) => {
                 let name = match gap {
                     Gap::Cores => "cores",
                     Gap::Division { .. } => "division",
@@ -141,7 +141,7 @@ fn a_single_container_is_in_doubt_only_where_cores_are_looked_at() {
             guest.containers.truncate(1);
             let guest = Arc::new(guest);
             let verdict = ask(after, None, &guest);
-            if verdict == Verdict::Uncertain(Gap::Cores) {
+            if verdict == Prediction::Uncertain(Gap::Cores) {
                 let options = &after.rules().settings().cpu_options;
                 assert!(options.contains_key("full-pcpus-only"), "seed {seed}");
             }
@@ -172,7 +172,7 @@ fn listed_cpus_leave_no_doubt_but_about_caches() {
             }
             let guest = Arc::new(guest);
             let verdict = ask(after, Some(&known), &guest);
-            if let Verdict::Uncertain(gap) = &verdict {
+            if let Prediction::Uncertain(gap) = &verdict {
                 let options = &after.rules().settings().cpu_options;
                 let caches = options.contains_key("prefer-align-cpus-by-uncorecache");
                 assert!(caches, "seed {seed}: {gap}");

@@ -7,15 +7,15 @@
 //! | what it counts and measures | [`metrics`] |
 //! | an HTTP server within limits, and what probes ask | [`http`] |
 //! | what signals want of it | [`control`] |
-//! | times, for people | [`timestamp`] |
+//! | its command line | [`program`], [`log_args`] |
 
 pub mod config;
 pub mod control;
 pub mod http;
+pub mod log_args;
 pub mod logs;
 pub mod metrics;
-pub mod timestamp;
+pub mod program;
 
 pub use logs::Log;
 pub use metrics::Metrics;
-pub use timestamp::Timestamp;

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! Node ────────────────────┐
-//! NodeResourceTopology ────┼─► Member, by dialect
+//! NodeResourceTopology ────┼─► ClusterNode, by dialect
 //! Numatopology ────────────┤
 //! Pods with nodeName ──────┘
-//! Pod ─────────────────────► PodAsk, by dialect
+//! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
 //! | dialect | decides from | without it |
@@ -17,31 +17,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Member, PODS, PodAsk};
+use pinfold_core::cluster::{ClusterNode, PODS, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::amounts::NumaAmounts;
-use pinfold_core::volcano::detail::CpuRow;
+use pinfold_core::volcano::cpu_detail::CpuRow;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
-use crate::finding::{Findings, Problem, Read, Report};
-use crate::koordinator::{self, NodeFacts, ResourceStatus};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
+use crate::koordinator::{self, ReportAnnotations, ResourceStatus};
 use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
-use crate::objects::Objects;
+use crate::objects::ClusterObjects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
-mod reported;
-mod vacate;
+mod changes;
+mod kubelet_report;
+mod pod_location;
 
-pub use reported::KubeletReport;
-pub use vacate::{Holding, Seat, Witness};
+pub use changes::{PodChange, find_changes};
+pub use kubelet_report::KubeletReport;
+pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
 /// Whose rules decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,13 +71,13 @@ impl DialectName {
 
 /// How objects are read and decided about.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct DialectOptions {
     /// Whose rules decide.
     pub dialect: DialectName,
     /// As they are, or made safe.
     pub fidelity: Fidelity,
     /// The configuration of Koordinator's plugin.
-    pub args: Arc<Args>,
+    pub args: Arc<KoordinatorArgs>,
 }
 
 /// Everything that is known about one node.
@@ -91,7 +93,7 @@ pub struct NodeSources<'a> {
     pub pods: Vec<&'a PodObject>,
 }
 
-impl Objects {
+impl ClusterObjects {
     /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together. Returns their names.
     pub fn add_reported_nodes(&mut self) -> Vec<String> {
         let known: BTreeSet<&str> = self
@@ -171,69 +173,84 @@ impl NodeSources<'_> {
     ///
     /// # Errors
     /// With everything that cannot be understood.
-    pub fn member(&self, how: &Reading) -> Result<Read<Member>, Findings> {
-        match how.dialect {
-            DialectName::Kubelet => self.kubelet(how),
-            DialectName::Koordinator => self.koordinator(how),
-            DialectName::Volcano => self.volcano(how),
+    pub fn member(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        match options.dialect {
+            DialectName::Kubelet => self.kubelet(options),
+            DialectName::Koordinator => self.koordinator(options),
+            DialectName::Volcano => self.volcano(options),
         }
     }
 
-    fn kubelet(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
             let words = format!("no {KIND} of that name: only the sums are known");
-            report.warning(self.node.at, "", Problem::Contradiction(words), None);
-            return report.finish(Member::unknown(allocatable).with_used(self.used()));
+            report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
+            return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
-        let facts = report.take(NodeFacts::read(topology, how.fidelity));
+        let facts = report.take(ReportAnnotations::read(topology, options.fidelity));
         let cpus = facts.as_ref().and_then(known_cpus);
         let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
-            how.fidelity,
+            options.fidelity,
         );
         match replica {
             Ok(replica) => {
                 let ledger = replica.ledger().clone();
-                report.finish(Member::kubelet(ledger, allocatable).with_used(self.used()))
+                report.finish(ClusterNode::kubelet(ledger, allocatable).with_used(self.used()))
             }
             Err(why) => {
                 report.turn_to(KIND, &topology.meta.name);
                 let hint = "the kubelet's decisions cannot be predicted from it".to_owned();
-                report.error(None, "", Problem::Rejected(why.to_string()), Some(hint));
+                report.error(
+                    None,
+                    "",
+                    DiagnosticKind::Rejected(why.to_string()),
+                    Some(hint),
+                );
                 report.finish_some(None)
             }
         }
     }
 
-    fn koordinator(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn koordinator(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
-        let node = report.take(koordinator::node(self.node, self.topology, how.fidelity));
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let node = report.take(koordinator::node(
+            self.node,
+            self.topology,
+            options.fidelity,
+        ));
         let Some(mut node) = node else {
             return report.finish_some(None);
         };
         for pod in &self.pods {
-            let demand = report.take(koordinator::demand(pod, how.fidelity));
-            let status = report.take(ResourceStatus::read(pod, how.fidelity));
+            let demand = report.take(koordinator::demand(pod, options.fidelity));
+            let status = report.take(ResourceStatus::read(pod, options.fidelity));
             if let (Some(demand), Some(status)) = (demand, status) {
                 let held = status.map(|status| status.allocation(&demand));
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = Member::koordinator(node, how.args.clone());
+        let member = ClusterNode::koordinator(node, options.args.clone());
         report.finish(member.with_used(self.used()))
     }
 
-    fn volcano(&self, how: &Reading) -> Result<Read<Member>, Findings> {
+    fn volcano(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = Report::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
-            Some(numatopology) => match report.take(numatopology.node(how.fidelity)) {
+            Some(numatopology) => match report.take(numatopology.node(options.fidelity)) {
                 Some(node) => node.numa,
                 None => return report.finish_some(None),
             },
@@ -242,7 +259,7 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = Member::volcano(numa, amounts, allocatable, how.fidelity);
+        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity);
         report.finish(member.with_used(self.used()))
     }
 
@@ -281,11 +298,11 @@ fn device_totals(allocatable: &Amounts, used: &Amounts) -> DeviceTotals {
 }
 
 /// The CPUs of a report one by one, if it lists them.
-fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
+fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
     if facts.cpus.is_empty() {
         return None;
     }
-    let row = |row: &pinfold_core::koordinator::cpus::CpuRow| {
+    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
         Some(CpuRow {
             cpu: row.cpu,
             core: u32::try_from(row.core).ok()?,
@@ -308,27 +325,30 @@ fn known_cpus(facts: &NodeFacts) -> Option<KnownCpus> {
 ///
 /// # Errors
 /// With every label and annotation that cannot be understood.
-pub fn ask(pod: &PodObject, how: &Reading) -> Result<Read<PodAsk>, Findings> {
-    let ask = PodAsk::new(Arc::new(pod.pod.clone()));
-    match how.dialect {
-        DialectName::Kubelet => Ok(Read {
-            value: ask,
+pub fn pod_request(
+    pod: &PodObject,
+    options: &DialectOptions,
+) -> Result<WithWarnings<PodRequest>, Diagnostics> {
+    let pod_request = PodRequest::new(Arc::new(pod.pod.clone()));
+    match options.dialect {
+        DialectName::Kubelet => Ok(WithWarnings {
+            value: pod_request,
             warnings: Vec::new(),
         }),
         DialectName::Koordinator => {
-            let Read { value, warnings } = koordinator::demand(pod, how.fidelity)?;
-            Ok(Read {
-                value: ask.with_koordinator(value),
+            let WithWarnings { value, warnings } = koordinator::demand(pod, options.fidelity)?;
+            Ok(WithWarnings {
+                value: pod_request.with_koordinator(value),
                 warnings,
             })
         }
         DialectName::Volcano => {
-            let Read { value, warnings } = volcano::task(pod, how.fidelity);
+            let WithWarnings { value, warnings } = volcano::task(pod, options.fidelity);
             let value = match value.policy {
-                Some(policy) => ask.with_volcano_policy(policy),
-                None => ask,
+                Some(policy) => pod_request.with_volcano_policy(policy),
+                None => pod_request,
             };
-            Ok(Read { value, warnings })
+            Ok(WithWarnings { value, warnings })
         }
     }
 }

@@ -12,18 +12,18 @@
 //! | files that mix all these | [`objects`] |
 //! | what our agent adds to a report: who holds what | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
-//! | a cluster at one moment, with selectors and taints | [`inventory`], [`terms`] |
+//! | a cluster at one moment, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
+//! | times in RFC 3339 | [`timestamp`] |
 
-pub mod amount;
 pub mod annotation;
 pub mod cluster;
-pub mod content;
-pub mod finding;
+pub mod diagnostic;
 pub mod generation;
 mod go;
 pub mod inventory;
+pub mod json_value;
 pub mod koordinator;
 pub mod kubelet_config;
 pub mod manifest;
@@ -33,7 +33,11 @@ pub mod node_resource_topology;
 pub mod node_state;
 pub mod objects;
 pub mod pod;
+pub mod scheduling_constraints;
 pub mod state;
 mod suggest;
-pub mod terms;
+pub mod timestamp;
 pub mod volcano;
+pub mod written_quantity;
+
+pub use timestamp::Timestamp;

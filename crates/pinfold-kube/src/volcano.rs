@@ -8,7 +8,7 @@
 //! | `volcano-scheduler.conf` | the plugin's weight | [`scheduler_weight`] |
 //!
 //! [`NumaInfo`]: pinfold_core::volcano::predicate::NumaInfo
-//! [`Task`]: pinfold_core::volcano::predicate::Task
+//! [`Task`]: pinfold_core::volcano::predicate::VolcanoTask
 
 mod numatopology;
 mod publish;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Nodes, reports ──► NodeRecord ──┐
-//! Pods ──► Asked, where, phase ───┼──► rebuild ──► Member of the Cluster ──► asked by the extender
+//! Pods ──► Asked, where, phase ───┼──► rebuild ──► ClusterNode of the Cluster ──► asked by the extender
 //! reservations ───────────────────┘
 //! ```
 //!
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::Warning;
-use pinfold_core::cluster::{Cluster, Decided, Placement};
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::cluster::{Cluster, Placement, PlacementDetail};
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::node_topology::replica::Shelf;
+use pinfold_core::node_topology::replica::RulesCache;
 
 pub(crate) mod firm;
 mod freshness;
@@ -112,9 +112,9 @@ pub struct Cache {
     order: u64,
     /// How many nodes are under Koordinator.
     koordinators: usize,
-    args: Arc<Args>,
+    args: Arc<KoordinatorArgs>,
     /// What kubelets of one kind have in common.
-    shelf: RefCell<Shelf>,
+    shelf: RefCell<RulesCache>,
     pub(crate) policy: Policy,
     /// Nodes that changed since somebody last asked which.
     changed: std::collections::BTreeSet<NodeName>,
@@ -153,7 +153,7 @@ impl Cache {
             listed: Listed::default(),
             order: 0,
             koordinators: 0,
-            args: Arc::new(Args::default()),
+            args: Arc::new(KoordinatorArgs::default()),
             shelf: RefCell::default(),
             policy,
             changed: std::collections::BTreeSet::new(),
@@ -269,8 +269,8 @@ impl Cache {
 
 /// Whether a pod holds anything for itself there.
 fn holds(placement: &Placement) -> bool {
-    let of_kubelet = || match &placement.decided {
-        Decided::Kubelet(assignment) => assignment.containers.iter().any(|container| {
+    let of_kubelet = || match &placement.detail {
+        PlacementDetail::Kubelet(assignment) => assignment.containers.iter().any(|container| {
             container.cpus.is_some() || container.memory.is_some() || !container.devices.is_empty()
         }),
         _ => false,

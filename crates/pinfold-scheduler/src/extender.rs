@@ -76,7 +76,7 @@ impl Extender {
         // Under the cache's lock: nobody notes a score by the old ones afterwards.
         let mut cache = self.cache();
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
-        cache.cluster().forget_answers();
+        cache.cluster().clear_cache();
     }
 
     fn weights(&self) -> Weights {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_apiserver::{Api, ApiError, escaped};
-use pinfold_daemon::Timestamp;
+use pinfold_kube::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_apiserver::{Api, ApiError, escaped};
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_daemon::Timestamp;
+use pinfold_kube::Timestamp;
 use serde_json::json;
 
 use crate::cache::Cache;

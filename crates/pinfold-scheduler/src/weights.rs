@@ -10,7 +10,7 @@
 //!
 //! The score is the mean of the parts that a node has, by their weights.
 
-use pinfold_core::cluster::{Dialect, Fit, Gauge, Member, PodAsk};
+use pinfold_core::cluster::{ClusterNode, Dialect, Fit, FitScore, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::amounts::CPU;
 use pinfold_core::ledger::Ledger;
@@ -65,14 +65,14 @@ impl Default for Weights {
 impl Weights {
     /// The score of a node, from 0 to [`BEST`]. `fit` is `None` where the node's NUMA rules have no say.
     #[must_use]
-    pub fn score(&self, ask: &PodAsk, member: &Member, fit: Option<&Fit>) -> i64 {
+    pub fn score(&self, ask: &PodRequest, member: &ClusterNode, fit: Option<&Fit>) -> i64 {
         let mut sum = Mean::default();
         sum.add(self.usage, self.usage_of(ask, member));
         if let Some(fit) = fit {
             match member.dialect() {
                 Dialect::Kubelet(ledger) => self.of_kubelet(ledger, fit, &mut sum),
                 _ => {
-                    if let Gauge::Score(score) = fit.gauge {
+                    if let FitScore::Absolute(score) = fit.score {
                         sum.add(self.dialect, score.clamp(0, 100));
                     }
                     let span = i64::try_from(fit.numa.len().max(1)).unwrap_or(i64::MAX);
@@ -84,7 +84,7 @@ impl Weights {
     }
 
     fn of_kubelet(&self, ledger: &Ledger, fit: &Fit, sum: &mut Mean) {
-        if let Gauge::Score(score) = fit.gauge {
+        if let FitScore::Absolute(score) = fit.score {
             sum.add(self.span, score.clamp(0, 100));
         }
         sum.add(self.distance, closeness(ledger, fit.numa));
@@ -94,7 +94,7 @@ impl Weights {
     }
 
     /// How full the node's CPUs are afterwards, or how empty.
-    fn usage_of(&self, ask: &PodAsk, member: &Member) -> i64 {
+    fn usage_of(&self, ask: &PodRequest, member: &ClusterNode) -> i64 {
         let all = member.allocatable().get(CPU);
         if all <= 0 {
             return 0;

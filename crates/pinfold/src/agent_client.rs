@@ -1,54 +1,55 @@
-//! [`AgentClient`]: asks the agent of this node, through its socket.
+//! [`AgentClient`]: HTTP/1.1 requests to the node agent over its unix socket.
 //!
-//! One request a connection, HTTP/1.1, answers in JSON; sizes and times are limited.
+//! One request per connection, responses in JSON, limits on size and time.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_agent::config::API_SOCKET;
+use pinfold_agent_api::SOCKET;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output;
 
-/// No answer is larger: a page of the journal is a few megabytes at most.
-const LARGEST: u64 = 64 << 20;
-/// How long the agent may take. Device plugins may be asked meanwhile.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The largest response that is read. A page of the journal has a few megabytes at most.
+const MAX_RESPONSE: u64 = 64 << 20;
+/// The timeout of a request. The agent may have to call device plugins before it responds.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the agent is.
+/// The flag `--socket`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentArg {
-    /// The socket of the agent
-    #[arg(long, value_name = "SOCKET", default_value = API_SOCKET)]
+    /// The agent's socket
+    #[arg(long, value_name = "SOCKET", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
 }
 
-/// The agent behind a socket.
+/// A client of the agent that listens on a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentClient {
     socket: PathBuf,
 }
 
-/// Why the agent did not do what was asked.
+/// A request that failed.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
-    /// It said so, with this status.
-    No {
+pub(crate) enum RequestError {
+    /// The agent responded with an error status.
+    Status {
         status: u16,
         error: String,
         hint: String,
         explanation: Vec<String>,
     },
-    /// It could not be asked.
-    Lost(String),
+    /// The agent could not be reached, or its response is invalid.
+    Connection(String),
 }
 
+/// The body of a response with an error status.
 #[derive(Deserialize)]
-struct Told {
+struct ErrorBody {
     error: String,
     #[serde(default)]
     hint: String,
@@ -57,45 +58,50 @@ struct Told {
 }
 
 impl AgentClient {
-    /// The agent behind this socket, whether it is there or not.
+    /// A client for this socket. Nothing is connected yet.
     pub(crate) fn new(socket: &Path) -> Self {
         let socket = socket.to_owned();
         Self { socket }
     }
 
-    /// The agent behind this socket; `None` if nobody answers there.
-    pub(crate) fn find(socket: &Path) -> Option<Self> {
+    /// A client for this socket if a process listens there.
+    pub(crate) fn connect(socket: &Path) -> Option<Self> {
         UnixStream::connect(socket).ok().map(|_| Self::new(socket))
     }
 
-    /// Asks for something.
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Unanswered> {
-        self.ask("GET", path, b"")
+    /// Sends a GET request.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RequestError> {
+        self.send("GET", path, b"")
     }
 
-    /// Asks for something to be done.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    /// Sends a request and reads the JSON of its response.
+    pub(crate) fn send<T: DeserializeOwned>(
         &self,
         method: &str,
         path: &str,
         body: &[u8],
-    ) -> Result<T, Unanswered> {
-        let lost = |error: io::Error| {
+    ) -> Result<T, RequestError> {
+        let failed = |error: io::Error| {
             let socket = self.socket.display();
-            Unanswered::Lost(format!("cannot ask the agent at {socket}: {error}"))
+            RequestError::Connection(format!(
+                "cannot connect to the agent at {socket}: {error}\n  is it running? systemctl status pinfold-agent"
+            ))
         };
-        let answer = self.exchange(method, path, body).map_err(lost)?;
-        let garbled = || lost(io::Error::other("its answer makes no sense"));
-        let (status, body) = parse(&answer).ok_or_else(garbled)?;
+        let response = self.exchange(method, path, body).map_err(failed)?;
+        let invalid = || {
+            let socket = self.socket.display();
+            RequestError::Connection(format!("invalid response from the agent at {socket}"))
+        };
+        let (status, body) = parse(&response).ok_or_else(invalid)?;
         match status {
-            200..=299 => serde_json::from_slice(body).map_err(|_| garbled()),
+            200..=299 => serde_json::from_slice(body).map_err(|_| invalid()),
             _ => {
-                let told: Told = serde_json::from_slice(body).map_err(|_| garbled())?;
-                Err(Unanswered::No {
+                let body: ErrorBody = serde_json::from_slice(body).map_err(|_| invalid())?;
+                Err(RequestError::Status {
                     status,
-                    error: told.error,
-                    hint: told.hint,
-                    explanation: told.explanation,
+                    error: body.error,
+                    hint: body.hint,
+                    explanation: body.explanation,
                 })
             }
         }
@@ -103,30 +109,30 @@ impl AgentClient {
 
     fn exchange(&self, method: &str, path: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        // An agent that rejects a body may close before it has read it all; its answer is there all the same.
+        // An agent that rejects a body may close the connection before it has read all of it; its response can be read.
         let sent = stream
             .write_all(head.as_bytes())
             .and_then(|()| stream.write_all(body));
-        let mut answer = Vec::new();
-        match (stream.take(LARGEST).read_to_end(&mut answer), sent) {
-            (Ok(_), Ok(())) => Ok(answer),
-            (_, Err(error)) if answer.is_empty() => Err(error),
-            (Err(error), _) if answer.is_empty() => Err(error),
-            _ => Ok(answer),
+        let mut response = Vec::new();
+        match (stream.take(MAX_RESPONSE).read_to_end(&mut response), sent) {
+            (Ok(_), Ok(())) => Ok(response),
+            (_, Err(error)) if response.is_empty() => Err(error),
+            (Err(error), _) if response.is_empty() => Err(error),
+            _ => Ok(response),
         }
     }
 }
 
-/// The status and the body of an answer; `None` if it is not whole.
-fn parse(answer: &[u8]) -> Option<(u16, &[u8])> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let (head, body) = (&answer[..end], &answer[end + 4..]);
+/// The status and body of a response; `None` if it is incomplete or not HTTP/1.1.
+fn parse(response: &[u8]) -> Option<(u16, &[u8])> {
+    let end = response.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let (head, body) = (&response[..end], &response[end + 4..]);
     let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
     let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?;
     let mut length = None;
@@ -139,49 +145,49 @@ fn parse(answer: &[u8]) -> Option<(u16, &[u8])> {
     Some((status.parse().ok()?, body))
 }
 
-impl Unanswered {
-    /// Tells it, and how the command ends.
-    pub(crate) fn end(self) -> Result<std::process::ExitCode, Failure> {
+impl RequestError {
+    /// The exit code of a rejection (409) after printing its explanation; any other error is a failure.
+    pub(crate) fn into_exit_code(self) -> Result<std::process::ExitCode, Failure> {
         match self {
-            Unanswered::No {
+            RequestError::Status {
                 status: 409,
                 explanation,
                 error,
                 hint,
             } => {
-                let told = match explanation.is_empty() {
-                    true => format!("{error}{}", after_line(&hint)),
+                let text = match explanation.is_empty() {
+                    true => format!("{error}{}", on_next_line(&hint)),
                     false => explanation.join("\n"),
                 };
-                output::remark(&told);
-                Ok(REFUSED.into())
+                output::remark(&text);
+                Ok(REJECTED.into())
             }
             other => Err(other.into()),
         }
     }
 }
 
-fn after_line(hint: &str) -> String {
+fn on_next_line(hint: &str) -> String {
     match hint {
         "" => String::new(),
         hint => format!("\n  {hint}"),
     }
 }
 
-impl From<Unanswered> for Failure {
-    fn from(unanswered: Unanswered) -> Self {
-        match unanswered {
-            Unanswered::Lost(told) => Failure::Environment(told),
-            Unanswered::No {
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Connection(text) => Failure::Environment(text),
+            RequestError::Status {
                 status,
                 error,
                 hint,
                 ..
             } => {
-                let told = format!("{error}{}", after_line(&hint));
+                let text = format!("{error}{}", on_next_line(&hint));
                 match status {
-                    400..=499 => Failure::BadInput(told),
-                    _ => Failure::Environment(told),
+                    400..=499 => Failure::BadInput(text),
+                    _ => Failure::Environment(text),
                 }
             }
         }
@@ -193,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_answer_is_one() {
+    fn incomplete_and_malformed_responses_are_rejected() {
         let whole =
             b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 3\r\n\r\n{}\n";
         assert_eq!(parse(whole), Some((200, &b"{}\n"[..])));

@@ -6,15 +6,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
+pub(crate) use pinfold_terminal::Format;
+use pinfold_terminal::manual::ManualCommand;
 
 use crate::commands::admit::{AdmitArgs, ReleaseArgs};
-use crate::commands::agent::AgentArgs;
 use crate::commands::checkpoint::CheckpointArgs;
-use crate::commands::cluster::ClusterCommandArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
-use crate::commands::scheduler::SchedulerArgs;
 use crate::commands::status::{SettingsArgs, StatusArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
@@ -46,49 +45,29 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// See the main job at once: a machine, some pods, one rejection explained, and the picture
     Demo,
-    /// Run a command on CPUs and memory of its own, placed by the same rules, without Kubernetes
+    /// Run a command on exclusive CPUs and memory, without Kubernetes
     Run(Box<RunArgs>),
-    /// Show what runs now, what each holds, and the picture of the machine
+    /// List running pods or commands with their CPUs and memory, and draw the machine
     Ps(PsArgs),
-    /// Be the agent of this node: keep its ledger, place and pin its pods
-    Agent(AgentArgs),
-    /// Be the scheduler extender of a cluster: no pod is bound to a node that will reject it
-    Scheduler(SchedulerArgs),
-    /// Ask this node's agent for a place for a pod, and put a process or control group there
+    /// Ask the node agent to admit a pod, and pin a process or control group to its CPUs
     Admit(AdmitArgs),
-    /// Tell this node's agent that a pod has left
+    /// Ask the node agent to release a pod
     Release(ReleaseArgs),
-    /// Show how this node's agent is
+    /// Show agent health
     Status(StatusArgs),
-    /// Give this node other rules without draining it, or see what that would mean
+    /// Change the node's policy without a drain
     Settings(SettingsArgs),
-    /// Show every decision of a node's agent with its reason, oldest first
+    /// List the decisions in a node agent's journal, oldest first
     Journal(JournalArgs),
-    /// Write the CPUs that a scheduler chose into the state of a kubelet that is stopped
+    /// Write the CPUs that a scheduler assigned into the state file of a stopped kubelet
     Checkpoint(CheckpointArgs),
-    /// Show a running cluster: why a pod is where it is or waits, how full its NUMA nodes are, who sits where
-    Cluster(ClusterCommandArgs),
-    /// The child's side of `run`
+    /// The child process of `run`
     #[command(name = "__exec", hide = true)]
     Exec(ExecArgs),
     /// Replay test vectors made by the real programs and compare every decision
     Conformance(ConformanceArgs),
-    /// Print the completions of a shell
-    Completions(CompletionsArgs),
-    /// Print the manual page, or write one page per command into a folder
-    Man(ManArgs),
-}
-
-/// How results are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Text,
-    /// For programs
-    Json,
-    /// For programs and people
-    Yaml,
+    #[command(flatten)]
+    Manual(ManualCommand),
 }
 
 /// How a machine is shown.
@@ -369,18 +348,4 @@ pub(crate) struct ConformanceArgs {
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: pinfold completions bash > /etc/bash_completion.d/pinfold")]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: pinfold man /usr/local/share/man/man1")]
-pub(crate) struct ManArgs {
-    /// Where to write pinfold.1, pinfold-simulate.1 and so on
-    pub(crate) dir: Option<PathBuf>,
 }

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, Member, PODS, PodAsk, Portrait};
+use pinfold_core::cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::Args as PluginArgs;
+use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
-use pinfold_kube::cluster::{self, DialectName, NodeSources, Reading};
-use pinfold_kube::finding::{Finding, Findings};
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
+use pinfold_kube::diagnostic::{Diagnostic, Diagnostics};
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::manifest;
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use pinfold_kube::objects::{self, Objects};
+use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
@@ -27,9 +27,9 @@ use pinfold_render::text::count;
 
 use crate::args::{ClusterArgs, Dialect, NodeArgs, THIS};
 use crate::exit::Failure;
-use crate::input::{self, Source};
+use crate::input::Source;
 use crate::node::Node;
-use crate::output::remark;
+use crate::output::{drop_default_namespace, remark};
 
 /// How many pods a kubelet takes where nobody says.
 const USUAL_PODS: i64 = 110;
@@ -39,7 +39,7 @@ pub(crate) struct Nodes {
     /// The nodes with what runs on them.
     pub(crate) cluster: Cluster,
     /// Whose rules decide.
-    pub(crate) reading: Reading,
+    pub(crate) reading: DialectOptions,
     /// What people call the pods that were there from the start, and those that came since.
     pub(crate) names: BTreeMap<PodUid, String>,
     /// Pods of the nodes' files that run nowhere yet.
@@ -57,7 +57,7 @@ impl Nodes {
             Some(path) => scheduler(path, args.dialect)?,
             None => (PluginArgs::default(), 1),
         };
-        let reading = Reading {
+        let reading = DialectOptions {
             dialect: match args.dialect {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
@@ -66,7 +66,7 @@ impl Nodes {
             fidelity,
             args: Arc::new(plugin),
         };
-        let mut objects = Objects::default();
+        let mut objects = ClusterObjects::default();
         let mut sources = Vec::new();
         for path in &args.nodes {
             let source = Source::open(path)?;
@@ -85,7 +85,7 @@ impl Nodes {
             ));
         }
         for pod in &mut objects.pods {
-            input::call_by_bare_name(&mut pod.pod);
+            drop_default_namespace(&mut pod.pod.name);
         }
         let like = match args.nodes.is_empty() || node.machine.machine != THIS {
             true => Some(Node::open(node)?),
@@ -138,19 +138,19 @@ impl Nodes {
     }
 
     /// A pod as the nodes are asked about it. What cannot be understood is told with its place in the file.
-    pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodAsk, Failure> {
-        let read = cluster::ask(pod, &self.reading).map_err(|findings| bad(&findings))?;
+    pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
+        let read = cluster::pod_request(pod, &self.reading).map_err(|findings| bad(&findings))?;
         warn(&read.warnings);
         Ok(read.value)
     }
 
     /// How a node looks now.
-    pub(crate) fn portrait(&self, node: &NodeName) -> Option<Portrait> {
+    pub(crate) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
         let name_of = |uid: &PodUid| match self.names.get(uid) {
             Some(name) => name.clone(),
             None => uid.to_string(),
         };
-        self.cluster.portrait(node, name_of)
+        self.cluster.node_view(node, name_of)
     }
 
     /// How it is decided, in one line.
@@ -164,20 +164,20 @@ impl Nodes {
 }
 
 /// Tells what is odd about something whose file is not at hand.
-fn warn(warnings: &[Finding]) {
+fn warn(warnings: &[Diagnostic]) {
     for warning in warnings {
         remark(&format!("warning: {warning}"));
     }
 }
 
-fn bad(findings: &Findings) -> Failure {
+fn bad(findings: &Diagnostics) -> Failure {
     Failure::BadInput(findings.to_string())
 }
 
 /// What a scheduler is configured with: Koordinator's plugin, or the weight of Volcano's.
 pub(crate) fn scheduler(path: &Path, dialect: Dialect) -> Result<(PluginArgs, i64), Failure> {
     let source = Source::open(path)?;
-    let failure = |findings: Findings| source.failure(&findings);
+    let failure = |findings: Diagnostics| source.failure(&findings);
     match dialect {
         Dialect::Kubelet => Err(Failure::BadInput(
             "--scheduler-config belongs to --dialect koordinator or volcano: a kubelet has none"
@@ -228,7 +228,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
 struct Opening<'a> {
     /// What nodes without a report are like.
     like: Option<&'a Node>,
-    reading: &'a Reading,
+    reading: &'a DialectOptions,
     sources: &'a [Source],
     cluster: Cluster,
     /// So many kubelets are known by counts only.
@@ -276,7 +276,7 @@ impl Opening<'_> {
             && found.topology.is_some_and(|topology| !lists_cpus(topology))
     }
 
-    fn read(&self, found: &NodeSources<'_>) -> Result<Member, Failure> {
+    fn read(&self, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
         let file = &found.node.meta.origin.file;
         let source = self.sources.iter().find(|source| source.name == *file);
         let read = found
@@ -293,7 +293,7 @@ impl Opening<'_> {
     }
 
     /// The node with the reports that its agent would write on such a machine.
-    fn member_like(&self, like: &Node, found: &NodeSources<'_>) -> Result<Member, Failure> {
+    fn member_like(&self, like: &Node, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
         let mut node = found.node.clone();
         if node.allocatable.is_empty() {
             node.allocatable = allocatable(like);
@@ -320,7 +320,7 @@ impl Opening<'_> {
             }
             DialectName::Kubelet | DialectName::Koordinator => {
                 let reserved = like.rules.reserved_cpus();
-                let facts = NodeFacts::of(machine, settings, reserved);
+                let facts = ReportAnnotations::of(machine, settings, reserved);
                 topology = koordinator::publish(&plain, &facts);
             }
         }
@@ -330,7 +330,7 @@ impl Opening<'_> {
 }
 
 /// A kubelet on such a machine, with the node's pods admitted in order.
-fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<Member, Failure> {
+fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
     let mut ledger = like.ledger();
     for pod in &sources.pods {
         let admitted = ledger.admit(&Arc::new(pod.pod.clone()), &mut NoPreference);
@@ -344,7 +344,7 @@ fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<Member, Failur
             ));
         }
     }
-    Ok(Member::kubelet(
+    Ok(ClusterNode::kubelet(
         ledger,
         Amounts::of(&sources.node.allocatable),
     ))

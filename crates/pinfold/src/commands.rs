@@ -1,20 +1,15 @@
 //! One file per command.
 
 pub(crate) mod admit;
-pub(crate) mod agent;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
-pub(crate) mod cluster;
-pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod defragment;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod journal;
-pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod run;
-pub(crate) mod scheduler;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod topology;

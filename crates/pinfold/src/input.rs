@@ -1,122 +1,17 @@
 //! Reading what the user names: files with places in their errors.
 
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
 use pinfold_hardware::{Hardware, HardwareError};
-use pinfold_kube::finding::{Finding, Findings, Position};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::pod::PodObject;
 
 use crate::exit::Failure;
-use crate::output::remark;
-
-/// No file of ours is larger; the readers have limits of their own below it.
-const LARGEST: u64 = 64 << 20;
-
-/// A file as it was read, for messages that show the line.
-pub(crate) struct Source {
-    /// What the user called it.
-    pub(crate) name: String,
-    /// What is in it.
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Source {
-    /// Reads a file; `-` is standard input.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let mut bytes = Vec::new();
-        let is_stdin = path.as_os_str() == "-";
-        let read = match is_stdin {
-            true => std::io::stdin()
-                .lock()
-                .take(LARGEST)
-                .read_to_end(&mut bytes),
-            false => std::fs::File::open(path)
-                .and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)),
-        };
-        let name = match is_stdin {
-            true => "standard input".to_owned(),
-            false => path.display().to_string(),
-        };
-        match read {
-            Ok(_) => Ok(Self { name, bytes }),
-            Err(error) => Err(Failure::BadInput(format!("cannot read {name}: {error}"))),
-        }
-    }
-
-    /// The failure that these findings are.
-    pub(crate) fn failure(&self, findings: &Findings) -> Failure {
-        let told: Vec<String> = findings
-            .0
-            .iter()
-            .map(|finding| self.tell(finding))
-            .collect();
-        Failure::BadInput(told.join("\n"))
-    }
-
-    /// Tells what is odd, on standard error.
-    pub(crate) fn warn(&self, warnings: &[Finding]) {
-        for warning in warnings {
-            remark(&format!("warning: {}", self.tell(warning)));
-        }
-    }
-
-    /// A finding with the line it is about.
-    pub(crate) fn tell(&self, finding: &Finding) -> String {
-        let mut text = finding.file.clone();
-        if let Some(at) = finding.at {
-            text.push_str(&format!(":{at}"));
-        }
-        if let Some(object) = &finding.object {
-            text.push_str(&format!(": {object}"));
-        }
-        if !finding.path.is_empty() {
-            text.push_str(&format!(": {}", finding.path));
-        }
-        if let Some(within) = finding.within {
-            text.push_str(&format!(" (at {within} of the text)"));
-        }
-        text.push_str(&format!("\n  {}", finding.problem));
-        if let Some(at) = finding.at {
-            text.push_str(&self.excerpt(at));
-        }
-        if let Some(hint) = &finding.hint {
-            text.push_str(&format!("\n  {hint}"));
-        }
-        text
-    }
-
-    /// The line at a place, with a mark below the column; nothing if it cannot be shown.
-    pub(crate) fn excerpt(&self, at: Position) -> String {
-        const WIDEST: usize = 100;
-        let text = String::from_utf8_lossy(&self.bytes);
-        let number = usize::try_from(at.line).unwrap_or(usize::MAX);
-        let column = usize::try_from(at.column).unwrap_or(usize::MAX);
-        let line = number
-            .checked_sub(1)
-            .and_then(|index| text.lines().nth(index));
-        match line {
-            Some(line) if column <= WIDEST => {
-                let line: String = line
-                    .chars()
-                    .take(WIDEST)
-                    .map(|letter| if letter.is_control() { ' ' } else { letter })
-                    .collect();
-                let digits = number.to_string().len().max(4);
-                let blanks = column.saturating_sub(1);
-                format!(
-                    "\n  {number:>digits$} | {line}\n  {:digits$} | {:blanks$}^",
-                    "", ""
-                )
-            }
-            _ => String::new(),
-        }
-    }
-}
+use crate::output::{drop_default_namespace, remark};
+pub(crate) use pinfold_terminal::Source;
 
 /// The pods of some files, in order. Pods of the namespace `default` go by their bare name.
 pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure> {
@@ -129,7 +24,7 @@ pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure
         all.extend(read.value);
     }
     for object in &mut all {
-        call_by_bare_name(&mut object.pod);
+        drop_default_namespace(&mut object.pod.name);
     }
     let mut uids: Vec<_> = all.iter().map(|object| &object.pod.uid).collect();
     uids.sort_unstable();
@@ -139,12 +34,6 @@ pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure
             pair[0]
         ))),
         None => Ok(all),
-    }
-}
-
-pub(crate) fn call_by_bare_name(pod: &mut Pod) {
-    if let Some(name) = pod.name.strip_prefix("default/") {
-        pod.name = name.to_owned();
     }
 }
 

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_agent::journal::What;
-use pinfold_agent::{Entry, History, JournalError};
 use pinfold_core::device::DeviceOffer;
 use pinfold_core::ledger::{Edit, Ledger, LedgerState};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
+use pinfold_journal::JournalEvent;
+use pinfold_journal::{JournalEntry, JournalError, JournalHistory};
 
 use crate::devices::Offers;
 use crate::exit::Failure;
@@ -31,8 +31,8 @@ pub(crate) struct Recorded {
 }
 
 /// Reads a journal; damaged ones are the user's to look at, unreadable ones are the machine's fault.
-pub(crate) fn history(path: &Path) -> Result<History, Failure> {
-    History::read(path).map_err(|error| match error {
+pub(crate) fn history(path: &Path) -> Result<JournalHistory, Failure> {
+    JournalHistory::read(path).map_err(|error| match error {
         JournalError::Damaged { .. } | JournalError::Version { .. } => {
             Failure::BadInput(error.to_string())
         }
@@ -49,7 +49,7 @@ impl Recorded {
         };
         let mut ledger = history.ledger(path).map_err(|error| bad(&error))?;
         let rules = ledger.rules().clone();
-        let amended = |entry: &Entry| matches!(entry.what, What::Amended);
+        let amended = |entry: &JournalEntry| matches!(entry.event, JournalEvent::RulesChanged);
         let from = history.entries.iter().rposition(amended);
         let entries = history.entries.get(from.map_or(0, |at| at + 1)..);
         let entries = entries.unwrap_or_default();
@@ -77,20 +77,20 @@ impl Recorded {
     }
 
     /// The step that made an entry. One that cannot be told from the entry is left out.
-    fn step(&mut self, entry: &Entry) {
-        let step = match &entry.what {
-            What::Admitted(_) | What::Rejected(_) => pod_of(entry).map(|pod| {
+    fn step(&mut self, entry: &JournalEntry) {
+        let step = match &entry.event {
+            JournalEvent::Admitted(_) | JournalEvent::Rejected(_) => pod_of(entry).map(|pod| {
                 self.pods.push(pod);
                 Step::Add(self.pods.len() - 1)
             }),
-            What::Released(uid) => self.find(uid).map(Step::Remove),
-            What::Started(uid, name) => self.find(uid).and_then(|pod| {
+            JournalEvent::Released(uid) => self.find(uid).map(Step::Remove),
+            JournalEvent::ContainerStarted(uid, name) => self.find(uid).and_then(|pod| {
                 let mut containers = self.pods.get(pod)?.all_containers();
                 let container = containers.position(|container| container.name == *name)?;
                 Some(Step::StartOne { pod, container })
             }),
-            What::Offered(_) => self.offer_of(entry),
-            What::Held(..) | What::Amended => None,
+            JournalEvent::DevicesChanged(_) => self.offer_of(entry),
+            JournalEvent::Pinned(..) | JournalEvent::RulesChanged => None,
         };
         self.steps.extend(step);
     }
@@ -100,7 +100,7 @@ impl Recorded {
         self.pods.iter().rposition(|pod| pod.uid == *uid)
     }
 
-    fn offer_of(&mut self, entry: &Entry) -> Option<Step> {
+    fn offer_of(&mut self, entry: &JournalEntry) -> Option<Step> {
         let edits = &entry.change.as_ref()?.edits;
         let offer = edits.iter().find_map(|edit| match edit {
             Edit::Offer {
@@ -114,7 +114,7 @@ impl Recorded {
 }
 
 /// The pod of an admission: a rejected one is in the entry, an admitted one in its change.
-fn pod_of(entry: &Entry) -> Option<Arc<Pod>> {
+fn pod_of(entry: &JournalEntry) -> Option<Arc<Pod>> {
     let admitted = || {
         let edits = &entry.change.as_ref()?.edits;
         edits.iter().find_map(|edit| match edit {
@@ -135,11 +135,12 @@ fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_agent::journal::FILE;
-    use pinfold_agent::{Keeper, Limits, Note, Timestamp};
+    use pinfold_agent::JournaledLedger;
     use pinfold_core::device::{Device, NoPreference};
     use pinfold_core::ledger::Rules;
     use pinfold_core::settings::Settings;
+    use pinfold_journal::FILE;
+    use pinfold_journal::{JournalLimits, PodRecord, Timestamp};
 
     use super::*;
     use crate::simulation::{Play, Simulation};
@@ -176,15 +177,15 @@ mod tests {
     }
 
     /// A pod leaves, if it is here.
-    fn leave(keeper: &mut Keeper, uid: &str) {
+    fn leave(journaled: &mut JournaledLedger, uid: &str) {
         let uid = uid.into();
-        if keeper.ledger().assignment(&uid).is_some() {
-            keeper.release(&uid, NOW).expect("written");
+        if journaled.ledger().assignment(&uid).is_some() {
+            journaled.release(&uid, NOW).expect("written");
         }
     }
 
     /// Pods come, start, are rejected and leave; devices come and go.
-    fn live(keeper: &mut Keeper, round: u32) {
+    fn live(journaled: &mut JournaledLedger, round: u32) {
         let gpu = ResourceName::from("vendor.com/gpu");
         let device = |node| Device {
             numa: Some(vec![node]),
@@ -192,8 +193,8 @@ mod tests {
         };
         let devices = [("gpu0", 0), ("gpu1", 1), ("gpu2", 0)];
         let devices = devices.map(|(id, node)| (id.into(), device(node)));
-        keeper
-            .offer(&gpu, Some(devices.into()), NOW)
+        journaled
+            .set_devices(&gpu, Some(devices.into()), NOW)
             .expect("written");
         for (uid, cpus, gpus) in [
             ("a", 2, 1),
@@ -203,23 +204,23 @@ mod tests {
             ("e", 1, 1),
         ] {
             let pod = pod(&format!("{uid}{round}"), cpus, gpus);
-            let decision = keeper
-                .admit(&pod, Note::default(), &mut NoPreference, NOW)
+            let decision = journaled
+                .admit(&pod, PodRecord::default(), &mut NoPreference, NOW)
                 .expect("written");
             if decision.is_admitted() {
-                keeper
-                    .start(&pod.uid, &"main".into(), NOW)
+                journaled
+                    .start_container(&pod.uid, &"main".into(), NOW)
                     .expect("written");
             }
             if uid == "b" {
-                leave(keeper, &format!("a{round}"));
+                leave(journaled, &format!("a{round}"));
             }
         }
-        leave(keeper, &format!("b{round}"));
-        keeper.offer(&gpu, None, NOW).expect("written");
+        leave(journaled, &format!("b{round}"));
+        journaled.set_devices(&gpu, None, NOW).expect("written");
     }
 
-    fn replay(folder: &Path) -> (Vec<Entry>, Simulation) {
+    fn replay(folder: &Path) -> (Vec<JournalEntry>, Simulation) {
         let path = folder.join(FILE);
         let recorded = Recorded::read(&path).expect("a journal");
         let play = Play {
@@ -232,12 +233,15 @@ mod tests {
     }
 
     /// What was decided, in order.
-    fn decisions(entries: &[Entry]) -> Vec<String> {
-        let decided = entries
-            .iter()
-            .filter(|entry| matches!(entry.what, What::Admitted(_) | What::Rejected(_)));
+    fn decisions(entries: &[JournalEntry]) -> Vec<String> {
+        let decided = entries.iter().filter(|entry| {
+            matches!(
+                entry.event,
+                JournalEvent::Admitted(_) | JournalEvent::Rejected(_)
+            )
+        });
         decided
-            .map(|entry| format!("{}: {}", entry.name, entry.told))
+            .map(|entry| format!("{}: {}", entry.pod_name, entry.message))
             .collect()
     }
 
@@ -249,11 +253,14 @@ mod tests {
             .collect()
     }
 
-    fn check(folder: &Path, keeper: &Keeper) {
+    fn check(folder: &Path, journaled: &JournaledLedger) {
         let (entries, simulation) = replay(folder);
         assert!(!decisions(&entries).is_empty());
         assert_eq!(decided(&simulation), decisions(&entries));
-        assert_eq!(simulation.ledger.occupancy(), keeper.ledger().occupancy());
+        assert_eq!(
+            simulation.ledger.occupancy(),
+            journaled.ledger().occupancy()
+        );
     }
 
     #[test]
@@ -261,28 +268,30 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("agent");
         let rules = rules("single-numa-node");
-        let mut keeper = Keeper::open(&folder, rules, Limits::default()).expect("a journal");
-        live(&mut keeper, 1);
-        check(&folder, &keeper);
+        let mut journaled =
+            JournaledLedger::open(&folder, rules, JournalLimits::default()).expect("a journal");
+        live(&mut journaled, 1);
+        check(&folder, &journaled);
     }
 
     #[test]
     fn so_does_one_that_has_forgotten_its_beginning() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("agent");
-        let limits = Limits {
+        let limits = JournalLimits {
             entries: 20,
-            ..Limits::default()
+            ..JournalLimits::default()
         };
-        let mut keeper = Keeper::open(&folder, rules("restricted"), limits).expect("a journal");
+        let mut journaled =
+            JournaledLedger::open(&folder, rules("restricted"), limits).expect("a journal");
         for round in 0..4 {
-            live(&mut keeper, round);
+            live(&mut journaled, round);
         }
         let first = history(&folder.join(FILE)).expect("a journal").entries;
         assert!(
             first.first().is_some_and(|entry| entry.number > 1),
             "it was shortened"
         );
-        check(&folder, &keeper);
+        check(&folder, &journaled);
     }
 }

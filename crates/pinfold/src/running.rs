@@ -12,7 +12,8 @@ use pinfold_core::pod::Pod;
 use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{
-    CpuManagerState, DeviceState, Manager, MemoryManagerState, RestoreError, StateFiles,
+    CpuManagerState, DeviceManagerState, KubeletManager, MemoryManagerState, RestoreError,
+    StateFiles,
 };
 
 use crate::args::RunningArgs;
@@ -58,11 +59,11 @@ fn restored(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
         pool.report(resource, offer);
     }
     let pods: Vec<Arc<Pod>> = files
-        .strangers(&BTreeSet::new())
+        .unlisted_pods(&BTreeSet::new())
         .into_iter()
         .map(Arc::new)
         .collect();
-    let saved = files.saved(empty.state());
+    let saved = files.to_saved_state(empty.state());
     let restored = Ledger::restore(node.rules.clone(), saved, pool, &pods, &mut NoPreference);
     let (ledger, _) = restored.map_err(|error| {
         Failure::BadInput(format!(
@@ -83,7 +84,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
         false => PodLevel::Ignored,
     };
     let mut files = StateFiles::default();
-    if let Some(source) = state_file(dir, Manager::Cpu)? {
+    if let Some(source) = state_file(dir, KubeletManager::Cpu)? {
         let how = CpuRestore {
             file: &source.name,
             policy: strict.then_some(settings.cpu_policy.as_str()),
@@ -93,7 +94,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
         let state = CpuManagerState::restore(&source.bytes, &how);
         files.cpus = Some(state.map_err(|error| rejected(&error))?.0);
     }
-    if let Some(source) = state_file(dir, Manager::Memory)? {
+    if let Some(source) = state_file(dir, KubeletManager::Memory)? {
         let how = MemoryRestore {
             file: &source.name,
             policy: strict.then_some(settings.memory_policy.as_str()),
@@ -102,8 +103,8 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
         let state = MemoryManagerState::restore(&source.bytes, &how);
         files.memory = Some(state.map_err(|error| rejected(&error))?.0);
     }
-    if let Some(source) = state_file(dir, Manager::Device)? {
-        let state = DeviceState::restore(&source.bytes, &source.name);
+    if let Some(source) = state_file(dir, KubeletManager::Device)? {
+        let state = DeviceManagerState::restore(&source.bytes, &source.name);
         files.devices = Some(state.map_err(|error| rejected(&error))?);
     }
     if files.cpus.is_none() && files.memory.is_none() && files.devices.is_none() {
@@ -117,7 +118,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
 }
 
 /// The file of a manager, in the kubelet's place for it or beside the others; `None` if it is not there.
-fn state_file(dir: &Path, manager: Manager) -> Result<Option<Source>, Failure> {
+fn state_file(dir: &Path, manager: KubeletManager) -> Result<Option<Source>, Failure> {
     let name = manager.file_name();
     let places = [dir.join(name), dir.join("device-plugins").join(name)];
     match places.iter().find(|path| path.exists()) {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::ledger::{Allocation, Ledger as PluginLedger};
-use pinfold_core::koordinator::node::{Node, Report};
-use pinfold_core::koordinator::plugin::{self, Args, PodDemand};
+use pinfold_core::koordinator::ledger::{Allocation, KoordinatorLedger};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
 use pinfold_core::koordinator::qos::{self, KoordinatorQos, Priority};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::settings::Settings;
-use pinfold_kube::koordinator::{self as objects, NodeFacts};
+use pinfold_kube::koordinator::{self as objects, ReportAnnotations};
 use pinfold_kube::pod::PodObject;
 
 use super::oracle;
@@ -137,13 +137,15 @@ impl Classes {
 
     /// What Koordinator's scheduler would choose.
     fn choose(&self, demand: &PodDemand) -> Result<Option<Allocation>, String> {
-        let args = Args::default();
-        let told = |rejection: pinfold_core::koordinator::reasons::Rejection| rejection.to_string();
+        let args = KoordinatorArgs::default();
+        let told = |rejection: pinfold_core::koordinator::rejection::KoordinatorRejection| {
+            rejection.to_string()
+        };
         let Some(state) = plugin::pre_filter(demand, &args, SOUND).map_err(told)? else {
             return Ok(None);
         };
         let settings = Settings::built_in(&self.machine, SOUND);
-        let facts = NodeFacts::of(&self.machine, &settings, self.reserved.clone());
+        let facts = ReportAnnotations::of(&self.machine, &settings, self.reserved.clone());
         let zones = self.machine.nodes().iter().map(|node| {
             let cpus = self.cpus_of(node.id).len();
             let milli = i64::try_from(cpus * 1000).unwrap_or(0);
@@ -154,16 +156,17 @@ impl Classes {
             }
         });
         let topology = Arc::new(facts.topology(SOUND));
-        let report = Report::new(topology, &self.reserved, CpuSet::new(), zones.collect());
+        let report =
+            KoordinatorReport::new(topology, &self.reserved, CpuSet::new(), zones.collect());
         let mut allocatable = Amounts::new();
         for zone in report.zones() {
             allocatable.add(&zone.amounts);
         }
-        let mut node = Node {
+        let mut node = KoordinatorNode {
             report: Some(report),
             allocatable,
-            ledger: PluginLedger::new(SOUND),
-            ..Node::default()
+            ledger: KoordinatorLedger::new(SOUND),
+            ..KoordinatorNode::default()
         };
         for here in &self.here {
             let uid = here.uid.as_str().into();

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use pinfold_agent::History;
-use pinfold_agent::journal::FILE;
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_journal::FILE;
+use pinfold_journal::JournalHistory;
 use serde_json::Value;
 
 use super::chance::Chance;
@@ -78,7 +78,7 @@ fn batch(
     let killed = thread::scope(|scope| {
         let killer = scope.spawn(|| {
             for life in lives {
-                let mut agent = Agent::spawn(&stage.pinfold, setup, folder)?;
+                let mut agent = Agent::spawn(&stage.agent_program, setup, folder)?;
                 thread::sleep(Duration::from_millis(life));
                 agent.kill();
             }
@@ -131,7 +131,7 @@ pub(crate) fn in_place(
     let shared = set(&status["occupancy"]["shared"])?;
     let pods = agent.ask("GET", "/v1/pods", "")?.1;
     let path = setup.state.join(FILE);
-    let history = History::read(&path).map_err(|error| error.to_string())?;
+    let history = JournalHistory::read(&path).map_err(|error| error.to_string())?;
     let ledger = history.ledger(&path).map_err(|error| error.to_string())?;
     if let Some(finding) = ledger.audit().first() {
         return Err(format!("the books do not balance: {finding}"));

@@ -174,7 +174,7 @@ fn reloaded(scene: &mut Scene<'_>) -> Result<(), String> {
     eventually("the new rules are in force", || {
         agent
             .status()
-            .is_ok_and(|status| status["policy"] == "restricted")
+            .is_ok_and(|status| status["topologyPolicy"] == "restricted")
     })?;
     let mut oracle = Oracle::new(&rules)?;
     for pod in &scene.running {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pinfold_agent::journal::FILE;
+use pinfold_journal::FILE;
 
 use super::chance::Chance;
 use super::load::resident;
@@ -105,7 +105,7 @@ fn runtime_restarts(stage: &mut Stage) -> Result<(), String> {
         eventually("the agent misses its runtime", || {
             agent
                 .status()
-                .is_ok_and(|status| status["runtime"] == false)
+                .is_ok_and(|status| status["runtimeConnected"] == false)
         })?;
         equal(
             "ready without a runtime",
@@ -131,7 +131,7 @@ fn no_runtime(stage: &mut Stage) -> Result<(), String> {
     stage.containerd.stop();
     let folder = stage.fresh();
     let setup = stage.setup(&folder, &rules::kubelet("none", "container"));
-    let outcome = Agent::spawn(&stage.pinfold, &setup, &folder).and_then(|mut agent| {
+    let outcome = Agent::spawn(&stage.agent_program, &setup, &folder).and_then(|mut agent| {
         agent.wait_until_it_answers()?;
         let status = agent.status()?;
         let problems = status["problems"].to_string();
@@ -238,7 +238,7 @@ fn read_only(stage: &mut Stage) -> Result<(), String> {
     let disk = Disk::mount(&setup.state)?;
     stage.agent(&setup, &folder)?.stop()?;
     disk.remount("ro")?;
-    let mut agent = Agent::spawn(&stage.pinfold, &setup, &folder)?;
+    let mut agent = Agent::spawn(&stage.agent_program, &setup, &folder)?;
     let ended = agent.wait_for_its_end()?;
     equal("exit code", ended.code(), ENVIRONMENT)?;
     let told = format!("{:?}", agent.log());
@@ -279,7 +279,7 @@ fn damaged_journal(stage: &mut Stage) -> Result<(), String> {
         // In the first line after the header, where the whole node is.
         damaged[100] ^= 1;
         fs::write(&path, &damaged).map_err(told)?;
-        let mut agent = Agent::spawn(&scene.stage.pinfold, &scene.setup, &scene.folder)?;
+        let mut agent = Agent::spawn(&scene.stage.agent_program, &scene.setup, &scene.folder)?;
         let ended = agent.wait_for_its_end()?;
         equal("exit code", ended.code(), ENVIRONMENT)?;
         let said = format!("{:?}", agent.log());
@@ -316,14 +316,14 @@ fn nonsense(stage: &mut Stage) -> Result<(), String> {
             talk_nonsense(stream, call, &mut chance);
         }
     });
-    let mut agent = Agent::spawn(&stage.pinfold, &setup, &folder)?;
+    let mut agent = Agent::spawn(&stage.agent_program, &setup, &folder)?;
     agent.wait_until_it_answers()?;
     eventually("it has called six times", || {
         calls.load(Ordering::Relaxed) > 5
     })?;
     equal(
         "connected",
-        agent.status()?["runtime"].clone(),
+        agent.status()?["runtimeConnected"].clone(),
         false.into(),
     )?;
     equal("alive", agent.probe("/healthz")?.0, 200)?;

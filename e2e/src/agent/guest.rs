@@ -73,7 +73,7 @@ fn ready() -> Result<(Guest, Load), String> {
     let mut load = Load::default();
     // A folder that was made ready has this program as well.
     let ready = Some(folder.join("e2e")).filter(|path| path.exists());
-    let e2e = ready.map_or_else(own::light_e2e, Ok)?;
+    let e2e = ready.map_or_else(own::stripped_e2e, Ok)?;
     load.program("bin/e2e", &e2e)?;
     for file in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let file = file.map_err(|error| error.to_string())?;

@@ -99,7 +99,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
         ),
     ];
     Ok(format!(
-        "## The node agent\n\n`make bench-agent` (`SOAK=seconds` for a shorter soak): `pinfold agent` (release build) with \
+        "## The node agent\n\n`make bench-agent` (`SOAK=seconds` for a shorter soak): `pinfold-agent` (release build) with \
          containerd and runc on one machine with 2 CPUs, which they share with what they run. {} containers come at once \
          through {CLIENTS} clients and all move to other CPUs twice; while they are there as many others come and go one \
          after the other; then all go, and pods come and go for {} s, {pods} of them.\n\nHow long decisions took, journal \

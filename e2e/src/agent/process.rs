@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use pinfold_agent::journal::FILE;
+use pinfold_journal::FILE;
 use serde_json::Value;
 
 use super::pretend;
@@ -56,7 +56,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Starts one with its files in a folder, and does not wait.
-    pub(crate) fn spawn(pinfold: &Path, setup: &Setup, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn spawn(program: &Path, setup: &Setup, folder: &Path) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let config = folder.join("agent.yaml");
         let rules = folder.join("rules.yaml");
@@ -67,17 +67,17 @@ impl Agent {
         let log = File::options().create(true).append(true).open(&path);
         let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = match &setup.machine {
-            Some(machine) => pretend::command(machine, pinfold),
-            None => Command::new(pinfold),
+            Some(machine) => pretend::command(machine, program),
+            None => Command::new(program),
         };
         let child = command
-            .args(["agent", "--log-format", "json", "--config"])
+            .args(["--log-format", "json", "--config"])
             .arg(&config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .map_err(|error| format!("{}: {error}", pinfold.display()))?;
+            .map_err(|error| format!("{}: {error}", program.display()))?;
         Ok(Self {
             folder: folder.to_owned(),
             child,
@@ -93,7 +93,9 @@ impl Agent {
     /// Waits until it is connected to its runtime.
     pub(crate) fn wait_until_connected(&mut self) -> Result<(), String> {
         self.wait("the agent is connected", |agent| {
-            agent.status().is_ok_and(|status| status["runtime"] == true)
+            agent
+                .status()
+                .is_ok_and(|status| status["runtimeConnected"] == true)
         })
     }
 

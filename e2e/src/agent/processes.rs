@@ -38,9 +38,9 @@ fn play(scene: &mut Scene<'_>, family: &Family) -> Result<(), String> {
     equal(&format!("job: {said}"), code, 201)?;
     let path = format!("/v1/pods/{uid}");
     let body = format!("{{\"pid\": {}}}", family.parent());
-    let (code, said) = scene.agent.ask("POST", &format!("{path}/enforce"), &body)?;
+    let (code, said) = scene.agent.ask("POST", &format!("{path}/pin"), &body)?;
     equal(&format!("enforced: {said}"), code, 200)?;
-    equal("held by", said["heldBy"].as_str(), Some("affinity"))?;
+    equal("method", said["method"].as_str(), Some("affinity"))?;
     family.is_on(&shared(scene))?;
     let is_in = scene.come(&PodPlan::guaranteed("own", 1000, 16), Known::Beforehand)?;
     equal("own is let in", is_in, true)?;

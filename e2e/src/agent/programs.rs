@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `containerd`, `containerd-shim-runc-v2`, `ctr`, `runc` | the container runtime |
-//! | `pinfold` | what is tested |
+//! | `pinfold-agent`, `pinfold` | the programs under test |
 //! | `image.tar` | the image of all pods: busybox |
 //! | `admission.jsonl.gz`, `topologies.jsonl` | what the real kubelet decided |
 
@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::containerd::make_image;
 use crate::containerd::packages::{self, ConfigVersion, Programs};
-use crate::programs;
+use crate::programs::{self, AGENT, PINFOLD};
 
 /// Names a folder that is ready, instead of one that is made from what is fetched and built.
 const READY: &str = "PINFOLD_E2E_PROGRAMS";
@@ -38,7 +38,8 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
         ),
         ("ctr", fetched.containerd.join("ctr")),
         ("runc", fetched.runc),
-        ("pinfold", programs::light_pinfold()?),
+        (PINFOLD, programs::stripped_program(PINFOLD)?),
+        (AGENT, programs::stripped_program(AGENT)?),
         ("image.tar", image),
         ("admission.jsonl.gz", vectors.join("admission.jsonl.gz")),
         ("topologies.jsonl", vectors.join("topologies.jsonl")),

@@ -8,13 +8,17 @@ use super::process::{Agent, Setup};
 use super::programs;
 use crate::containerd::Containerd;
 use crate::containerd::cri::Cri;
+use crate::programs::{AGENT, PINFOLD};
 
 /// What all scenarios use.
 pub(crate) struct Stage {
     pub(crate) containerd: Containerd,
     pub(crate) cri: Cri,
     pub(crate) groups: Groups,
+    /// `pinfold`, which asks an agent.
     pub(crate) pinfold: PathBuf,
+    /// `pinfold-agent`.
+    pub(crate) agent_program: PathBuf,
     pub(crate) programs: PathBuf,
     folder: PathBuf,
     made: u32,
@@ -29,7 +33,8 @@ impl Stage {
             containerd,
             cri,
             groups: Groups::find(),
-            pinfold: folder_of_programs.join("pinfold"),
+            pinfold: folder_of_programs.join(PINFOLD),
+            agent_program: folder_of_programs.join(AGENT),
             programs: folder_of_programs.to_owned(),
             folder: folder.to_owned(),
             made: 0,
@@ -57,7 +62,7 @@ impl Stage {
 
     /// Starts an agent and waits until it is connected.
     pub(crate) fn agent(&self, setup: &Setup, folder: &Path) -> Result<Agent, String> {
-        let mut agent = Agent::spawn(&self.pinfold, setup, folder)?;
+        let mut agent = Agent::spawn(&self.agent_program, setup, folder)?;
         agent.wait_until_connected()?;
         Ok(agent)
     }

@@ -179,7 +179,7 @@ impl<'a> Taken<'a> {
         let one: CpuSet = "1".parse().map_err(|_| "no CPU")?;
         let old = [("old", one.clone())];
         self.pinned(&old)?;
-        let mut agent = Agent::spawn(&self.stage.pinfold, &self.setup, &self.folder)?;
+        let mut agent = Agent::spawn(&self.stage.agent_program, &self.setup, &self.folder)?;
         agent.wait_until_it_answers()?;
         holds(&agent, &old)?;
         let status = agent.status()?;
@@ -217,7 +217,7 @@ impl<'a> Taken<'a> {
         for left in (1..=old.len()).rev() {
             soon_pinned(&agent, left)?;
             let told = said(&self.stage.pinfold, &agent)?;
-            equal(&told, told.contains("takeover under-way"), true)?;
+            equal(&told, told.contains("takeover in-progress"), true)?;
             for (name, cpus) in &old[old.len() - left..] {
                 self.is_on(name, cpus)?;
             }
@@ -229,7 +229,7 @@ impl<'a> Taken<'a> {
         soon_pinned(&agent, 0)?;
         // Its policy is the last thing that an operator changes.
         let told = said(&self.stage.pinfold, &agent)?;
-        equal(&told, told.contains("takeover under-way"), true)?;
+        equal(&told, told.contains("takeover in-progress"), true)?;
         self.kubelet_state("none", self.online.clone(), ContainerCpus::new())?;
         soon_in_phase(&agent, "done")?;
         let plan = newcomer("fits", self.setup.dialect);
@@ -274,7 +274,7 @@ impl<'a> Taken<'a> {
         let told = eventually("CPUs that two pods have are told", || {
             let status = agent.status().unwrap_or_default();
             problems = status["problems"].to_string();
-            problems.contains("CPUs 1 belong to pod")
+            problems.contains("CPUs 1 are assigned to pod")
         });
         told.map_err(|problem| format!("{problem}: {problems}"))?;
         self.is_on("old", &one)?;
@@ -325,7 +325,7 @@ fn newcomer(name: &str, dialect: &str) -> PodPlan {
 
 /// How many pods the agent says are pinned by the kubelet.
 fn soon_pinned(agent: &Agent, count: usize) -> Result<(), String> {
-    let pinned = |status: &Value| status["takeover"]["pinned"].as_object().map(Map::len);
+    let pinned = |status: &Value| status["takeover"]["pinnedPods"].as_object().map(Map::len);
     soon(agent, &format!("{count} pods are pinned"), |status| {
         pinned(status) == Some(count)
     })

@@ -1,4 +1,4 @@
-//! `pinfold scheduler` as a process, and what it says about itself.
+//! `pinfold-scheduler` as a process, and what it says about itself.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -215,11 +215,7 @@ fn launch(
     name: &str,
     config: &Path,
 ) -> Result<Process, String> {
-    let arguments = [
-        "scheduler".to_owned(),
-        "--config".to_owned(),
-        config.display().to_string(),
-    ];
+    let arguments = ["--config".to_owned(), config.display().to_string()];
     let Some(clock) = clock else {
         return Process::start(program, folder, name, &arguments);
     };

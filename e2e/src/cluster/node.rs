@@ -14,7 +14,7 @@ use crate::containerd::packages::{self, RELEASES};
 use crate::control_plane::{ControlPlane, sources};
 use crate::emulated::{Emulated, Node};
 use crate::guest::{Guest, Load, Server};
-use crate::programs::{self, workspace};
+use crate::programs::{self, AGENT, workspace};
 use crate::report::{equal, say};
 
 const SCRIPT: &str = include_str!("../../scripts/node.sh");
@@ -142,8 +142,8 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
         ("ctr", &runtime.containerd.join("ctr")),
         ("runc", &runtime.runc),
         ("kubelet", &kubelet),
-        ("pinfold", &programs::light_pinfold()?),
-        ("e2e", &programs::light_e2e()?),
+        (AGENT, &programs::stripped_program(AGENT)?),
+        ("e2e", &programs::stripped_e2e()?),
     ])?;
     load.module("e1000");
     let image = make_image(&folder.join("image"))?;

@@ -81,12 +81,9 @@ pub(super) fn sees_the_cluster(plane: &ControlPlane, admin: &Admin) -> Result<()
 
 /// Runs the plugin as that user.
 fn pinfold(kubeconfig: &Path, words: &[&str]) -> Result<Output, String> {
-    let program = programs::debug_pinfold()?;
+    let program = programs::debug_program(programs::PLUGIN)?;
     let mut command = Command::new(program);
-    command
-        .arg("cluster")
-        .args(words)
-        .env("KUBECONFIG", kubeconfig);
+    command.args(words).env("KUBECONFIG", kubeconfig);
     command.output().map_err(|error| error.to_string())
 }
 

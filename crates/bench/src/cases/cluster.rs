@@ -5,10 +5,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, MOST_SHAPES, Member, PodAsk};
+use pinfold_core::cluster::{Cluster, ClusterNode, MAX_SHAPES, PodRequest};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::Args;
+use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::NodeName;
 use pinfold_core::pod::Pod;
 
@@ -33,8 +33,8 @@ pub(super) fn cases() -> Vec<Case> {
             let cold = Case::new(Group::Cluster, name("cold"), move || {
                 let mut cluster = kind.cluster(machine);
                 // More shapes than are remembered, so that each comes back forgotten.
-                let sizes = (0..).take(MOST_SHAPES + 4);
-                let asks: Vec<PodAsk> = sizes.map(|size| kind.ask("cold", size)).collect();
+                let sizes = (0..).take(MAX_SHAPES + 4);
+                let asks: Vec<PodRequest> = sizes.map(|size| kind.ask("cold", size)).collect();
                 let mut turn = 0;
                 move || {
                     turn = (turn + 1) % asks.len();
@@ -45,7 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
             let warm = Case::new(Group::Cluster, name("warm"), move || {
                 let mut cluster = kind.cluster(machine);
                 let ask = kind.ask("next", 0);
-                let comers: Vec<PodAsk> = (0..CHANGED)
+                let comers: Vec<PodRequest> = (0..CHANGED)
                     .map(|at| kind.ask(&format!("comer-{at}"), 1))
                     .collect();
                 let best: Vec<NodeName> = (cluster.rank(&comers[0]).iter())
@@ -80,7 +80,7 @@ impl Kind {
     /// Nodes between empty and full, no two alike.
     fn cluster(self, machine: Machine) -> Cluster {
         let mut cluster = Cluster::new();
-        let args = Arc::new(Args::default());
+        let args = Arc::new(KoordinatorArgs::default());
         for at in 0..NODES {
             let mut random = Random(at as u64);
             let percent = random.below(101);
@@ -93,7 +93,7 @@ impl Kind {
                     for (pod, cpus) in held.chunks(8).enumerate() {
                         machine.hold(&mut node, &format!("resident-{pod}"), cpus);
                     }
-                    Member::koordinator(node, args.clone())
+                    ClusterNode::koordinator(node, args.clone())
                 }
                 Kind::Volcano => {
                     let is_free = |_| !random.chance(percent);
@@ -101,9 +101,9 @@ impl Kind {
                     let cpus = i64::try_from(machine.cpus).expect("a small machine");
                     let allocatable =
                         Amounts::from([("cpu", cpus * 1000), ("memory", 1 << 40), ("pods", 110)]);
-                    Member::volcano(
+                    ClusterNode::volcano(
                         Some(numa),
-                        pinfold_core::volcano::amounts::NumaAmounts::default(),
+                        pinfold_core::volcano::numa_amounts::NumaAmounts::default(),
                         allocatable,
                         Fidelity::Sound,
                     )
@@ -115,14 +115,14 @@ impl Kind {
     }
 
     /// A pod of the originals' figures, with a little more memory for each `size`.
-    fn ask(self, uid: &str, size: i64) -> PodAsk {
+    fn ask(self, uid: &str, size: i64) -> PodRequest {
         let memory = format!("{}Mi", 16 * 1024 + size);
         let pod = fixture::pod(uid, &[("cpu", "8"), ("memory", &memory)]);
         let mut demand = koordinator::pod();
         demand
             .requests
             .set(&"memory".into(), (16 * 1024 + size) << 20);
-        let ask = PodAsk::new(Arc::new(Pod::clone(&pod)));
+        let ask = PodRequest::new(Arc::new(Pod::clone(&pod)));
         match self {
             Kind::Koordinator => ask.with_koordinator(demand),
             Kind::Volcano => ask.with_volcano_policy("single-numa-node"),

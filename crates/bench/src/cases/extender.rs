@@ -7,15 +7,15 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_core::cluster::MOST_SHAPES;
+use pinfold_core::cluster::MAX_SHAPES;
 use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::settings::Settings;
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, NodeFacts};
-use pinfold_kube::node_resource_topology::{self, Version};
-use pinfold_kube::node_state::NodeState;
+use pinfold_kube::koordinator::{self, ReportAnnotations};
+use pinfold_kube::node_resource_topology::{self, NrtVersion};
+use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_scheduler::cache::node::{NodeFound, read_node, read_report};
 use pinfold_scheduler::cache::{Policy, pod};
 use pinfold_scheduler::extender::Extender;
@@ -47,7 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
     let cold = Case::new(Group::Extender, name("cold"), || {
         let extender = extender();
         // More shapes than are remembered, so that each comes back forgotten.
-        let sizes = (0..).take(MOST_SHAPES + 4);
+        let sizes = (0..).take(MAX_SHAPES + 4);
         let requests: Vec<Vec<u8>> = sizes.map(|size| request(&pod("cold", 8, size))).collect();
         let mut turn = 0;
         move || {
@@ -239,9 +239,9 @@ fn told(kind: &str, sizes: &[(u64, u64)]) -> Value {
     let occupancy = ledger.occupancy();
     let plain =
         node_resource_topology::publish("node", rules.machine(), &occupancy, rules.settings());
-    let facts = NodeFacts::of(rules.machine(), rules.settings(), rules.reserved_cpus());
+    let facts = ReportAnnotations::of(rules.machine(), rules.settings(), rules.reserved_cpus());
     let mut told = koordinator::publish(&plain, &facts);
-    NodeState::attach(&ledger, dialect, &mut told);
-    let told = told.converted(Version::V1Alpha2);
+    PublishedNodeState::attach(&ledger, dialect, &mut told);
+    let told = told.converted(NrtVersion::V1Alpha2);
     serde_json::to_value(told.content()).expect("JSON")
 }

@@ -5,12 +5,14 @@ use std::hint::black_box;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::cpus::{CpuRow, Topology};
+use pinfold_core::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
 use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{Node, Report};
-use pinfold_core::koordinator::plugin::{Args, PodDemand, filter, pre_filter};
+use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_core::koordinator::plugin::{KoordinatorArgs, PodDemand, filter, pre_filter};
+use pinfold_core::koordinator::policy_values::{
+    BindPolicy, ExclusiveLevel, NumaPolicy, ResourceSpec,
+};
 use pinfold_core::koordinator::qos::KoordinatorQos;
-use pinfold_core::koordinator::values::{BindPolicy, Exclusive, NumaPolicy, ResourceSpec};
 
 use crate::case::{Case, Group};
 use crate::fixture::node_id;
@@ -46,8 +48,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-fn filtered(node: &Node) -> bool {
-    let args = Args::default();
+fn filtered(node: &KoordinatorNode) -> bool {
+    let args = KoordinatorArgs::default();
     let state = pre_filter(&pod(), &args, Fidelity::Sound).ok().flatten();
     state.is_some_and(|state| black_box(filter(&state, node, &args)).is_ok())
 }
@@ -77,9 +79,11 @@ pub(super) struct Machine {
 
 impl Machine {
     /// An empty node with 64 GiB on each NUMA node.
-    pub(super) fn node(self, policy: &str) -> Node {
-        let topology =
-            Topology::from_report((0..self.cpus).map(|at| self.row(at)), Fidelity::Sound);
+    pub(super) fn node(self, policy: &str) -> KoordinatorNode {
+        let topology = KoordinatorTopology::from_report(
+            (0..self.cpus).map(|at| self.row(at)),
+            Fidelity::Sound,
+        );
         let milli = |cpus: usize| i64::try_from(cpus * 1000).expect("a small machine");
         let zone = |node: usize| NodeAmounts {
             node: node_id(node),
@@ -88,7 +92,7 @@ impl Machine {
         let zones: Vec<NodeAmounts> = (0..self.nodes).map(zone).collect();
         let memory = 64 * GIB * i64::try_from(self.nodes).expect("a small machine");
         let none = CpuSet::new();
-        Node {
+        KoordinatorNode {
             numa_policy: match policy {
                 "SingleNUMANode" => Some(NumaPolicy::SingleNumaNode),
                 "Restricted" => Some(NumaPolicy::Restricted),
@@ -99,8 +103,8 @@ impl Machine {
                 ("memory", memory),
                 ("pods", 110),
             ]),
-            report: Some(Report::new(topology, &none, none.clone(), zones)),
-            ..Node::default()
+            report: Some(KoordinatorReport::new(topology, &none, none.clone(), zones)),
+            ..KoordinatorNode::default()
         }
     }
 
@@ -115,10 +119,10 @@ impl Machine {
         cpu % (self.cpus / 2) * self.nodes / (self.cpus / 2)
     }
 
-    fn row(self, at: usize) -> CpuRow {
+    fn row(self, at: usize) -> ReportedCpu {
         let core = at % (self.cpus / 2);
         let id = |value: usize| i64::try_from(value).expect("a small machine");
-        CpuRow {
+        ReportedCpu {
             cpu: Self::cpu(at),
             core: id(core % (self.cpus / 4)),
             node: id(self.node_of(at)),
@@ -127,7 +131,7 @@ impl Machine {
     }
 
     /// Pods hold all CPUs of each NUMA node but so many.
-    fn leave(self, node: &mut Node, free: usize) {
+    fn leave(self, node: &mut KoordinatorNode, free: usize) {
         for numa in 0..self.nodes {
             let mut cpus: Vec<usize> = (0..self.cpus / 2)
                 .filter(|&core| self.node_of(core) == numa)
@@ -139,7 +143,7 @@ impl Machine {
     }
 
     /// A pod with these CPUs and a GiB for each of them.
-    pub(super) fn hold(self, node: &mut Node, pod: &str, cpus: &[usize]) {
+    pub(super) fn hold(self, node: &mut KoordinatorNode, pod: &str, cpus: &[usize]) {
         let amounts = |count: usize| {
             let count = i64::try_from(count).expect("a small machine");
             Amounts::from([("cpu", count * 1000), ("memory", count * GIB / 4)])
@@ -152,7 +156,7 @@ impl Machine {
         let parts = (0..self.nodes).filter(|&numa| on(numa) > 0);
         let allocation = Allocation {
             cpus: cpus.iter().map(|&cpu| Self::cpu(cpu)).collect(),
-            exclusive: Exclusive::Nothing,
+            exclusive: ExclusiveLevel::Nothing,
             numa: parts
                 .map(|numa| NodeAmounts {
                     node: node_id(numa),

@@ -5,9 +5,9 @@ use std::hint::black_box;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
-use pinfold_core::volcano::amounts::NumaAmounts;
-use pinfold_core::volcano::detail::{CpuDetail, CpuRow};
-use pinfold_core::volcano::predicate::{NumaInfo, Task, simulate};
+use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
+use pinfold_core::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 
 use super::koordinator::Machine;
 use crate::case::{Case, Group};
@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-fn fits(task: &Task, numa: &NumaInfo) -> bool {
+fn fits(task: &VolcanoTask, numa: &NumaInfo) -> bool {
     let (free, reserved) = (numa.free.as_ref(), CpuSet::new());
     black_box(simulate(
         task,
@@ -67,8 +67,8 @@ fn fits(task: &Task, numa: &NumaInfo) -> bool {
 }
 
 /// The pod of the original's figures.
-pub(super) fn task(policy: &str) -> Task {
-    Task {
+pub(super) fn task(policy: &str) -> VolcanoTask {
+    VolcanoTask {
         pod: Pod::clone(&fixture::pod("p", &[("cpu", "8"), ("memory", "16Gi")])),
         policy: Some(policy.to_owned()),
     }

@@ -1,9 +1,9 @@
 //! Replays the family `cpu_take`.
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::held::{HeldCpu, HeldCpus, HeldPlace};
-use pinfold_core::koordinator::take::Take;
-use pinfold_core::koordinator::values::Binding;
+use pinfold_core::koordinator::held_cpus::{HeldCpu, HeldCpus, HeldPlace};
+use pinfold_core::koordinator::policy_values::CpuBinding;
+use pinfold_core::koordinator::take::TakeRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn answer(case: &Case) -> Result<Value, String> {
         };
         held.insert(cpu_id(row.cpu)?, cpu);
     }
-    let take = Take {
+    let take = TakeRequest {
         topology: &input.topology.build()?,
         max_refs: input.max_ref_count,
         available: &cpu_set(&input.available)?,
@@ -64,8 +64,8 @@ fn answer(case: &Case) -> Result<Value, String> {
         held: &held,
         needed: usize::try_from(input.needed).unwrap_or(0),
         binding: match input.bind_policy.as_str() {
-            "FullPCPUs" => Binding::FullPcpus,
-            _ => Binding::SpreadByPcpus,
+            "FullPCPUs" => CpuBinding::FullPcpus,
+            _ => CpuBinding::SpreadByPcpus,
         },
         exclusive: exclusive(&input.exclusive_policy),
         strategy: strategy(&input.numa_strategy),

@@ -4,9 +4,9 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::allocate::Allocator;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::hints::HintLists;
-use pinfold_core::koordinator::reasons::Reason;
+use pinfold_core::koordinator::policy_values::NumaPolicy;
+use pinfold_core::koordinator::rejection::KoordinatorReason;
 use pinfold_core::koordinator::score::{ScoreKind, Scorer};
-use pinfold_core::koordinator::values::NumaPolicy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -43,10 +43,10 @@ fn answer(case: &Case) -> Result<Value, String> {
     let options = input.options.build()?;
     let allocator = Allocator::new(node.view(), options.ask());
     if allocator.zones().is_empty() {
-        return Ok(json!({ "error": Reason::NoNumaResources.to_string() }));
+        return Ok(json!({ "error": KoordinatorReason::NoNumaResources.to_string() }));
     }
     if allocator.is_blind() {
-        return Ok(json!({ "error": Reason::InvalidTopology.to_string() }));
+        return Ok(json!({ "error": KoordinatorReason::InvalidTopology.to_string() }));
     }
     let scorer = input.numa_scorer.map(|scorer| Scorer {
         kind: scorer.kind,

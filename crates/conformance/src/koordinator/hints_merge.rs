@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::koordinator::ledger::Occupancy;
-use pinfold_core::koordinator::merge::{Ground, MergePolicy, Opinion, Provider, ScoredHint, merge};
+use pinfold_core::koordinator::ledger::NumaOccupancy;
+use pinfold_core::koordinator::merge::{
+    HintList, MergeContext, MergePolicy, ProviderHintLists, ScoredHint, merge,
+};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::{NodeId, NodeSet};
 use serde::Deserialize;
@@ -38,7 +40,7 @@ fn answer(case: &Case) -> Result<Value, String> {
         "single-numa-node" => MergePolicy::SingleNumaNode,
         other => return Err(format!("unknown policy {other:?}")),
     };
-    let mut occupancy = Occupancy::default();
+    let mut occupancy = NumaOccupancy::default();
     for (id, status) in (0..).zip(&input.numa_node_status) {
         let node = NodeId::new(id).map_err(|error| error.to_string())?;
         match status.as_str() {
@@ -52,7 +54,7 @@ fn answer(case: &Case) -> Result<Value, String> {
         .iter()
         .map(|provider| provider.iter().flatten().map(read_row).collect())
         .collect();
-    let providers: Vec<Provider<'_>> = lists
+    let providers: Vec<ProviderHintLists<'_>> = lists
         .iter()
         .map(|rows| {
             rows.iter()
@@ -60,7 +62,7 @@ fn answer(case: &Case) -> Result<Value, String> {
                 .collect()
         })
         .collect();
-    let ground = Ground {
+    let ground = MergeContext {
         nodes: input.numa_nodes,
         keeps_apart: input.exclusive_policy == "Required",
         occupancy,
@@ -85,6 +87,6 @@ fn read_row<'a>((name, list): (&'a ResourceName, &Option<Vec<HintInput>>)) -> Ro
     (name, hints)
 }
 
-fn opinion(list: &Option<Vec<ScoredHint>>) -> Opinion<'_> {
-    list.as_deref().map_or(Opinion::Any, Opinion::Hints)
+fn opinion(list: &Option<Vec<ScoredHint>>) -> HintList<'_> {
+    list.as_deref().map_or(HintList::Any, HintList::Hints)
 }

@@ -1,4 +1,4 @@
-//! Reads the Node and NodeResourceTopology objects of a scenario.
+//! Reads the KoordinatorNode and NodeResourceTopology objects of a scenario.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,13 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
 use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpus::{CpuRow, Topology};
-use pinfold_core::koordinator::ledger::Ledger;
-use pinfold_core::koordinator::node::{KubeletCpus, Node, RatioAnnotation, Report, zone_id};
+use pinfold_core::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
+use pinfold_core::koordinator::ledger::KoordinatorLedger;
+use pinfold_core::koordinator::node::{
+    KoordinatorNode, KoordinatorReport, KubeletCpus, RatioAnnotation, zone_id,
+};
+use pinfold_core::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 use pinfold_core::koordinator::qos::KubeletPinning;
-use pinfold_core::koordinator::values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 use pinfold_core::name::ResourceName;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
@@ -94,7 +96,10 @@ struct SystemCpus {
 
 const RATIO: &str = "node.koordinator.sh/resource-amplification-ratio";
 
-pub(super) fn node(input: &NodeInput, report: Option<&ReportInput>) -> Result<Node, String> {
+pub(super) fn node(
+    input: &NodeInput,
+    report: Option<&ReportInput>,
+) -> Result<KoordinatorNode, String> {
     let label = |key: &str| {
         input
             .labels
@@ -114,7 +119,7 @@ pub(super) fn node(input: &NodeInput, report: Option<&ReportInput>) -> Result<No
             Err(error) => RatioAnnotation::Unreadable(error.to_string()),
         },
     };
-    Ok(Node {
+    Ok(KoordinatorNode {
         bind_policy: NodeBindPolicy::parse(label("node.koordinator.sh/cpu-bind-policy")),
         strategy: AllocateStrategy::parse(label("node.koordinator.sh/numa-allocate-strategy")),
         numa_policy: NumaPolicy::parse(label("node.koordinator.sh/numa-topology-policy")),
@@ -122,7 +127,7 @@ pub(super) fn node(input: &NodeInput, report: Option<&ReportInput>) -> Result<No
         report: report.map(ReportInput::build).transpose()?,
         allocatable: Amounts::of(&input.allocatable),
         requested: Amounts::new(),
-        ledger: Ledger::new(Fidelity::Exact),
+        ledger: KoordinatorLedger::new(Fidelity::Exact),
     })
 }
 
@@ -135,13 +140,13 @@ impl ReportInput {
             .unwrap_or_default()
     }
 
-    fn build(&self) -> Result<Report, String> {
+    fn build(&self) -> Result<KoordinatorReport, String> {
         let topology: CpuTopology = self.read("node.koordinator.sh/cpu-topology");
-        let rows: Result<Vec<CpuRow>, String> = topology
+        let rows: Result<Vec<ReportedCpu>, String> = topology
             .detail
             .iter()
             .map(|cpu| {
-                Ok(CpuRow {
+                Ok(ReportedCpu {
                     cpu: cpu_id(cpu.id)?,
                     core: cpu.core,
                     node: cpu.node,
@@ -154,15 +159,15 @@ impl ReportInput {
             .zones
             .iter()
             .flatten()
-            .filter(|zone| zone.kind == "Node");
+            .filter(|zone| zone.kind == "KoordinatorNode");
         let zones = zones.filter_map(|zone| {
             Some(NodeAmounts {
                 node: zone_id(&zone.name)?,
                 amounts: zone.resources.as_ref().map(Amounts::of).unwrap_or_default(),
             })
         });
-        let mut report = Report::new(
-            Topology::from_report(rows?, Fidelity::Exact),
+        let mut report = KoordinatorReport::new(
+            KoordinatorTopology::from_report(rows?, Fidelity::Exact),
             &cpus(&kubelet.reserved_cpus),
             self.set_aside(),
             zones.collect(),

@@ -2,13 +2,13 @@
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::allocate::{Ask, View};
+use pinfold_core::koordinator::allocate::{AllocationNode, AllocationRequest};
 use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::cpus::{CpuRow, Topology, Totals};
-use pinfold_core::koordinator::ledger::{Allocation, Ledger};
+use pinfold_core::koordinator::cpu_topology::{CpuTotals, KoordinatorTopology, ReportedCpu};
+use pinfold_core::koordinator::ledger::{Allocation, KoordinatorLedger};
 use pinfold_core::koordinator::merge::ScoredHint;
-use pinfold_core::koordinator::values::{
-    AllocateStrategy, BindPolicy, Exclusive, ExclusivePolicy, NumaStrategy,
+use pinfold_core::koordinator::policy_values::{
+    AllocateStrategy, BindPolicy, ExclusiveLevel, ExclusivePolicy, NumaStrategy,
 };
 use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
@@ -27,12 +27,12 @@ pub(super) struct TopologyInput {
 }
 
 impl TopologyInput {
-    pub(super) fn build(&self) -> Result<Topology, String> {
-        let rows: Result<Vec<CpuRow>, String> = self
+    pub(super) fn build(&self) -> Result<KoordinatorTopology, String> {
+        let rows: Result<Vec<ReportedCpu>, String> = self
             .cpus
             .iter()
             .map(|&[cpu, core, node, socket]| {
-                Ok(CpuRow {
+                Ok(ReportedCpu {
                     cpu: cpu_id(cpu)?,
                     core,
                     node,
@@ -40,13 +40,13 @@ impl TopologyInput {
                 })
             })
             .collect();
-        let totals = Totals {
+        let totals = CpuTotals {
             cpus: self.num_cpus,
             cores: self.num_cores,
             nodes: self.num_nodes,
             sockets: self.num_sockets,
         };
-        Ok(Topology::new(rows?, totals))
+        Ok(KoordinatorTopology::new(rows?, totals))
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn cpu_set(ids: &[i64]) -> Result<CpuSet, String> {
     ids.iter().map(|&id| cpu_id(id)).collect()
 }
 
-pub(super) fn exclusive(word: &str) -> Exclusive {
+pub(super) fn exclusive(word: &str) -> ExclusiveLevel {
     ExclusivePolicy::level(ExclusivePolicy::parse(word).as_ref())
 }
 
@@ -137,19 +137,19 @@ struct PodInput {
 
 /// A node, built.
 pub(super) struct NodeState {
-    topology: Topology,
+    topology: KoordinatorTopology,
     reserved: CpuSet,
     max_refs: u32,
     zones: Vec<NodeAmounts>,
     cpu_ratio: f64,
     strategy: NumaStrategy,
-    ledger: Ledger,
+    ledger: KoordinatorLedger,
 }
 
 impl NodeInput {
     pub(super) fn build(&self) -> Result<NodeState, String> {
         let topology = self.topology.build()?;
-        let mut ledger = Ledger::new(Fidelity::Exact);
+        let mut ledger = KoordinatorLedger::new(Fidelity::Exact);
         for pod in &self.pods {
             let allocation = Allocation {
                 cpus: cpu_set(&pod.cpuset)?,
@@ -171,8 +171,8 @@ impl NodeInput {
 }
 
 impl NodeState {
-    pub(super) fn view(&self) -> View<'_> {
-        View {
+    pub(super) fn view(&self) -> AllocationNode<'_> {
+        AllocationNode {
             topology: Some(&self.topology),
             reserved: &self.reserved,
             max_refs: self.max_refs,
@@ -235,8 +235,8 @@ impl OptionsInput {
 }
 
 impl Options {
-    pub(super) fn ask(&self) -> Ask<'_> {
-        Ask {
+    pub(super) fn ask(&self) -> AllocationRequest<'_> {
+        AllocationRequest {
             cpus: usize::try_from(self.input.num_cpus_needed).unwrap_or(0),
             bind: self.input.request_cpu_bind,
             requests: &self.requests,

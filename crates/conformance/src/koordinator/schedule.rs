@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::node::Node;
+use pinfold_core::koordinator::node::KoordinatorNode;
 use pinfold_core::koordinator::plugin::{
-    Args, PodDemand, PodState, filter, pre_bind, pre_filter, reserve, score,
+    KoordinatorArgs, PodDemand, PreFilterState, filter, pre_bind, pre_filter, reserve, score,
 };
+use pinfold_core::koordinator::policy_values::{BindPolicy, NumaSpec, ResourceSpec};
 use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
-use pinfold_core::koordinator::reasons::{Code, Rejection};
+use pinfold_core::koordinator::rejection::{FrameworkCode, KoordinatorRejection};
 use pinfold_core::koordinator::score::ScoreKind;
-use pinfold_core::koordinator::values::{BindPolicy, NumaSpec, ResourceSpec};
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
@@ -72,12 +72,12 @@ pub(super) fn replay(case: &Case) -> Outcome {
 
 fn answer(case: &Case) -> Result<Value, String> {
     let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
-    let args = Args {
+    let args = KoordinatorArgs {
         default_bind: BindPolicy::parse(&input.args.default_cpu_bind_policy),
         scoring: input.args.scoring_strategy.kind,
         numa_scoring: input.args.numa_scoring_strategy.kind,
         weights: input.args.scoring_strategy.resources,
-        ..Args::default()
+        ..KoordinatorArgs::default()
     };
     let mut node = node(&input.node, input.nrt.as_ref())?;
     let mut placed: BTreeMap<&str, Amounts> = BTreeMap::new();
@@ -99,7 +99,11 @@ fn answer(case: &Case) -> Result<Value, String> {
 
 impl PodInput {
     /// Runs all stages; returns what each said, and the pod's requests if it stays.
-    fn schedule(&self, node: &mut Node, args: &Args) -> (Map<String, Value>, Option<Amounts>) {
+    fn schedule(
+        &self,
+        node: &mut KoordinatorNode,
+        args: &KoordinatorArgs,
+    ) -> (Map<String, Value>, Option<Amounts>) {
         let mut row = Map::new();
         row.insert("pod".into(), self.name.as_str().into());
         let demand = match self.demand() {
@@ -115,7 +119,7 @@ impl PodInput {
         let state = match pre_filter(&demand, args, Fidelity::Exact) {
             Ok(Some(state)) => state,
             Ok(None) => {
-                row.insert("preFilter".into(), end(Code::Skip));
+                row.insert("preFilter".into(), end(FrameworkCode::Skip));
                 return (row, None);
             }
             Err(rejection) => {
@@ -123,7 +127,7 @@ impl PodInput {
                 return (row, None);
             }
         };
-        row.insert("preFilter".into(), end(Code::Success));
+        row.insert("preFilter".into(), end(FrameworkCode::Success));
         match self.place(&mut row, &state, &demand, node, args) {
             true => (row, Some(demand.requests)),
             false => (row, None),
@@ -133,10 +137,10 @@ impl PodInput {
     fn place(
         &self,
         row: &mut Map<String, Value>,
-        state: &PodState,
+        state: &PreFilterState,
         demand: &PodDemand,
-        node: &mut Node,
-        args: &Args,
+        node: &mut KoordinatorNode,
+        args: &KoordinatorArgs,
     ) -> bool {
         let placement = match filter(state, node, args) {
             Ok(placement) => placement,
@@ -145,7 +149,7 @@ impl PodInput {
                 return false;
             }
         };
-        row.insert("filter".into(), end(Code::Success));
+        row.insert("filter".into(), end(FrameworkCode::Success));
         if let Some(hint) = &placement {
             row.insert("affinityAfterFilter".into(), hint_value(hint));
         }
@@ -160,8 +164,8 @@ impl PodInput {
                 return false;
             }
         };
-        row.insert("reserve".into(), end(Code::Success));
-        row.insert("preBind".into(), end(Code::Success));
+        row.insert("reserve".into(), end(FrameworkCode::Success));
+        row.insert("preBind".into(), end(FrameworkCode::Success));
         let status = allocation.as_ref().map(|allocation| {
             json!({
                 "cpuset": allocation.cpus.to_string(),
@@ -218,11 +222,11 @@ impl PodInput {
     }
 }
 
-fn end(code: Code) -> Value {
+fn end(code: FrameworkCode) -> Value {
     json!({ "code": code, "reasons": [] })
 }
 
-fn rejected(rejection: &Rejection) -> Value {
+fn rejected(rejection: &KoordinatorRejection) -> Value {
     let mut reasons: Vec<String> = rejection.reasons.iter().map(ToString::to_string).collect();
     reasons.sort();
     json!({ "code": rejection.code, "reasons": reasons })

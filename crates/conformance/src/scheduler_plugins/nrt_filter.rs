@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::filter::{Rejection, filter};
-use pinfold_core::node_topology::request::PodRequest;
+use pinfold_core::node_topology::filter::{TopologyRejection, filter};
+use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(super) fn replay(case: &Case) -> Outcome {
         Err(error) => return Outcome::Failed(error.to_string()),
     };
     let (topology, pod, overhead) = input.common.parts();
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &overhead,
     };
@@ -38,8 +38,8 @@ pub(super) fn replay(case: &Case) -> Outcome {
     );
     let code = match &outcome {
         Ok(()) => "Success",
-        Err(Rejection::CannotAlign { .. }) => "Unschedulable",
-        Err(Rejection::Inconsistent(_)) => "Error",
+        Err(TopologyRejection::CannotAlign { .. }) => "Unschedulable",
+        Err(TopologyRejection::Inconsistent(_)) => "Error",
     };
     let mut reasons = Vec::new();
     if let Err(rejection) = &outcome {

@@ -1,8 +1,8 @@
 //! Replays the family `nrt_score`.
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::request::PodRequest;
-use pinfold_core::node_topology::score::{Strategy, Weights, score};
+use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
+use pinfold_core::node_topology::score::{ResourceWeights, ScoringStrategy, score};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ struct Input {
     #[serde(flatten)]
     common: read::Input,
     strategy: String,
-    weights: Weights,
+    weights: ResourceWeights,
 }
 
 pub(super) fn replay(case: &Case) -> Outcome {
@@ -22,11 +22,11 @@ pub(super) fn replay(case: &Case) -> Outcome {
         Ok(input) => input,
         Err(error) => return Outcome::Failed(error.to_string()),
     };
-    let Some(strategy) = Strategy::from_text(&input.strategy) else {
+    let Some(strategy) = ScoringStrategy::from_text(&input.strategy) else {
         return Outcome::Failed(format!("unknown strategy {:?}", input.strategy));
     };
     let (topology, pod, overhead) = input.common.parts();
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &overhead,
     };

@@ -3,8 +3,8 @@
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{ContainerName, NodeName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
-use pinfold_core::volcano::predicate::{Node, NumaInfo, Task};
-use pinfold_core::volcano::session::Session;
+use pinfold_core::volcano::predicate::{NumaInfo, SessionNode, VolcanoTask};
+use pinfold_core::volcano::session::VolcanoSession;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -56,7 +56,7 @@ struct ContainerJson {
     requests: ResourceList,
 }
 
-impl From<NodeJson> for Node {
+impl From<NodeJson> for SessionNode {
     fn from(json: NodeJson) -> Self {
         let numa = |numa: NumaJson| NumaInfo {
             cpu_manager: numa.policies.cpu_manager,
@@ -65,14 +65,14 @@ impl From<NodeJson> for Node {
             free: numa.allocatable.cpu.map(|cpus| cpus.0),
             reserved: numa.reserved.get("cpu").copied(),
         };
-        Node {
+        SessionNode {
             name: json.name,
             numa: json.numa.map(numa),
         }
     }
 }
 
-impl From<TaskJson> for Task {
+impl From<TaskJson> for VolcanoTask {
     fn from(json: TaskJson) -> Self {
         let container = |container: ContainerJson| Container {
             name: container.name,
@@ -83,7 +83,7 @@ impl From<TaskJson> for Task {
             },
             requests: container.requests,
         };
-        Task {
+        VolcanoTask {
             pod: Pod {
                 uid: PodUid::from(format!("u-{}", json.name)),
                 name: format!("ns/{}", json.name),
@@ -105,12 +105,12 @@ pub(super) fn replay(case: &Case) -> Outcome {
 }
 
 fn round(input: Input) -> Value {
-    let nodes: Vec<Node> = input.nodes.into_iter().map(Node::from).collect();
-    let mut session = Session::open(nodes.iter().cloned(), input.weight, Fidelity::Exact);
+    let nodes: Vec<SessionNode> = input.nodes.into_iter().map(SessionNode::from).collect();
+    let mut session = VolcanoSession::open(nodes.iter().cloned(), input.weight, Fidelity::Exact);
     let mut tasks = Vec::new();
     for json in input.tasks {
         let name = json.name.clone();
-        tasks.push(place(&mut session, &nodes, &name, &Task::from(json)));
+        tasks.push(place(&mut session, &nodes, &name, &VolcanoTask::from(json)));
     }
     let submitted = session.close().into_iter().map(|(uid, binding)| {
         let (namespace, name) = binding.task.split_once('/').unwrap_or(("", &binding.task));
@@ -123,7 +123,12 @@ fn round(input: Input) -> Value {
     json!({"tasks": tasks, "submittedAtClose": submitted})
 }
 
-fn place(session: &mut Session, nodes: &[Node], name: &str, task: &Task) -> Value {
+fn place(
+    session: &mut VolcanoSession,
+    nodes: &[SessionNode],
+    name: &str,
+    task: &VolcanoTask,
+) -> Value {
     let mut answers = Map::new();
     let mut feasible = Vec::new();
     for node in nodes {
@@ -151,7 +156,7 @@ fn place(session: &mut Session, nodes: &[Node], name: &str, task: &Task) -> Valu
         .collect();
     let scores = session.order(task, &scored);
     let bind = match &scores {
-        Some(scores) if !scored.is_empty() => Session::best(&scored, Some(scores)),
+        Some(scores) if !scored.is_empty() => VolcanoSession::best(&scored, Some(scores)),
         _ => feasible.first(),
     };
     if let Some(node) = bind

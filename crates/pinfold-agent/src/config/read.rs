@@ -4,12 +4,12 @@ use pinfold_daemon::config::members;
 use pinfold_daemon::config::read::{
     Words, access, listen, one_of, path, path_or_none, period, section, switch, word,
 };
-use pinfold_kube::finding::Report;
-use pinfold_kube::manifest::place::Place;
+use pinfold_kube::diagnostic::DiagnosticReport;
+use pinfold_kube::manifest::field::FieldRef;
 
 use super::{AgentConfig, Dialect, Direct, FIELDS, Mode, Partitions, Publication, Unknown};
 
-pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> AgentConfig {
+pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
     whole.reject_unknown(&members(FIELDS, ""), report);
     one_of(whole, "mode", MODES, &mut config.mode, report);
@@ -116,7 +116,7 @@ const PUBLICATIONS: Words<Publication> = &[
 ];
 
 /// A name as the API server takes it: labels of letters, digits and hyphens, joined by dots.
-fn node_name(place: &Place<'_>, report: &mut Report) -> Option<String> {
+fn node_name(place: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<String> {
     const WHAT: &str = "a node's name: small letters, digits, hyphens and dots";
     let name = place.text(WHAT, report)?;
     let is_label = |label: &str| {
@@ -133,7 +133,7 @@ fn node_name(place: &Place<'_>, report: &mut Report) -> Option<String> {
     }
 }
 
-fn index(within: &Place<'_>, into: &mut String, report: &mut Report) {
+fn index(within: &FieldRef<'_>, into: &mut String, report: &mut DiagnosticReport) {
     const WHAT: &str = "two digits in quotes, such as \"10\"";
     let Some(place) = within.get("index") else {
         return;
@@ -147,7 +147,7 @@ fn index(within: &Place<'_>, into: &mut String, report: &mut Report) {
     }
 }
 
-fn niceness(within: &Place<'_>, into: &mut i8, report: &mut Report) {
+fn niceness(within: &FieldRef<'_>, into: &mut i8, report: &mut DiagnosticReport) {
     const WHAT: &str = "a whole number from -20 to 19";
     let Some(place) = within.get("niceness") else {
         return;
@@ -162,7 +162,7 @@ fn niceness(within: &Place<'_>, into: &mut i8, report: &mut Report) {
 }
 
 /// A server of this machine or another: nothing is sent in the clear but to ourselves.
-fn endpoint(within: &Place<'_>, into: &mut Option<String>, report: &mut Report) {
+fn endpoint(within: &FieldRef<'_>, into: &mut Option<String>, report: &mut DiagnosticReport) {
     const WHAT: &str = "https://HOST:PORT (http:// to this machine alone), or none";
     let Some(place) = within.get("endpoint") else {
         return;
@@ -182,7 +182,7 @@ fn endpoint(within: &Place<'_>, into: &mut Option<String>, report: &mut Report) 
     }
 }
 
-fn publish(within: &Place<'_>, into: &mut Vec<Publication>, report: &mut Report) {
+fn publish(within: &FieldRef<'_>, into: &mut Vec<Publication>, report: &mut DiagnosticReport) {
     let Some(place) = within.get("publish") else {
         return;
     };

@@ -10,48 +10,48 @@ use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
-use pinfold_devices::pod_resources::PodResources;
-use pinfold_devices::{ContainerEdits, Host};
+use pinfold_devices::pod_resources::PodResourcesServer;
+use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
 
-use super::DaemonError;
-use super::measure::Seen;
-use super::place::Place;
-use super::report::Picture;
-use super::witness::Told;
+use super::AgentError;
+use super::counter_totals::CounterTotals;
+use super::host::LocalMachine;
+use super::node_snapshot::NodeSnapshot;
+use super::telemetry::NodeTelemetry;
 use crate::allowance::Allowance;
 use crate::config::{AgentConfig, Direct};
 use crate::drift;
 use crate::http::{
-    Admitted, Agent, ApiError, Enforced, ErrorKind, Health, JournalPage, Mount, PlanReport,
-    PodReport, Probed, Status, Takeover, Target,
+    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, HostMount, JournalPage,
+    PinResult, PinTarget, PodReport, Probed, RulesChangeReport, TakeoverStatus,
 };
-use crate::journal::{FILE, History, JournalError, Timestamp};
-use crate::keeper::{HeldProcess, KeeperError, Plan};
+use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::{Node, Rejected, Update};
-use crate::runtime::{Witness, lock};
+use crate::node::{AdmitError, ManagedNode, Update};
+use crate::runtime::{Telemetry, lock};
+use pinfold_journal::{FILE, JournalError, JournalHistory, PinnedProcess, Timestamp};
 
 /// A node that we run.
 pub(super) struct Service {
-    pub(super) node: Arc<Mutex<Node>>,
+    pub(super) node: Arc<Mutex<ManagedNode>>,
     pub(super) name: String,
     pub(super) config: AgentConfig,
-    pub(super) place: Mutex<Place>,
-    pub(super) told: Arc<Told>,
+    pub(super) machine: Mutex<LocalMachine>,
+    pub(super) telemetry: Arc<NodeTelemetry>,
     pub(super) handle: Option<Handle>,
-    pub(super) devices: Option<Arc<Host>>,
+    pub(super) devices: Option<Arc<DeviceHost>>,
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) others: SyncSender<Vec<Update>>,
+    pub(super) updates: SyncSender<Vec<Update>>,
     /// Pod resources, where no device host tells them.
-    pub(super) pod_resources: Option<PodResources>,
+    pub(super) pod_resources: Option<PodResourcesServer>,
     /// The kubelet's CPU policy, as its state file says.
     pub(super) kubelet_policy: Mutex<Option<String>>,
     /// Whoever reads the journal: it is large, and one at a time is enough.
-    pub(super) reading: Mutex<()>,
-    pub(super) seen: Mutex<Seen>,
+    pub(super) journal_read_lock: Mutex<()>,
+    pub(super) counter_totals: Mutex<CounterTotals>,
 }
 
 /// What time it is.
@@ -64,35 +64,35 @@ const NO_SUCH_POD: &str = "GET /v1/pods lists the pods";
 
 impl Service {
     /// Others may use something else from now on, and reports are out of date.
-    fn spread(&self, updates: Vec<Update>) {
-        self.told.changed();
+    fn publish_updates(&self, updates: Vec<Update>) {
+        self.telemetry.node_changed();
         if !updates.is_empty() {
-            let _ = self.others.try_send(updates);
+            let _ = self.updates.try_send(updates);
         }
     }
 
     /// Writes down who left while that was not possible.
-    pub(super) fn settle(&self) {
+    pub(super) fn release_pending(&self) {
         let settled = {
             let mut node = lock(&self.node);
-            node.keeper_mut().try_again();
-            node.settle(now())
+            node.journaled_mut().retry_writing();
+            node.release_pending(now())
         };
         match settled {
             Ok(None) => {}
-            Ok(Some(updates)) => self.spread(updates),
-            Err(error) => self.told.failed(&error),
+            Ok(Some(updates)) => self.publish_updates(updates),
+            Err(error) => self.telemetry.record_error(&error),
         }
     }
 
     /// The node as it is now, for reports.
-    pub(super) fn picture(&self) -> Picture {
+    pub(super) fn snapshot(&self) -> NodeSnapshot {
         let mut node = lock(&self.node);
-        Picture {
-            pools: node.pools_now(),
-            ledger: node.keeper().ledger().clone(),
-            notes: node.keeper().notes().clone(),
-            generation: node.keeper().generation(),
+        NodeSnapshot {
+            pools: node.koordinator_pools(),
+            ledger: node.journaled().ledger().clone(),
+            records: node.journaled().records().clone(),
+            generation: node.journaled().generation(),
             kubelet_policy: self.kubelet_policy(),
         }
     }
@@ -104,7 +104,7 @@ impl Service {
     }
 
     /// What is there to take over from a kubelet, and how far that is.
-    fn takeover(&self, node: &Node) -> Option<Takeover> {
+    fn takeover(&self, node: &ManagedNode) -> Option<TakeoverStatus> {
         let kubelet_policy = self.kubelet_policy();
         let pinned = node.pinned_by_kubelet();
         let pins = self.config.takeover.cpu_set_allocator;
@@ -114,46 +114,49 @@ impl Service {
         let phase = match () {
             () if !pins => "kubelet",
             () if pinned.is_empty() && kubelet_policy.as_deref() != Some("static") => "done",
-            () => "under-way",
+            () => "in-progress",
         };
-        Some(Takeover {
+        Some(TakeoverStatus {
             phase: phase.to_owned(),
             kubelet_policy,
-            pinned,
+            pinned_pods: pinned,
         })
     }
 
     /// What other settings would mean.
-    fn planned(&self, settings: &[u8]) -> Result<(Plan, PlanReport), ApiError> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        let rules = place
+    fn compute_plan(
+        &self,
+        settings: &[u8],
+    ) -> Result<(RulesChange, RulesChangeReport), AgentApiError> {
+        let machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = machine
             .settings("the settings", settings)
-            .and_then(|settings| place.rules_of(settings, self.config.dialect));
+            .and_then(|settings| machine.rules_of(settings, self.config.dialect));
         let rules = rules.map_err(|error| match error {
-            DaemonError::Settings(_) => ApiError::new(
-                ErrorKind::Conflict,
+            AgentError::Settings(_) => AgentApiError::new(
+                ApiErrorKind::Conflict,
                 error.to_string(),
                 "pinfold check says more about them",
             ),
-            error => ApiError::new(ErrorKind::BadInput, error.to_string(), ""),
+            error => AgentApiError::new(ApiErrorKind::BadInput, error.to_string(), ""),
         })?;
         let node = lock(&self.node);
-        let keeper = node.keeper();
-        let plan = keeper.plan(&rules);
-        let plan = plan.map_err(|error| failure(&error.into()))?;
-        let report = PlanReport::of(&plan, keeper.ledger(), keeper.generation());
+        let journaled = node.journaled();
+        let plan = journaled.plan_rules_change(&rules);
+        let plan = plan.map_err(|error| api_error(&error.into()))?;
+        let report = plan.report(journaled.ledger());
         Ok((plan, report))
     }
 
     /// Carries a plan out.
-    pub(super) fn amend(&self, plan: Plan) -> Result<(), KeeperError> {
-        let updates = lock(&self.node).amend(plan, now())?;
-        self.spread(updates);
+    pub(super) fn apply_plan(&self, plan: RulesChange) -> Result<(), JournaledLedgerError> {
+        let updates = lock(&self.node).apply_plan(plan, now())?;
+        self.publish_updates(updates);
         Ok(())
     }
 
     /// What device plugins want in the containers of a pod.
-    fn edits(&self, report: &mut PodReport) -> Result<(), ApiError> {
+    fn add_device_edits(&self, report: &mut PodReport) -> Result<(), AgentApiError> {
         let Some(host) = &self.devices else {
             return Ok(());
         };
@@ -166,24 +169,24 @@ impl Service {
                 .allocate(&report.uid, &container.name, &devices)
                 .map_err(|error| {
                     let hint = "nothing is held for the pod; try again when the plugin is well";
-                    ApiError::new(ErrorKind::Unavailable, error.to_string(), hint)
+                    AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), hint)
                 })?;
-            container.environment = edits.envs;
+            container.env = edits.envs;
             container.mounts = edits
                 .mounts
                 .into_iter()
-                .map(|mount| Mount {
-                    host: mount.host_path,
-                    container: mount.container_path,
+                .map(|mount| HostMount {
+                    host_path: mount.host_path,
+                    container_path: mount.container_path,
                     read_only: mount.read_only,
                 })
                 .collect();
             container.device_files = edits
                 .devices
                 .into_iter()
-                .map(|device| Mount {
-                    host: device.host_path,
-                    container: device.container_path,
+                .map(|device| HostMount {
+                    host_path: device.host_path,
+                    container_path: device.container_path,
                     read_only: !device.permissions.contains('w'),
                 })
                 .collect();
@@ -192,20 +195,20 @@ impl Service {
     }
 
     /// Why a pod was turned away, with what would fit.
-    fn rejection(&self, pod: &PodObject, rejected: Rejected) -> ApiError {
+    fn rejection_error(&self, pod: &PodObject, rejected: AdmitError) -> AgentApiError {
         match rejected {
-            Rejected::Rules { told, decision } => match decision {
+            AdmitError::Rules { reason, decision } => match decision {
                 Some(decision) => {
                     let core = Arc::new(pod.pod.clone());
-                    let ledger = lock(&self.node).keeper().ledger().clone();
+                    let ledger = lock(&self.node).journaled().ledger().clone();
                     let found = remedy::find(&ledger, &core, &mut NoPreference, Effort::default());
-                    ApiError::rejected(&pod.pod.name, &decision, found.ok().as_ref())
+                    AgentApiError::rejected(&pod.pod.name, &decision, found.ok().as_ref())
                 }
-                None => ApiError::new(ErrorKind::Rejected, told, ""),
+                None => AgentApiError::new(ApiErrorKind::Rejected, reason, ""),
             },
-            Rejected::Keeper(error) => failure(&error),
-            error @ Rejected::UnknownSandbox(_) => {
-                ApiError::new(ErrorKind::Internal, error.to_string(), "")
+            AdmitError::Journal(error) => api_error(&error),
+            error @ AdmitError::UnknownSandbox(_) => {
+                AgentApiError::new(ApiErrorKind::Internal, error.to_string(), "")
             }
         }
     }
@@ -215,12 +218,16 @@ impl Service {
         &self,
         pod: &PodUid,
         wanted: Option<&ContainerName>,
-    ) -> Result<(ContainerName, Allowance), ApiError> {
+    ) -> Result<(ContainerName, Allowance), AgentApiError> {
         let mut node = lock(&self.node);
-        let resident = node.keeper().ledger().state().residents().get(pod);
+        let resident = node.journaled().ledger().state().residents().get(pod);
         let Some(resident) = resident else {
             let error = format!("there is no pod {pod}");
-            return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));
+            return Err(AgentApiError::new(
+                ApiErrorKind::NotFound,
+                error,
+                NO_SUCH_POD,
+            ));
         };
         let of_pod = &resident.pod;
         let found = match wanted {
@@ -229,12 +236,16 @@ impl Service {
         };
         let Some(name) = found.map(|container| container.name.clone()) else {
             let error = format!("pod {pod} has no such container");
-            return Err(ApiError::new(ErrorKind::NotFound, error, NO_SUCH_POD));
+            return Err(AgentApiError::new(
+                ApiErrorKind::NotFound,
+                error,
+                NO_SUCH_POD,
+            ));
         };
         match node.allowed(pod, &name) {
             Some(allowance) => Ok((name, allowance)),
-            None => Err(ApiError::new(
-                ErrorKind::Conflict,
+            None => Err(AgentApiError::new(
+                ApiErrorKind::Conflict,
                 format!("pod {pod} is left alone here"),
                 "the kubelet sets its CPUs: it pinned the pod before, or takeover.cpuSetAllocator is false",
             )),
@@ -247,31 +258,31 @@ impl Service {
         name: &ContainerName,
         allowance: &Allowance,
         path: &Path,
-    ) -> Result<String, ApiError> {
-        let not_here = |error: &dyn std::fmt::Display| {
+    ) -> Result<String, AgentApiError> {
+        let unusable = |error: &dyn std::fmt::Display| {
             let hint = "the path must be that of a control group that exists";
-            ApiError::new(ErrorKind::NotHere, error.to_string(), hint)
+            AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
         let Some(hierarchy) = &self.hierarchy else {
-            return Err(not_here(&"control groups are not written here"));
+            return Err(unusable(&"control groups are not written here"));
         };
-        let group = group(hierarchy, path)
+        let group = group_at(hierarchy, path)
             .filter(|group| !group.is_root())
-            .ok_or_else(|| not_here(&format!("{} is no control group of CPUs", path.display())))?;
+            .ok_or_else(|| unusable(&format!("{} is no control group of CPUs", path.display())))?;
         let online = {
             let node = lock(&self.node);
-            node.keeper().ledger().rules().machine().online().clone()
+            node.journaled().ledger().rules().machine().online().clone()
         };
         let migrate = Some(self.config.cgroups.migrate_memory);
         let confine = |allowance: &Allowance| {
             drift::enforce(hierarchy, &group, allowance, &online, migrate)
-                .map_err(|error| not_here(&error))
+                .map_err(|error| unusable(&error))
         };
         confine(allowance)?;
         let shown = format!("/{}", group.as_str());
         let held = lock(&self.node).hold(&shown, pod, name, now());
-        let held = held.map_err(|error| failure(&error))?;
-        self.told.changed();
+        let held = held.map_err(|error| api_error(&error))?;
+        self.telemetry.node_changed();
         // Others may have come or gone meanwhile.
         if let Some(held) = held.filter(|held| held != allowance) {
             confine(&held)?;
@@ -285,21 +296,21 @@ impl Service {
         name: &ContainerName,
         allowance: &Allowance,
         pid: u32,
-    ) -> Result<String, ApiError> {
-        let not_here = |error: &dyn std::fmt::Display| {
+    ) -> Result<String, AgentApiError> {
+        let unusable = |error: &dyn std::fmt::Display| {
             let hint = "it must run, and be ours to confine";
-            ApiError::new(ErrorKind::NotHere, error.to_string(), hint)
+            AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
-        let process = HeldProcess::find(pid, name.clone())
-            .ok_or_else(|| not_here(&format!("there is no process {pid}")))?;
+        let process = PinnedProcess::find(pid, name.clone())
+            .ok_or_else(|| unusable(&format!("there is no process {pid}")))?;
         let confine = |allowance: &Allowance| {
-            confine_process(process.process, &allowance.cpus).map_err(|error| not_here(&error))
+            confine_process(process.process, &allowance.cpus).map_err(|error| unusable(&error))
         };
         confine(allowance)?;
-        let alive = &HeldProcess::is_alive;
+        let alive = &PinnedProcess::is_alive;
         let held = lock(&self.node).hold_process(&process, pod, alive, now());
-        let held = held.map_err(|error| failure(&error))?;
-        self.told.changed();
+        let held = held.map_err(|error| api_error(&error))?;
+        self.telemetry.node_changed();
         // Others may have come or gone meanwhile.
         if let Some(held) = held.filter(|held| held != allowance) {
             confine(&held)?;
@@ -309,55 +320,55 @@ impl Service {
 }
 
 /// The group at an absolute path of the file system.
-fn group(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
+fn group_at(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
     let root = hierarchy.cpuset.folder(&GroupPath::root()).ok()?;
     let below = path.strip_prefix(&root).ok()?;
     GroupPath::parse(below.to_str()?).ok()
 }
 
-fn failure(error: &KeeperError) -> ApiError {
+fn api_error(error: &JournaledLedgerError) -> AgentApiError {
     let (kind, hint) = match error {
-        KeeperError::Journal(_) => (
-            ErrorKind::Unavailable,
+        JournaledLedgerError::Journal(_) => (
+            ApiErrorKind::Unavailable,
             "see the disk of the state directory; nothing was changed",
         ),
-        KeeperError::Ledger(_) | KeeperError::Grant(_) | KeeperError::Plan(_) => {
-            (ErrorKind::Conflict, "nothing was changed")
-        }
+        JournaledLedgerError::Ledger(_)
+        | JournaledLedgerError::Grant(_)
+        | JournaledLedgerError::RulesChange(_) => (ApiErrorKind::Conflict, "nothing was changed"),
     };
-    ApiError::new(kind, error.to_string(), hint)
+    AgentApiError::new(kind, error.to_string(), hint)
 }
 
 impl Agent for Service {
-    fn status(&self) -> Status {
+    fn status(&self) -> AgentStatus {
         let Health {
             broken: mut problems,
             waiting,
         } = self.health();
         problems.extend(waiting);
         let node = lock(&self.node);
-        let keeper = node.keeper();
-        let rules = keeper.ledger().rules();
-        Status {
+        let journaled = node.journaled();
+        let rules = journaled.ledger().rules();
+        AgentStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             mode: "manage".to_owned(),
-            policy: rules.policy().name().to_owned(),
-            scope: rules.scope().name().to_owned(),
-            generation: keeper.generation(),
-            runtime: self.handle.as_ref().map(|all| all.state().is_connected()),
+            topology_policy: rules.policy().name().to_owned(),
+            topology_scope: rules.scope().name().to_owned(),
+            generation: journaled.generation(),
+            runtime_connected: self.handle.as_ref().map(|all| all.state().is_connected()),
             problems,
             takeover: self.takeover(&node),
-            occupancy: keeper.ledger().occupancy(),
+            occupancy: journaled.ledger().occupancy(),
         }
     }
 
     fn pods(&self) -> Vec<PodReport> {
-        PodReport::all(lock(&self.node).keeper().ledger())
+        PodReport::all(lock(&self.node).journaled().ledger())
     }
 
-    fn admit(&self, manifest: &[u8]) -> Result<Admitted, ApiError> {
-        let bad = |error: String| ApiError::new(ErrorKind::BadInput, error, "send one Pod");
+    fn admit(&self, manifest: &[u8]) -> Result<AdmittedPod, AgentApiError> {
+        let bad = |error: String| AgentApiError::new(ApiErrorKind::BadInput, error, "send one Pod");
         let read = pod::read("the pod", manifest).map_err(|found| bad(found.to_string()))?;
         let mut pods = read.value.into_iter();
         let object = match (pods.next(), pods.next()) {
@@ -366,92 +377,97 @@ impl Agent for Service {
             (Some(_), Some(_)) => return Err(bad("expected one pod, found several".to_owned())),
         };
         let outcome = match &self.devices {
-            Some(host) => lock(&self.node).admit(&object, &mut host.advice(), now()),
+            Some(host) => lock(&self.node).admit(&object, &mut host.preferences(), now()),
             None => lock(&self.node).admit(&object, &mut NoPreference, now()),
         };
-        let (decision, updates) = outcome.map_err(|rejected| self.rejection(&object, rejected))?;
-        self.spread(updates);
+        let (decision, updates) =
+            outcome.map_err(|rejected| self.rejection_error(&object, rejected))?;
+        self.publish_updates(updates);
         let (report, generation) = {
             let node = lock(&self.node);
-            let report = PodReport::of(node.keeper().ledger(), &object.pod.uid);
-            (report, node.keeper().generation())
+            let report = PodReport::of(node.journaled().ledger(), &object.pod.uid);
+            (report, node.journaled().generation())
         };
         let Some(mut report) = report else {
             let error = "the pod left before this could be told";
-            return Err(ApiError::new(ErrorKind::Conflict, error, ""));
+            return Err(AgentApiError::new(ApiErrorKind::Conflict, error, ""));
         };
-        if let Err(error) = self.edits(&mut report) {
+        if let Err(error) = self.add_device_edits(&mut report) {
             // A pod that cannot start holds nothing.
             self.release(&report.uid)?;
             return Err(error);
         }
-        let told = decision.map(|decision| explain::admission(&object.pod.name, &decision));
-        let told = told.unwrap_or_default();
-        Ok(Admitted {
+        let explanation = decision.map(|decision| explain::admission(&object.pod.name, &decision));
+        let explanation = explanation.unwrap_or_default();
+        Ok(AdmittedPod {
             pod: report,
             generation,
-            explanation: told.lines().map(str::to_owned).collect(),
+            explanation: explanation.lines().map(str::to_owned).collect(),
         })
     }
 
-    fn release(&self, pod: &PodUid) -> Result<(), ApiError> {
+    fn release(&self, pod: &PodUid) -> Result<(), AgentApiError> {
         let released = lock(&self.node).release(pod, now());
         let updates = released.map_err(|error| match error {
-            KeeperError::Ledger(error) => {
-                ApiError::new(ErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
+            JournaledLedgerError::Ledger(error) => {
+                AgentApiError::new(ApiErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
             }
-            error => failure(&error),
+            error => api_error(&error),
         })?;
         if let Some(host) = &self.devices
-            && let Err(error) = host.forget(pod)
+            && let Err(error) = host.remove_pod(pod)
         {
-            self.told.troubled(&error.to_string());
+            self.telemetry.warn(&error.to_string());
         }
-        self.spread(updates);
+        self.publish_updates(updates);
         Ok(())
     }
 
-    fn enforce(&self, pod: &PodUid, target: &Target) -> Result<Enforced, ApiError> {
+    fn pin(&self, pod: &PodUid, target: &PinTarget) -> Result<PinResult, AgentApiError> {
         let (name, allowance) = self.allowance(pod, target.container.as_ref())?;
-        let held_by = match (&target.cgroup, target.pid) {
+        let method = match (&target.cgroup, target.pid) {
             (Some(path), _) => self.confine_group(pod, &name, &allowance, path)?,
             (None, Some(pid)) => self.confine_process(pod, &name, &allowance, pid)?,
             (None, None) => {
                 let error = "expected either pid or cgroup";
-                return Err(ApiError::new(ErrorKind::BadInput, error, ""));
+                return Err(AgentApiError::new(ApiErrorKind::BadInput, error, ""));
             }
         };
-        Ok(Enforced {
+        Ok(PinResult {
             cpus: allowance.cpus,
             memory_nodes: allowance.mems,
-            held_by,
+            method,
         })
     }
 
-    fn plan(&self, settings: &[u8]) -> Result<PlanReport, ApiError> {
-        self.planned(settings).map(|(_, report)| report)
+    fn plan(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
+        self.compute_plan(settings).map(|(_, report)| report)
     }
 
-    fn apply(&self, settings: &[u8]) -> Result<PlanReport, ApiError> {
-        let (plan, mut report) = self.planned(settings)?;
-        self.amend(plan).map_err(|error| failure(&error))?;
+    fn apply(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
+        let (plan, mut report) = self.compute_plan(settings)?;
+        self.apply_plan(plan).map_err(|error| api_error(&error))?;
         report.applied = true;
-        report.generation = lock(&self.node).keeper().generation();
+        report.generation = lock(&self.node).journaled().generation();
         Ok(report)
     }
 
-    fn journal(&self, after: u64, most: usize) -> Result<JournalPage, ApiError> {
-        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+    fn journal(&self, after: u64, limit: usize) -> Result<JournalPage, AgentApiError> {
+        let _reading = self
+            .journal_read_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let path = self.config.state.join(FILE);
-        let unreadable =
-            |error: JournalError| ApiError::new(ErrorKind::Unavailable, error.to_string(), "");
-        let history = History::read(&path).map_err(unreadable)?;
-        let last = history.last();
+        let unreadable = |error: JournalError| {
+            AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
+        };
+        let history = JournalHistory::read(&path).map_err(unreadable)?;
+        let last_number = history.last_number();
         let entries = history.entries.into_iter();
-        let entries = entries.filter(|entry| entry.number > after).take(most);
+        let entries = entries.filter(|entry| entry.number > after).take(limit);
         Ok(JournalPage {
             entries: entries.collect(),
-            last,
+            last_number,
         })
     }
 }
@@ -459,16 +475,16 @@ impl Agent for Service {
 impl Probed for Service {
     fn health(&self) -> Health {
         let connected = self.handle.as_ref().map(|all| all.state().is_connected());
-        let mut broken = self.told.broken();
-        let mut waiting = self.told.problems();
+        let mut broken = self.telemetry.broken();
+        let mut waiting = self.telemetry.problems();
         waiting.retain(|problem| !broken.contains(problem));
         if connected == Some(false) {
             let state = "the container runtime is not connected: containers start unpinned";
             waiting.push(state.to_owned());
         }
         let node = lock(&self.node);
-        if let Some(why) = node.keeper().unwritten() {
-            let which = match node.keeper().is_broken() {
+        if let Some(why) = node.journaled().write_error() {
+            let which = match node.journaled().is_broken() {
                 true => &mut broken,
                 false => &mut waiting,
             };
@@ -479,27 +495,33 @@ impl Probed for Service {
     }
 
     fn measure(&self, metrics: &Metrics) {
-        let (ledger, generation, length, pinned, tally) = {
+        let (ledger, generation, length, pinned, counters) = {
             let node = lock(&self.node);
-            let keeper = node.keeper();
+            let journaled = node.journaled();
             (
-                keeper.ledger().clone(),
-                keeper.generation(),
-                keeper.journal_length(),
+                journaled.ledger().clone(),
+                journaled.generation(),
+                journaled.journal_length(),
                 node.kubelet_pinned(),
-                node.tally().clone(),
+                node.counters().clone(),
             )
         };
         crate::metrics::measure_ledger(metrics, &ledger);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.tally(metrics, &tally);
-        let asked = self.pod_resources.as_ref().map(PodResources::asked);
+        let mut totals = self
+            .counter_totals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        totals.admissions(metrics, &counters);
+        let asked = self
+            .pod_resources
+            .as_ref()
+            .map(PodResourcesServer::call_counts);
         if let Some(host) = &self.devices {
-            seen.plugins(metrics, host.activity());
+            totals.device_plugins(metrics, host.activity());
         }
-        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.asked()));
-        seen.pod_resources(metrics, asked.unwrap_or_default());
-        drop(seen);
+        let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.call_counts()));
+        totals.pod_resources(metrics, asked.unwrap_or_default());
+        drop(totals);
         let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));
         metrics.set(&catalogue::GENERATION, &[], number(generation));
         let pinned = u64::try_from(pinned).unwrap_or(u64::MAX);
@@ -516,6 +538,6 @@ impl Probed for Service {
 }
 
 /// Whether control groups are to be written at all.
-pub(super) fn writes_groups(config: &AgentConfig) -> bool {
+pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
     config.cgroups.direct != Direct::Never && config.takeover.cpu_set_allocator
 }

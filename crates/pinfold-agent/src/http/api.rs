@@ -1,14 +1,14 @@
-//! [`Api`]: the routes of the node's API.
+//! [`ApiRoutes`]: the routes of the agent's API.
 //!
-//! | request | answer |
+//! | request | effect |
 //! |---|---|
-//! | `GET /v1/status` | how the node is |
-//! | `GET /v1/pods` | who is here |
-//! | `POST /v1/pods` | a pod comes: 201, or 409 with the explanation |
-//! | `DELETE /v1/pods/{uid}` | it leaves |
-//! | `POST /v1/pods/{uid}/enforce` | a process or control group is confined to what it was given |
-//! | `POST /v1/settings?dryRun=true` | other rules: the plan, or without `dryRun` its doing |
-//! | `GET /v1/journal?after=N` | the history |
+//! | `GET /v1/status` | settings, health and occupancy |
+//! | `GET /v1/pods` | lists the pods in the ledger |
+//! | `POST /v1/pods` | admits a pod: 201, or 409 with the explanation |
+//! | `DELETE /v1/pods/{uid}` | releases a pod |
+//! | `POST /v1/pods/{uid}/pin` | pins a process or control group to the CPUs of a container |
+//! | `POST /v1/settings` | changes the settings; with `?dryRun=true` only plans the change |
+//! | `GET /v1/journal?after=N` | lists journal entries |
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use pinfold_core::name::PodUid;
 use pinfold_daemon::http::{Answer, Answers, Asked, Method, StatusCode};
 use serde::Serialize;
 
-use super::{Agent, ApiError, ErrorKind, Target};
+use super::{Agent, AgentApiError, ApiErrorKind, PinTarget};
 use crate::metrics::{Metrics, catalogue};
 
-/// The routes of the node's API.
-pub struct Api {
+/// The routes of the agent's API.
+pub struct ApiRoutes {
     agent: Arc<dyn Agent>,
     metrics: Arc<Metrics>,
 }
 
-impl Api {
-    /// For this agent.
+impl ApiRoutes {
+    /// Serves `agent`, and counts requests in `metrics`.
     #[must_use]
     pub fn new(agent: Arc<dyn Agent>, metrics: Arc<Metrics>) -> Self {
         Self { agent, metrics }
@@ -34,12 +34,12 @@ impl Api {
 }
 
 const JSON: &str = "application/json";
-/// The entries of one page of the journal.
+/// Number of entries on one page of the journal.
 const PAGE: usize = 500;
 
-/// An error as JSON.
+/// The JSON body of an error response.
 #[derive(Serialize)]
-struct Failure<'a> {
+struct ErrorBody<'a> {
     error: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     hint: &'a str,
@@ -47,7 +47,7 @@ struct Failure<'a> {
     explanation: &'a [String],
 }
 
-impl Answers for Api {
+impl Answers for ApiRoutes {
     fn answer(&self, asked: &Asked) -> Answer {
         let answer = self.route(asked).unwrap_or_else(|error| failure(&error));
         let code = answer.status.as_u16().to_string();
@@ -58,7 +58,7 @@ impl Answers for Api {
     fn reject(&self, status: StatusCode, error: &str) -> Answer {
         json(
             status,
-            &Failure {
+            &ErrorBody {
                 error,
                 hint: "",
                 explanation: &[],
@@ -67,8 +67,8 @@ impl Answers for Api {
     }
 }
 
-impl Api {
-    fn route(&self, asked: &Asked) -> Result<Answer, ApiError> {
+impl ApiRoutes {
+    fn route(&self, asked: &Asked) -> Result<Answer, AgentApiError> {
         let path = asked.path.strip_prefix("/v1/").unwrap_or_default();
         let path: Vec<&str> = path.split('/').collect();
         let agent = &self.agent;
@@ -81,60 +81,60 @@ impl Api {
                 agent.release(&pod(uid)?)?;
                 json(StatusCode::OK, &serde_json::json!({}))
             }
-            ["pods", uid, "enforce"] if post => json(
+            ["pods", uid, "pin"] if post => json(
                 StatusCode::OK,
-                &agent.enforce(&pod(uid)?, &target(&asked.body)?)?,
+                &agent.pin(&pod(uid)?, &target(&asked.body)?)?,
             ),
             ["settings"] if post => match parameter(asked, "dryRun")? {
                 Some("true") => json(StatusCode::OK, &agent.plan(&asked.body)?),
                 None | Some("false") => json(StatusCode::OK, &agent.apply(&asked.body)?),
                 Some(other) => {
                     let error = format!("expected dryRun=true or dryRun=false, found {other:?}");
-                    return Err(ApiError::new(ErrorKind::BadInput, error, ""));
+                    return Err(AgentApiError::new(ApiErrorKind::BadInput, error, ""));
                 }
             },
             ["journal"] if get => {
                 let after = parameter(asked, "after")?.unwrap_or("0");
                 let after = after.parse().map_err(|_| {
                     let error = format!("expected after=NUMBER, found {after:?}");
-                    ApiError::new(ErrorKind::BadInput, error, "")
+                    AgentApiError::new(ApiErrorKind::BadInput, error, "")
                 })?;
                 json(StatusCode::OK, &agent.journal(after, PAGE)?)
             }
-            ["status" | "pods" | "settings" | "journal"] | ["pods", _] | ["pods", _, "enforce"] => {
-                let error = format!("{} {} is not possible", asked.method, asked.path);
+            ["status" | "pods" | "settings" | "journal"] | ["pods", _] | ["pods", _, "pin"] => {
+                let error = format!("{} does not support {}", asked.path, asked.method);
                 return Ok(self.reject(StatusCode::METHOD_NOT_ALLOWED, &error));
             }
             _ => {
-                let error = format!("there is no {}", asked.path);
-                let hint = "GET /v1/status tells how the node is";
-                return Err(ApiError::new(ErrorKind::NotFound, error, hint));
+                let error = format!("no such path: {}", asked.path);
+                let hint = "GET /v1/status shows the status of the agent";
+                return Err(AgentApiError::new(ApiErrorKind::NotFound, error, hint));
             }
         };
         Ok(answer)
     }
 }
 
-/// The id in a path. A pod without a uid goes by its namespace and name, with the `/` between them as `%2F`.
-fn pod(uid: &str) -> Result<PodUid, ApiError> {
+/// The pod UID in a path. The UID of a pod without one is its namespace and name, with the `/` between them as `%2F`.
+fn pod(uid: &str) -> Result<PodUid, AgentApiError> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.:~/".contains(&c);
     let uid = uid.replace("%2F", "/").replace("%2f", "/");
     match !uid.is_empty() && uid.len() <= 512 && uid.bytes().all(is_plain) {
         true => Ok(uid.into()),
-        false => Err(ApiError::new(
-            ErrorKind::BadInput,
+        false => Err(AgentApiError::new(
+            ApiErrorKind::BadInput,
             "expected the uid of a pod in the path",
             "GET /v1/pods lists them; write / as %2F",
         )),
     }
 }
 
-fn target(body: &[u8]) -> Result<Target, ApiError> {
+fn target(body: &[u8]) -> Result<PinTarget, AgentApiError> {
     const FORM: &str = "send {\"pid\": 4711} or {\"cgroup\": \"/sys/fs/cgroup/…\"}";
-    let bad = |error: String| ApiError::new(ErrorKind::BadInput, error, FORM);
-    let target: Target = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let bad = |error: String| AgentApiError::new(ApiErrorKind::BadInput, error, FORM);
+    let target: PinTarget = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     match (&target.pid, &target.cgroup) {
-        (Some(0), _) => Err(bad("0 is no process".to_owned())),
+        (Some(0), _) => Err(bad("pid 0 is not a process".to_owned())),
         (Some(_), None) => Ok(target),
         (None, Some(path)) if path.is_absolute() => Ok(target),
         (None, Some(_)) => Err(bad(
@@ -144,8 +144,8 @@ fn target(body: &[u8]) -> Result<Target, ApiError> {
     }
 }
 
-/// The one parameter that a route has.
-fn parameter<'a>(asked: &'a Asked, name: &str) -> Result<Option<&'a str>, ApiError> {
+/// The value of the only query parameter of a route.
+fn parameter<'a>(asked: &'a Asked, name: &str) -> Result<Option<&'a str>, AgentApiError> {
     let mut found = None;
     for pair in asked.query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
@@ -153,28 +153,28 @@ fn parameter<'a>(asked: &'a Asked, name: &str) -> Result<Option<&'a str>, ApiErr
             _ => {
                 let error = format!("unknown parameter {pair:?}");
                 let hint = format!("the only parameter here is {name}");
-                return Err(ApiError::new(ErrorKind::BadInput, error, hint));
+                return Err(AgentApiError::new(ApiErrorKind::BadInput, error, hint));
             }
         }
     }
     Ok(found)
 }
 
-fn failure(error: &ApiError) -> Answer {
+fn failure(error: &AgentApiError) -> Answer {
     let status = match error.kind {
-        ErrorKind::BadInput => StatusCode::BAD_REQUEST,
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::Rejected | ErrorKind::Conflict => StatusCode::CONFLICT,
-        ErrorKind::NotHere => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ApiErrorKind::BadInput => StatusCode::BAD_REQUEST,
+        ApiErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ApiErrorKind::Rejected | ApiErrorKind::Conflict => StatusCode::CONFLICT,
+        ApiErrorKind::Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
+        ApiErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ApiErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let told = Failure {
+    let body = ErrorBody {
         error: &error.error,
         hint: &error.hint,
         explanation: &error.explanation,
     };
-    json(status, &told)
+    json(status, &body)
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Answer {
@@ -190,7 +190,7 @@ fn json(status: StatusCode, value: &impl Serialize) -> Answer {
         Err(_) => Answer {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             content: JSON,
-            body: b"{\"error\":\"the answer cannot be written\"}\n".to_vec(),
+            body: b"{\"error\":\"the response cannot be serialized\"}\n".to_vec(),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! The API's socket as a file: nobody else may open it, and nobody else's is taken away.
+//! Binds the API's unix socket: only the agent's user can open it, and a socket in use is not replaced.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -6,54 +6,58 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Why nobody can be listened to there.
+/// Errors of binding a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Somebody answers there.
+    /// Another process listens on it.
     #[error("{} is in use: another agent runs; stop it first", .0.display())]
     InUse(PathBuf),
-    /// The name belongs to something else.
-    #[error("{} is not a socket: remove it, or name another one", .0.display())]
+    /// The path names a file that is not a socket.
+    #[error("{} is not a socket: remove it, or configure another path", .0.display())]
     NotASocket(PathBuf),
-    /// The folder is not safe.
-    #[error("{} belongs to others, or they may write to it: chown it, chmod go-w it, or name another folder", .0.display())]
+    /// Another user owns the folder or can write to it.
+    #[error("{} belongs to another user, or other users can write to it: chown it, chmod go-w it, or configure another folder", .0.display())]
     Unsafe(PathBuf),
-    /// The system did not do what was asked.
-    #[error("cannot {doing} {}: {error}", path.display())]
+    /// A system call failed.
+    #[error("cannot {operation} {}: {error}", path.display())]
     System {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
+        /// The operation, such as `listen on`.
+        operation: &'static str,
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
 }
 
-/// The socket as a file. Removed with this value, unless another has taken its place.
+/// The file of a socket. Dropping this value removes the file, unless another socket has replaced it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }
 
-/// Listens on `path`. Its folder is made with mode 0700 if there is none, the socket has mode 0600 from the first moment
-/// that it has its name. A socket of an earlier life is replaced if nobody answers.
+/// Listens on `path`. Its folder is created with mode 0700 if it does not exist. The socket has mode 0600 before it is
+/// renamed to `path`. A socket that an earlier agent left is replaced if no process listens on it.
 ///
 /// # Errors
-/// If somebody answers, or the place is not ours.
+/// If another process listens on it, the folder is not safe, or a system call fails.
 pub fn bind(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
-    let system = |doing, path: &Path| {
+    let system = |operation, path: &Path| {
         let path = path.to_owned();
-        move |error| SocketError::System { doing, path, error }
+        move |error| SocketError::System {
+            operation,
+            path,
+            error,
+        }
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(system("make", folder))?;
-    let found = fs::metadata(folder).map_err(system("look at", folder))?;
-    // In a folder with the sticky bit nobody can take away the file of another.
+    made.map_err(system("create", folder))?;
+    let found = fs::metadata(folder).map_err(system("stat", folder))?;
+    // In a folder with the sticky bit a user cannot remove the files of other users.
     let ours = [0, rustix::process::geteuid().as_raw()].contains(&found.uid());
     if !ours || (found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0) {
         return Err(SocketError::Unsafe(folder.to_owned()));
@@ -62,7 +66,7 @@ pub fn bind(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
         Ok(found) if !found.file_type().is_socket() => {
             return Err(SocketError::NotASocket(path.to_owned()));
         }
-        Ok(_) if is_answered(path) => return Err(SocketError::InUse(path.to_owned())),
+        Ok(_) if is_in_use(path) => return Err(SocketError::InUse(path.to_owned())),
         _ => {}
     }
     let new = folder.join(format!(".new-{}", std::process::id()));
@@ -83,8 +87,8 @@ pub fn bind(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
     }
 }
 
-/// Whether somebody listens. In doubt somebody does.
-fn is_answered(path: &Path) -> bool {
+/// Whether a process listens on the socket. An unclear error counts as yes.
+fn is_in_use(path: &Path) -> bool {
     match UnixStream::connect(path) {
         Ok(_) => true,
         Err(error) => !matches!(
@@ -102,7 +106,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // What is left is replaced by the next start.
+            // If it cannot be removed, the next agent replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_socket_is_for_its_owner_alone_and_goes_away() {
+    fn only_its_owner_can_open_the_socket_and_dropping_it_removes_the_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("run/agent.sock");
         let (_listener, file) = bind(&path).expect("a socket");
@@ -127,17 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_that_nobody_answers_is_replaced() {
+    fn only_a_socket_without_a_listener_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("agent.sock");
         let (listener, file) = bind(&path).expect("a socket");
         assert!(matches!(bind(&path), Err(SocketError::InUse(_))));
         drop(listener);
-        let (_listener, newer) = bind(&path).expect("nobody answers any more");
+        let (_listener, newer) = bind(&path).expect("no listener any more");
         drop(file);
         assert!(
             path.exists(),
-            "the newer one is not the older one's to remove"
+            "dropping the older socket does not remove the newer one"
         );
         drop(newer);
         fs::write(&path, "a letter").expect("written");

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::pools::Pools;
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, NodeFacts, PodCpus};
+use pinfold_kube::koordinator::{self, PodCpuAllocation, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use pinfold_kube::node_state::NodeState;
+use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, Numatopology, PodAllocation};
 
 use super::Picture;
@@ -30,12 +30,12 @@ pub fn objects(picture: &Picture, name: &str) -> Published {
     let (machine, settings) = (ledger.rules().machine(), ledger.rules().settings());
     let occupancy = ledger.occupancy();
     let topology = node_resource_topology::publish(name, machine, &occupancy, settings);
-    let mut facts = NodeFacts::of(machine, settings, ledger.rules().reserved_cpus());
+    let mut facts = ReportAnnotations::of(machine, settings, ledger.rules().reserved_cpus());
     facts.pod_cpus = pod_cpus(picture);
     let pools = Pools::of(&facts.topology(Fidelity::Exact), &facts.holders());
     let facts = facts.with_pools(&pools);
     let mut told = koordinator::publish(&topology, &facts);
-    NodeState::attach(ledger, DialectName::Kubelet, &mut told);
+    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut told);
     Published {
         koordinator: told,
         numatopology: volcano::publish(name, machine, &occupancy, settings, allocations(picture)),
@@ -44,7 +44,7 @@ pub fn objects(picture: &Picture, name: &str) -> Published {
 }
 
 /// The pods with CPUs of their own.
-fn pod_cpus(picture: &Picture) -> Vec<PodCpus> {
+fn pod_cpus(picture: &Picture) -> Vec<PodCpuAllocation> {
     let residents = picture.ledger.residents().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
@@ -52,7 +52,7 @@ fn pod_cpus(picture: &Picture) -> Vec<PodCpus> {
         let (namespace, name) = name
             .map(|name| (name.namespace, name.name))
             .unwrap_or_default();
-        PodCpus {
+        PodCpuAllocation {
             namespace,
             name,
             uid: uid.to_string(),

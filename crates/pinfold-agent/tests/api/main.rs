@@ -1,8 +1,8 @@
-//! The API of a node, served by a keeper on a made-up machine, as clients see it.
+//! The agent's API as its clients see it, served by a fake agent with a real ledger and journal.
 
-mod bytes;
-mod desk;
-mod page;
+mod documentation;
+mod fake_agent;
+mod malformed_requests;
 mod probes;
 mod routes;
-mod wire;
+mod server;

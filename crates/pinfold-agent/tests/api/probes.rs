@@ -1,33 +1,33 @@
-//! What Prometheus and probes get.
+//! The metrics and health endpoints.
 
 use crate::routes::pod;
-use crate::wire::serve;
+use crate::server::serve;
 
 #[test]
-fn an_agent_that_waits_lives_but_is_not_ready() {
-    let served = serve();
-    assert_eq!(served.probe("GET", "/healthz"), (200, "ok\n".to_owned()));
-    assert_eq!(served.probe("GET", "/readyz"), (200, "ok\n".to_owned()));
+fn an_agent_that_waits_for_the_runtime_is_healthy_but_not_ready() {
+    let server = serve();
+    assert_eq!(server.probe("GET", "/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(server.probe("GET", "/readyz"), (200, "ok\n".to_owned()));
     let problem = "the runtime is not connected".to_owned();
-    served
-        .desk
+    server
+        .agent
         .waiting
         .lock()
         .expect("unpoisoned")
         .push(problem);
-    assert_eq!(served.probe("GET", "/healthz").0, 200);
-    let (status, told) = served.probe("GET", "/readyz");
+    assert_eq!(server.probe("GET", "/healthz").0, 200);
+    let (status, answer) = server.probe("GET", "/readyz");
     assert_eq!(
-        (status, told.as_str()),
+        (status, answer.as_str()),
         (503, "the runtime is not connected\n")
     );
 }
 
 #[test]
-fn metrics_are_measured_when_they_are_asked_for() {
-    let served = serve();
-    assert_eq!(served.ask("POST", "/v1/pods", &pod("web", 4)).0, 201);
-    let (status, text) = served.probe("GET", "/metrics");
+fn gauges_are_measured_at_every_scrape() {
+    let server = serve();
+    assert_eq!(server.ask("POST", "/v1/pods", &pod("web", 4)).0, 201);
+    let (status, text) = server.probe("GET", "/metrics");
     assert_eq!(status, 200);
     for line in [
         "pinfold_pods 1",
@@ -40,14 +40,14 @@ fn metrics_are_measured_when_they_are_asked_for() {
 }
 
 #[test]
-fn nothing_else_is_served_to_the_network() {
-    let served = serve();
+fn the_tcp_port_serves_only_metrics_and_health() {
+    let server = serve();
     for (method, path, expected) in [
         ("GET", "/v1/pods", 404),
         ("GET", "/", 404),
         ("POST", "/metrics", 405),
         ("DELETE", "/healthz", 405),
     ] {
-        assert_eq!(served.probe(method, path).0, expected, "{method} {path}");
+        assert_eq!(server.probe(method, path).0, expected, "{method} {path}");
     }
 }

@@ -1,8 +1,8 @@
-//! Every route: what it answers, and with which status.
+//! The responses and status codes of every route.
 
 use serde_json::json;
 
-use crate::wire::serve;
+use crate::server::serve;
 
 pub(crate) fn pod(name: &str, cpus: u32) -> String {
     let resources = json!({"cpu": cpus.to_string(), "memory": "64Mi"});
@@ -27,82 +27,83 @@ systemReserved: {cpu: '2'}
 ";
 
 #[test]
-fn a_pod_comes_is_listed_is_enforced_and_leaves() {
-    let served = serve();
-    let (status, admitted) = served.ask("POST", "/v1/pods", &pod("web", 4));
+fn a_pod_is_admitted_listed_pinned_and_released() {
+    let server = serve();
+    let (status, admitted) = server.ask("POST", "/v1/pods", &pod("web", 4));
     assert_eq!(status, 201, "{admitted}");
     assert_eq!(admitted["uid"], "web");
     assert_eq!(admitted["containers"][0]["cpus"], "1-2,9-10");
-    assert_eq!(admitted["containers"][0]["ownCpus"], true);
+    assert_eq!(admitted["containers"][0]["exclusiveCpus"], true);
     assert_eq!(admitted["generation"], 1);
-    let (status, pods) = served.ask("GET", "/v1/pods", "");
+    let (status, pods) = server.ask("GET", "/v1/pods", "");
     assert_eq!((status, pods[0]["uid"].as_str()), (200, Some("web")));
-    let (status, enforced) = served.ask("POST", "/v1/pods/web/enforce", "{\"pid\": 1}");
-    assert_eq!((status, enforced["cpus"].as_str()), (200, Some("1-2,9-10")));
-    assert_eq!(served.ask("DELETE", "/v1/pods/web", "").0, 200);
-    let (status, gone) = served.ask("DELETE", "/v1/pods/web", "");
+    let (status, pinned) = server.ask("POST", "/v1/pods/web/pin", "{\"pid\": 1}");
+    assert_eq!((status, pinned["cpus"].as_str()), (200, Some("1-2,9-10")));
+    assert_eq!(pinned["method"], "affinity");
+    assert_eq!(server.ask("DELETE", "/v1/pods/web", "").0, 200);
+    let (status, gone) = server.ask("DELETE", "/v1/pods/web", "");
     assert_eq!(status, 404, "{gone}");
     assert_eq!(gone["hint"], "GET /v1/pods lists them");
-    assert_eq!(served.ask("GET", "/v1/pods", ""), (200, json!([])));
+    assert_eq!(server.ask("GET", "/v1/pods", ""), (200, json!([])));
 }
 
 #[test]
 fn a_rejection_says_why_and_what_would_fit() {
-    let served = serve();
-    let (status, rejected) = served.ask("POST", "/v1/pods", &pod("wide", 9));
+    let server = serve();
+    let (status, rejected) = server.ask("POST", "/v1/pods", &pod("wide", 9));
     assert_eq!(status, 409, "{rejected}");
     let lines = rejected["explanation"].as_array().expect("lines");
-    let told: Vec<&str> = lines.iter().filter_map(|line| line.as_str()).collect();
-    let told = told.join("\n");
+    let answer: Vec<&str> = lines.iter().filter_map(|line| line.as_str()).collect();
+    let answer = answer.join("\n");
     assert!(
-        told.contains("NUMA node") && told.contains("would fit"),
-        "{told}"
+        answer.contains("NUMA node") && answer.contains("would fit"),
+        "{answer}"
     );
-    assert_eq!(served.ask("GET", "/v1/pods", ""), (200, json!([])));
+    assert_eq!(server.ask("GET", "/v1/pods", ""), (200, json!([])));
 }
 
 #[test]
-fn a_pod_that_is_here_already_is_a_conflict() {
-    let served = serve();
-    assert_eq!(served.ask("POST", "/v1/pods", &pod("web", 1)).0, 201);
-    assert_eq!(served.ask("POST", "/v1/pods", &pod("web", 1)).0, 409);
+fn admitting_a_pod_twice_is_a_conflict() {
+    let server = serve();
+    assert_eq!(server.ask("POST", "/v1/pods", &pod("web", 1)).0, 201);
+    assert_eq!(server.ask("POST", "/v1/pods", &pod("web", 1)).0, 409);
 }
 
 #[test]
-fn other_rules_are_planned_and_then_applied() {
-    let served = serve();
-    assert_eq!(served.ask("POST", "/v1/pods", &pod("web", 4)).0, 201);
-    let (status, plan) = served.ask("POST", "/v1/settings?dryRun=true", RESTRICTED);
+fn a_change_of_settings_is_planned_and_then_applied() {
+    let server = serve();
+    assert_eq!(server.ask("POST", "/v1/pods", &pod("web", 4)).0, 201);
+    let (status, plan) = server.ask("POST", "/v1/settings?dryRun=true", RESTRICTED);
     assert_eq!((status, &plan["applied"]), (200, &json!(false)), "{plan}");
-    assert_eq!(plan["pods"][0]["fate"], "stays");
+    assert_eq!(plan["pods"][0]["outcome"], "unchanged");
     assert_eq!(
-        served.ask("GET", "/v1/status", "").1["policy"],
+        server.ask("GET", "/v1/status", "").1["topologyPolicy"],
         "single-numa-node"
     );
-    let (status, done) = served.ask("POST", "/v1/settings", RESTRICTED);
+    let (status, done) = server.ask("POST", "/v1/settings", RESTRICTED);
     assert_eq!((status, &done["applied"]), (200, &json!(true)), "{done}");
     assert_eq!(
-        served.ask("GET", "/v1/status", "").1["policy"],
+        server.ask("GET", "/v1/status", "").1["topologyPolicy"],
         "restricted"
     );
 }
 
 #[test]
-fn the_journal_is_read_from_a_number_on() {
-    let served = serve();
+fn the_journal_is_listed_after_a_given_number() {
+    let server = serve();
     for name in ["a", "b", "c"] {
-        assert_eq!(served.ask("POST", "/v1/pods", &pod(name, 1)).0, 201);
+        assert_eq!(server.ask("POST", "/v1/pods", &pod(name, 1)).0, 201);
     }
-    let (status, page) = served.ask("GET", "/v1/journal?after=1", "");
-    assert_eq!((status, &page["last"]), (200, &json!(3)));
+    let (status, page) = server.ask("GET", "/v1/journal?after=1", "");
+    assert_eq!((status, &page["lastNumber"]), (200, &json!(3)));
     let entries = page["entries"].as_array().expect("entries");
     assert_eq!(entries.len(), 2);
-    assert_eq!(entries[0]["name"], "default/b");
+    assert_eq!(entries[0]["podName"], "default/b");
 }
 
 #[test]
-fn mistakes_have_the_right_status_and_say_what_to_do() {
-    let served = serve();
+fn invalid_requests_have_the_right_status_and_a_message() {
+    let server = serve();
     for (method, path, body, expected) in [
         ("GET", "/", "", 404),
         ("GET", "/v2/pods", "", 404),
@@ -116,30 +117,25 @@ fn mistakes_have_the_right_status_and_say_what_to_do() {
         ("DELETE", "/v1/pods/", "", 400),
         ("DELETE", "/v1/pods/a%zz", "", 400),
         ("DELETE", "/v1/pods/default%2Fa", "", 404),
-        ("POST", "/v1/pods/a/enforce", "{}", 400),
-        ("POST", "/v1/pods/a/enforce", "{\"pid\": 0}", 400),
-        ("POST", "/v1/pods/a/enforce", "{\"pid\": -1}", 400),
+        ("POST", "/v1/pods/a/pin", "{}", 400),
+        ("POST", "/v1/pods/a/pin", "{\"pid\": 0}", 400),
+        ("POST", "/v1/pods/a/pin", "{\"pid\": -1}", 400),
+        ("POST", "/v1/pods/a/pin", "{\"cgroup\": \"relative\"}", 400),
         (
             "POST",
-            "/v1/pods/a/enforce",
-            "{\"cgroup\": \"relative\"}",
-            400,
-        ),
-        (
-            "POST",
-            "/v1/pods/a/enforce",
+            "/v1/pods/a/pin",
             "{\"pid\": 1, \"cgroup\": \"/a\"}",
             400,
         ),
-        ("POST", "/v1/pods/a/enforce", "{\"pid\": 1}", 404),
+        ("POST", "/v1/pods/a/pin", "{\"pid\": 1}", 404),
         ("POST", "/v1/settings?dryRun=maybe", RESTRICTED, 400),
         ("POST", "/v1/settings?dry=true", RESTRICTED, 400),
         ("POST", "/v1/settings", "kind: Pod", 400),
         ("GET", "/v1/journal?after=-1", "", 400),
         ("GET", "/v1/journal?after=1&after", "", 400),
     ] {
-        let (status, told) = served.ask(method, path, body);
-        assert_eq!(status, expected, "{method} {path} {body}: {told}");
-        assert!(!told["error"].as_str().expect("an error").is_empty());
+        let (status, answer) = server.ask(method, path, body);
+        assert_eq!(status, expected, "{method} {path} {body}: {answer}");
+        assert!(!answer["error"].as_str().expect("an error").is_empty());
     }
 }

@@ -1,23 +1,24 @@
-//! Damaged files: a state that was once true, or a rejection that says what to do. Never a panic, and nothing is deleted.
+//! A damaged journal either opens with a state that the node once had, or is rejected with a message that says what to
+//! do. Opening it never panics and never deletes data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{JournalError, Keeper, KeeperError};
+use pinfold_agent::{JournaledLedger, JournaledLedgerError};
+use pinfold_journal::{FILE, JournalError};
 
-use crate::scene::{Held, Random, alone, held, open, say, seed, step};
+use crate::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
 
-/// A journal with a history, and every state that was true on the way.
+/// Writes a journal with many entries. Returns its content and every state that the ledger had.
 fn history(folder: &Path, seed: u64) -> (Vec<u8>, Vec<Held>) {
     let mut random = Random(seed);
-    let mut keeper = open(folder).expect("a new journal");
-    let mut truths = vec![held(&keeper)];
+    let mut journaled = open(folder).expect("a new journal");
+    let mut truths = vec![held(&journaled)];
     for _ in 0..130 {
-        step(&mut keeper, &mut random).expect("a change");
-        truths.push(held(&keeper));
+        step(&mut journaled, &mut random).expect("a change");
+        truths.push(held(&journaled));
     }
-    drop(keeper);
+    drop(journaled);
     let mut whole = fs::read(folder.join(FILE)).expect("the journal");
     while whole.ends_with(b"\n\n") {
         whole.pop();
@@ -30,50 +31,53 @@ struct Tally {
     rejected: usize,
 }
 
-/// Blank lines, as there are at the end of a journal for more to be written over.
-const ROOM: [u8; 9000] = [b'\n'; 9000];
+/// Blank lines, like the preallocated space at the end of a journal.
+const PREALLOCATED: [u8; 9000] = [b'\n'; 9000];
 
-/// Opens the damaged file, without room at its end and with it, and checks what comes of it.
+/// Opens the damaged file without and with preallocated space at its end, and checks the result.
 fn check(folder: &Path, damaged: &[u8], truths: &[Held], tally: &mut Tally, what: &str) {
     check_file(folder, damaged, truths, tally, what);
-    let roomy = [damaged, &ROOM].concat();
-    let what = format!("{what}, with room");
-    check_file(folder, &roomy, truths, tally, &what);
+    let preallocated = [damaged, &PREALLOCATED].concat();
+    let what = format!("{what}, with preallocated space");
+    check_file(folder, &preallocated, truths, tally, &what);
 }
 
 fn check_file(folder: &Path, damaged: &[u8], truths: &[Held], tally: &mut Tally, what: &str) {
     let file: PathBuf = folder.join(FILE);
     fs::write(&file, damaged).expect("written");
     match open(folder) {
-        Ok(keeper) => {
+        Ok(journaled) => {
             tally.recovered += 1;
-            assert_eq!(keeper.ledger().audit(), [], "{what}");
-            assert!(truths.contains(&held(&keeper)), "{what}: never true");
-            goes_on(keeper, folder, what);
+            assert_eq!(journaled.ledger().audit(), [], "{what}");
+            assert!(
+                truths.contains(&held(&journaled)),
+                "{what}: the ledger never had this state"
+            );
+            check_writable(journaled, folder, what);
         }
-        Err(KeeperError::Journal(error)) => {
+        Err(JournaledLedgerError::Journal(error)) => {
             tally.rejected += 1;
-            let told = error.to_string();
-            let helpful = matches!(error, JournalError::Damaged { .. }) && told.contains("mv ")
+            let message = error.to_string();
+            let helpful = matches!(error, JournalError::Damaged { .. }) && message.contains("mv ")
                 || matches!(error, JournalError::Version { .. });
-            assert!(helpful, "{what}: {told}");
+            assert!(helpful, "{what}: {message}");
             assert_eq!(fs::read(&file).expect("kept"), damaged, "{what}");
         }
         Err(error) => panic!("{what}: {error}"),
     }
 }
 
-/// A recovered journal can be written to and opened again.
-fn goes_on(mut keeper: Keeper, folder: &Path, what: &str) {
-    step(&mut keeper, &mut Random(1)).expect(what);
-    let now = held(&keeper);
-    drop(keeper);
+/// Checks that a recovered journal can be written and opened again.
+fn check_writable(mut journaled: JournaledLedger, folder: &Path, what: &str) {
+    step(&mut journaled, &mut Random(1)).expect(what);
+    let now = held(&journaled);
+    drop(journaled);
     assert_eq!(held(&open(folder).expect(what)), now, "{what}");
 }
 
 #[test]
-fn a_cut_journal_is_a_state_that_was_once_true_or_rejected() {
-    let _alone = alone();
+fn a_truncated_journal_has_a_state_that_the_node_once_had_or_is_rejected() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let seed = seed();
@@ -90,7 +94,7 @@ fn a_cut_journal_is_a_state_that_was_once_true_or_rejected() {
         let kept = &whole[..usize::try_from(cut).expect("small")];
         check(&folder, kept, &truths, &mut tally, &format!("cut at {cut}"));
     }
-    say(&format!(
+    print_line(&format!(
         "cut: {} recovered, {} rejected",
         tally.recovered, tally.rejected
     ));
@@ -98,8 +102,8 @@ fn a_cut_journal_is_a_state_that_was_once_true_or_rejected() {
 }
 
 #[test]
-fn flipped_bytes_are_noticed() {
-    let _alone = alone();
+fn flipped_bits_are_detected() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let seed = seed();
@@ -112,7 +116,7 @@ fn flipped_bytes_are_noticed() {
     for round in 0..400 {
         let mut damaged = whole.clone();
         for _ in 0..=random.below(3) {
-            // Every tenth time the beginning, every fifth the end, where there is more to go wrong.
+            // The beginning in every tenth round, the end in two of ten: they have the header and the last line.
             let (from, span) = match round % 10 {
                 0 => (0, 40),
                 1 | 2 => (damaged.len() - 2000, 2000),
@@ -129,7 +133,7 @@ fn flipped_bytes_are_noticed() {
             &format!("flip {round}"),
         );
     }
-    say(&format!(
+    print_line(&format!(
         "flips: {} recovered, {} rejected",
         tally.recovered, tally.rejected
     ));
@@ -137,9 +141,9 @@ fn flipped_bytes_are_noticed() {
 }
 
 #[test]
-fn a_last_line_of_which_some_sectors_never_arrived_is_cut_off() {
+fn a_last_line_with_missing_sectors_is_cut_off() {
     const SECTOR: usize = 512;
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let (whole, truths) = history(&folder, 11);
@@ -161,18 +165,18 @@ fn a_last_line_of_which_some_sectors_never_arrived_is_cut_off() {
 }
 
 #[test]
-fn what_is_cut_off_is_kept_aside() {
-    let _alone = alone();
+fn the_cut_off_bytes_are_kept_in_another_file() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let (whole, _) = history(&folder, 7);
     fs::write(folder.join(FILE), &whole[..whole.len() - 5]).expect("cut");
-    let keeper = open(&folder).expect("recovered");
-    let aside = fs::read(folder.join(format!("torn-after-{}", keeper.generation())));
+    let journaled = open(&folder).expect("recovered");
+    let aside = fs::read(folder.join(format!("truncated-after-{}", journaled.generation())));
     assert!(whole[..whole.len() - 5].ends_with(&aside.expect("kept")));
-    let differences = keeper.compare(&Default::default(), keeper.ledger().rules());
+    let differences = journaled.compare(&Default::default(), journaled.ledger().rules());
     assert!(
-        differences[0].to_string().contains("put aside"),
+        differences[0].to_string().contains("moved to another file"),
         "{differences:?}"
     );
 }

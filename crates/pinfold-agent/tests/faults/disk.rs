@@ -1,53 +1,56 @@
-//! Disks that are full or read-only, files that are not ours, and two agents at once.
+//! Full and read-only disks, files that other users can write to, and two agents with one journal.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use pinfold_agent::journal::FILE;
-use pinfold_agent::{JournalError, KeeperError};
+use pinfold_agent::JournaledLedgerError;
+use pinfold_journal::{FILE, JournalError};
 
-use crate::scene::{Random, alone, held, open, seed, step};
+use crate::fixture::{Random, exclusive_lock, held, open, seed, step};
 
 const FOLDER: &str = "PINFOLD_TEST_FOLDER";
 
-/// The child: its files cannot grow beyond a limit that its parent has set.
+/// The child process: its files cannot grow beyond a limit that the parent set.
 #[test]
-#[ignore = "the other side of the full disk test"]
+#[ignore = "run by the test of the full disk"]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
     let folder = Path::new(&folder);
     let mut random = Random(seed());
-    let mut keeper = open(folder).expect("room for a beginning");
+    let mut journaled = open(folder).expect("space for the first snapshot");
     let mut failures = 0;
     for _ in 0..400 {
-        let (before, generation) = (keeper.ledger().state().clone(), keeper.generation());
-        if let Err(error) = step(&mut keeper, &mut random) {
+        let (before, generation) = (journaled.ledger().state().clone(), journaled.generation());
+        if let Err(error) = step(&mut journaled, &mut random) {
             failures += 1;
-            assert!(error.to_string().starts_with("nothing was done"), "{error}");
-            assert_eq!(*keeper.ledger().state(), before);
-            assert_eq!(keeper.generation(), generation);
+            assert!(
+                error.to_string().starts_with("nothing was changed"),
+                "{error}"
+            );
+            assert_eq!(*journaled.ledger().state(), before);
+            assert_eq!(journaled.generation(), generation);
             if failures > 5 {
                 break;
             }
         }
     }
-    assert!(failures > 5, "the disk was to be full");
-    let now = held(&keeper);
-    drop(keeper);
+    assert!(failures > 5, "the disk should be full");
+    let now = held(&journaled);
+    drop(journaled);
     assert_eq!(held(&open(folder).expect("whole")), now);
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_half_done() {
-    let _alone = alone();
+fn on_a_full_disk_a_failed_change_leaves_ledger_and_journal_unchanged() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let this = std::env::current_exe().expect("this program");
-    // A limit on the size of files is a full disk for one process; the signal that comes with it is ignored.
+    // A limit on the size of files acts as a full disk for one process. The signal SIGXFSZ is ignored.
     let script =
         "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact disk::child --ignored --nocapture";
     let mut child = Command::new("bash");
@@ -64,25 +67,25 @@ fn on_a_full_disk_nothing_is_half_done() {
 
 fn rejection(folder: &Path) -> JournalError {
     match open(folder) {
-        Err(KeeperError::Journal(error)) => error,
+        Err(JournaledLedgerError::Journal(error)) => error,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn two_agents_cannot_open_it() {
-    let _alone = alone();
+fn two_agents_cannot_open_the_same_journal() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let first = open(&folder).expect("a journal");
     assert!(matches!(rejection(&folder), JournalError::Locked { .. }));
     drop(first);
-    open(&folder).expect("free again");
+    open(&folder).expect("unlocked");
 }
 
 #[test]
-fn folder_and_file_are_ours_alone() {
-    let _alone = alone();
+fn folder_and_files_that_other_users_can_write_to_are_rejected() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));
@@ -101,8 +104,8 @@ fn folder_and_file_are_ours_alone() {
 }
 
 #[test]
-fn links_are_not_followed() {
-    let _alone = alone();
+fn symlinks_are_not_followed() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));
@@ -123,18 +126,18 @@ fn links_are_not_followed() {
 
 #[test]
 fn a_folder_that_cannot_be_written_to_is_rejected_with_its_path() {
-    // Not even root writes there.
+    // Not even root can write there.
     let error = rejection(Path::new("/proc/self/agent")).to_string();
     assert!(error.contains("cannot create /proc/self/agent"), "{error}");
 }
 
 #[test]
-fn a_later_version_is_rejected_and_not_touched() {
-    let _alone = alone();
+fn a_later_version_is_rejected_and_not_changed() {
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     drop(open(&folder).expect("a journal"));
-    let later = b"pinfold-journal 2\nwhatever comes\n";
+    let later = b"pinfold-journal 2\nunknown format\n";
     fs::write(folder.join(FILE), later).expect("written");
     let error = rejection(&folder);
     assert!(

@@ -1,4 +1,4 @@
-//! Killed at any moment: nothing is held twice, nothing is lost, and what was reported as done is there.
+//! Kills an agent at random moments: no CPU is assigned twice, and every change that was reported is in the journal.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,28 +6,28 @@ use std::process::{Command, Stdio};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use crate::scene::{Held, Random, alone, held, open, say, seed, step};
+use crate::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
 
 const FOLDER: &str = "PINFOLD_TEST_FOLDER";
 const KILLS: u64 = 200;
 
-/// The child: works until it is killed, and says what is done.
+/// The child process: changes the ledger until it is killed, and prints every finished change.
 #[test]
-#[ignore = "the other side of the kill test"]
+#[ignore = "run by the kill test"]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
     let mut random = Random(seed());
-    let mut keeper = open(Path::new(&folder)).expect("the journal opens");
+    let mut journaled = open(Path::new(&folder)).expect("the journal opens");
     loop {
-        step(&mut keeper, &mut random).expect("a change");
-        let held = serde_json::to_string(&held(&keeper)).expect("text");
-        say(&format!("done {} {held}", keeper.generation()));
+        step(&mut journaled, &mut random).expect("a change");
+        let held = serde_json::to_string(&held(&journaled)).expect("text");
+        print_line(&format!("done {} {held}", journaled.generation()));
     }
 }
 
-/// Runs a child for a while and kills it; what it said last.
+/// Runs a child for a while and kills it. Returns the last change that it printed.
 fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "kill::child", "--ignored", "--nocapture"])
@@ -37,7 +37,7 @@ fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
         .spawn()
         .expect("a child");
     let mut out = child.stdout.take().expect("a pipe");
-    // Read all the time: a child that waits for a full pipe would always be killed at the same moment.
+    // Read continuously: a child that blocks on a full pipe would always be killed at the same point.
     let reader = spawn(move || {
         let mut said = String::new();
         out.read_to_string(&mut said).expect("text");
@@ -57,7 +57,7 @@ fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
 
 #[test]
 fn killed_at_any_moment_the_journal_has_everything_that_was_reported() {
-    let _alone = alone();
+    let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("agent");
     let seed = seed();
@@ -66,23 +66,23 @@ fn killed_at_any_moment_the_journal_has_everything_that_was_reported() {
     for round in 0..KILLS {
         let after = Duration::from_micros(2_000 + random.below(120_000));
         let reported = killed(&folder, seed.wrapping_add(round), after);
-        let keeper = open(&folder).unwrap_or_else(|error| panic!("round {round}: {error}"));
-        assert_eq!(keeper.ledger().audit(), [], "round {round}");
-        let found = keeper.generation();
+        let journaled = open(&folder).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!(journaled.ledger().audit(), [], "round {round}");
+        let found = journaled.generation();
         assert!(found >= before, "round {round}: {found} after {before}");
-        if let Some((number, told)) = reported {
+        if let Some((number, message)) = reported {
             reports += number.saturating_sub(before);
-            // One change may be written down and not be reported yet, but no more.
+            // At most one change is journaled and not reported yet.
             assert!((number..=number + 1).contains(&found), "round {round}");
             match found == number {
-                true => assert_eq!(held(&keeper), told, "round {round}"),
+                true => assert_eq!(held(&journaled), message, "round {round}"),
                 false => ahead += 1,
             }
         }
         before = found;
     }
-    say(&format!(
+    print_line(&format!(
         "{reports} changes reported, {ahead} kills between write and report"
     ));
-    assert!(reports > KILLS, "the children got to work");
+    assert!(reports > KILLS, "the children made too few changes");
 }

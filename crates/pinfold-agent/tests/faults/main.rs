@@ -1,6 +1,6 @@
-//! What happens to a node is survived: kills, damage, full disks, second openers. Real files, real processes.
+//! The journal survives kills, damaged files, full disks and a second agent. The tests use real files and processes.
 
 mod damage;
 mod disk;
+mod fixture;
 mod kill;
-mod scene;

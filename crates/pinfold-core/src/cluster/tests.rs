@@ -1,4 +1,4 @@
-//! Tests of the cluster: small nodes of every dialect, and the stories they tell.
+//! Tests of the cluster with small nodes of every dialect.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use super::*;
 use crate::cpu_set::{CpuId, CpuList, CpuSet};
 use crate::fidelity::Fidelity;
 use crate::koordinator::amounts::NodeAmounts;
-use crate::koordinator::cpus::{CpuRow, Topology};
+use crate::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
 use crate::koordinator::ledger::Allocation;
-use crate::koordinator::node::{Node, Report};
-use crate::koordinator::plugin::{Args, PodDemand};
+use crate::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use crate::koordinator::plugin::{KoordinatorArgs, PodDemand};
+use crate::koordinator::policy_values::NumaPolicy;
 use crate::koordinator::qos::KoordinatorQos;
 use crate::koordinator::score::ScoreKind;
-use crate::koordinator::values::NumaPolicy;
 use crate::ledger::{Ledger, Rules};
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
 use crate::settings::Settings;
-use crate::volcano::amounts::{Amount, NumaAmounts};
-use crate::volcano::detail::{self, CpuDetail};
+use crate::volcano::cpu_detail::{CpuDetail, CpuRow};
+use crate::volcano::numa_amounts::{NumaAmount, NumaAmounts};
 use crate::volcano::predicate::NumaInfo;
 
 mod properties;
@@ -44,8 +44,8 @@ fn room(cpus: u32) -> Amounts {
     ])
 }
 
-/// Two NUMA nodes of 5 CPUs; CPU 0 is the system's.
-fn kubelet(policy: &str) -> Member {
+/// A node with two NUMA nodes of 5 CPUs; CPU 0 is reserved.
+fn kubelet(policy: &str) -> ClusterNode {
     let core = |id: u32| Core {
         id,
         socket: id / 5,
@@ -75,12 +75,17 @@ fn kubelet(policy: &str) -> Member {
     };
     let rules = Rules::new(Arc::new(machine.expect("a good machine")), settings);
     let ledger = Ledger::new(Arc::new(rules.expect("good settings")));
-    Member::kubelet(ledger, room(9))
+    ClusterNode::kubelet(ledger, room(9))
 }
 
-/// Two NUMA nodes, on which pods hold these CPUs.
-fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args) -> Member {
-    let row = |id: u32| CpuRow {
+/// A node with two NUMA nodes, on which a pod holds these CPUs.
+fn koordinator(
+    per_node: u32,
+    policy: Option<NumaPolicy>,
+    held: &str,
+    args: KoordinatorArgs,
+) -> ClusterNode {
+    let row = |id: u32| ReportedCpu {
         cpu: cpu(id),
         core: i64::from(id % per_node),
         node: i64::from(id / per_node),
@@ -90,14 +95,14 @@ fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args
         node: numa(id),
         amounts: Amounts::from([("cpu", i64::from(per_node) * 1000), ("memory", 64 << 30)]),
     };
-    let topology = Topology::from_report((0..2 * per_node).map(row), Fidelity::Sound);
+    let topology = KoordinatorTopology::from_report((0..2 * per_node).map(row), Fidelity::Sound);
     let none = CpuSet::new();
     let zones = vec![zone(0), zone(1)];
-    let mut node = Node {
+    let mut node = KoordinatorNode {
         numa_policy: policy,
         allocatable: room(2 * per_node),
-        report: Some(Report::new(topology, &none, none.clone(), zones)),
-        ..Node::default()
+        report: Some(KoordinatorReport::new(topology, &none, none.clone(), zones)),
+        ..KoordinatorNode::default()
     };
     let held = cpus(held);
     if !held.is_empty() {
@@ -107,14 +112,14 @@ fn koordinator(per_node: u32, policy: Option<NumaPolicy>, held: &str, args: Args
             ..Allocation::default()
         };
         let requests = Amounts::from([("cpu", milli)]);
-        node.assume("resident".into(), &requests, Some(allocation));
+        node.assume("other".into(), &requests, Some(allocation));
     }
-    Member::koordinator(node, Arc::new(args))
+    ClusterNode::koordinator(node, Arc::new(args))
 }
 
-/// Two NUMA nodes of 4 CPUs, of which these are free.
-fn volcano(free: &str) -> Member {
-    let row = |id: u32| detail::CpuRow {
+/// A node with two NUMA nodes of 4 CPUs, of which these are free.
+fn volcano(free: &str) -> ClusterNode {
+    let row = |id: u32| CpuRow {
         cpu: cpu(id),
         core: id,
         node: numa(id / 4),
@@ -128,18 +133,18 @@ fn volcano(free: &str) -> Member {
         reserved: None,
     };
     let memory = [0, 1].map(|id| {
-        let amount = Amount {
+        let amount = NumaAmount {
             total: 64 << 30,
             free: 64 << 30,
         };
         ("memory".into(), numa(id), amount)
     });
     let memory = NumaAmounts::new(memory);
-    Member::volcano(Some(info), memory, room(8), Fidelity::Sound)
+    ClusterNode::volcano(Some(info), memory, room(8), Fidelity::Sound)
 }
 
-/// A Guaranteed LSR pod of one container that insists on one NUMA node under Volcano.
-fn ask(uid: &str, cpus: u32) -> PodAsk {
+/// A Guaranteed LSR pod of one container with the Volcano policy `single-numa-node`.
+fn request(uid: &str, cpus: u32) -> PodRequest {
     let amounts: ResourceList = [("cpu", cpus.to_string()), ("memory", "1Gi".into())]
         .map(|(name, amount)| (name.into(), amount.parse().expect("a quantity")))
         .into();
@@ -157,7 +162,7 @@ fn ask(uid: &str, cpus: u32) -> PodAsk {
         pod_requests: None,
         pod_limits: None,
     };
-    PodAsk::new(Arc::new(pod))
+    PodRequest::new(Arc::new(pod))
         .with_koordinator(PodDemand {
             limits: requests.clone(),
             requests,
@@ -167,7 +172,7 @@ fn ask(uid: &str, cpus: u32) -> PodAsk {
         .with_volcano_policy("single-numa-node")
 }
 
-fn names(ranked: &[Ranked<'_>]) -> Vec<String> {
+fn names(ranked: &[RankedNode<'_>]) -> Vec<String> {
     ranked
         .iter()
         .map(|ranked| ranked.node.to_string())
@@ -176,13 +181,13 @@ fn names(ranked: &[Ranked<'_>]) -> Vec<String> {
 
 /// STORY-05: A has 2 + 2 CPUs free, B has 4 + 0.
 #[test]
-fn a_node_with_enough_in_total_but_badly_spread_is_not_chosen() {
+fn a_node_whose_free_cpus_lie_on_different_numa_nodes_is_not_chosen() {
     let single = || Some(NumaPolicy::SingleNumaNode);
     let filled = |sizes: &[u32]| {
         let mut cluster = Cluster::new();
         cluster.insert("only".into(), kubelet("single-numa-node"));
         for (at, &size) in sizes.iter().enumerate() {
-            let placed = cluster.place(&ask(&format!("filler-{at}"), size));
+            let placed = cluster.place(&request(&format!("filler-{at}"), size));
             placed.expect("there is room");
         }
         cluster.remove_node(&"only".into()).expect("it is there")
@@ -191,8 +196,8 @@ fn a_node_with_enough_in_total_but_badly_spread_is_not_chosen() {
         ("kubelet", filled(&[2, 3]), filled(&[5])),
         (
             "koordinator",
-            koordinator(4, single(), "0-1,4-5", Args::default()),
-            koordinator(4, single(), "4-7", Args::default()),
+            koordinator(4, single(), "0-1,4-5", KoordinatorArgs::default()),
+            koordinator(4, single(), "4-7", KoordinatorArgs::default()),
         ),
         ("volcano", volcano("2-3,6-7"), volcano("0-3")),
     ];
@@ -200,78 +205,81 @@ fn a_node_with_enough_in_total_but_badly_spread_is_not_chosen() {
         let mut cluster = Cluster::new();
         cluster.insert("a".into(), a);
         cluster.insert("b".into(), b);
-        let pod = ask("pod", 4);
+        let pod = request("pod", 4);
         assert_eq!(names(&cluster.rank(&pod)), ["b"], "{dialect}");
-        let rejection = cluster.ask(&pod, &"a".into());
+        let rejection = cluster.evaluate(&pod, &"a".into());
         assert!(
-            !matches!(rejection.rejection(), None | Some(Rejection::Room(_))),
-            "{dialect}: enough in total, so NUMA must be the reason: {rejection:?}"
+            !matches!(
+                rejection.rejection(),
+                None | Some(NodeRejection::Insufficient(_))
+            ),
+            "{dialect}: the totals suffice, so NUMA must be the reason: {rejection:?}"
         );
-        let placement = cluster.place(&pod).expect("b takes it");
+        let placement = cluster.place(&pod).expect("it fits b");
         assert_eq!(placement.node.as_str(), "b", "{dialect}");
         assert_eq!(placement.numa, NodeSet::single(numa(0)), "{dialect}");
         assert_eq!(placement.cpus.len(), 4, "{dialect}");
     }
 }
 
-/// STORY-07: 2 and 6 CPUs are free on the two NUMA nodes, 2 are asked for.
+/// STORY-07: 2 and 6 CPUs are free on the two NUMA nodes, 2 are requested.
 #[test]
-fn the_user_picks_packing_or_the_emptiest_numa_node() {
+fn the_scoring_strategy_chooses_the_fullest_or_the_emptiest_numa_node() {
     for (kind, expected) in [
         (ScoreKind::MostAllocated, 0),
         (ScoreKind::LeastAllocated, 1),
     ] {
-        let args = Args {
+        let args = KoordinatorArgs {
             numa_scoring: kind,
-            ..Args::default()
+            ..KoordinatorArgs::default()
         };
         let policy = Some(NumaPolicy::SingleNumaNode);
         let mut cluster = Cluster::new();
         cluster.insert("a".into(), koordinator(8, policy, "0-5,8-9", args));
-        let placement = cluster.place(&ask("pod", 2)).expect("there is room");
+        let placement = cluster.place(&request("pod", 2)).expect("there is room");
         assert_eq!(placement.numa, NodeSet::single(numa(expected)), "{kind:?}");
     }
 }
 
 #[test]
-fn equally_good_nodes_are_taken_in_the_order_of_their_names() {
+fn nodes_with_equal_scores_are_used_in_the_order_of_their_names() {
     let mut cluster = Cluster::new();
     for name in ["c", "a", "b"] {
         cluster.insert(name.into(), volcano("0-3"));
     }
     for expected in ["a", "b", "c"] {
-        let placement = cluster.place(&ask(&format!("on-{expected}"), 4));
+        let placement = cluster.place(&request(&format!("on-{expected}"), 4));
         let node = placement.map(|placement| placement.node.to_string());
         assert_eq!(node.as_deref(), Ok(expected));
     }
 }
 
 #[test]
-fn the_sums_are_checked_for_every_dialect() {
+fn every_dialect_checks_the_totals_of_allocatable() {
     let full = Amounts::from([("cpu", 9000), ("pods", 9)]);
     let single = Some(NumaPolicy::SingleNumaNode);
-    for member in [
+    for node in [
         kubelet("none"),
-        koordinator(4, single, "", Args::default()),
+        koordinator(4, single, "", KoordinatorArgs::default()),
         volcano("0-7"),
-        Member::unknown(room(8)),
+        ClusterNode::unknown(room(8)),
     ] {
-        let mut member = member.with_used(full.clone());
-        let verdict = member.ask(&ask("pod", 1));
-        let text = verdict.rejection().map(Rejection::to_string);
-        let left = member.allocatable().get("cpu") / 1000 - 9;
+        let mut node = node.with_used(full.clone());
+        let evaluation = node.evaluate(&request("pod", 1));
+        let text = evaluation.rejection().map(NodeRejection::to_string);
+        let left = node.allocatable().get("cpu") / 1000 - 9;
         let expected = format!("Insufficient cpu (1 asked, {left} left)");
         assert_eq!(text, Some(expected));
     }
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_told_why_in_the_schedulers_words() {
+fn the_error_for_a_pod_that_fits_no_node_counts_reasons_as_kube_scheduler_does() {
     let mut cluster = Cluster::new();
     cluster.insert("a".into(), volcano("0-1,4-5"));
-    cluster.insert("b".into(), Member::unknown(room(2)));
-    cluster.insert("c".into(), Member::unknown(room(1)));
-    let error = cluster.place(&ask("pod", 4)).expect_err("no room");
+    cluster.insert("b".into(), ClusterNode::unknown(room(2)));
+    cluster.insert("c".into(), ClusterNode::unknown(room(1)));
+    let error = cluster.place(&request("pod", 4)).expect_err("no room");
     assert_eq!(
         error.to_string(),
         "pod pod: 0/3 nodes are available: 1 container main cannot be assigned by numa, \
@@ -280,37 +288,37 @@ fn a_pod_that_fits_nowhere_is_told_why_in_the_schedulers_words() {
 }
 
 #[test]
-fn a_pod_has_one_place_only() {
+fn a_pod_cannot_be_placed_twice() {
     let mut cluster = Cluster::new();
     cluster.insert("a".into(), volcano("0-7"));
-    cluster.place(&ask("pod", 2)).expect("there is room");
-    let again = cluster.place(&ask("pod", 2));
-    assert!(matches!(again, Err(NotPlaced::Already { .. })));
+    cluster.place(&request("pod", 2)).expect("there is room");
+    let again = cluster.place(&request("pod", 2));
+    assert!(matches!(again, Err(PlaceError::AlreadyPlaced { .. })));
     assert_eq!(cluster.remove(&"pod".into()), Some("a".into()));
     assert_eq!(cluster.remove(&"pod".into()), None);
-    cluster.place(&ask("pod", 2)).expect("it left");
+    cluster.place(&request("pod", 2)).expect("it was removed");
 }
 
 #[test]
-fn a_portrait_shows_who_holds_what_whatever_the_dialect() {
+fn a_node_view_shows_which_pods_hold_which_cpus_under_every_dialect() {
     let aligned = Some(NumaPolicy::SingleNumaNode);
     let table = [
         (kubelet("single-numa-node"), "1-3", "", 10),
         (
-            koordinator(4, aligned, "0-1", Args::default()),
+            koordinator(4, aligned, "0-1", KoordinatorArgs::default()),
             "4-6",
             "0-1",
             8,
         ),
         (volcano("2-7"), "4-6", "0-1", 8),
     ];
-    for (member, held, before, size) in table {
+    for (node, held, before, size) in table {
         let mut cluster = Cluster::new();
-        cluster.insert("a".into(), member);
-        let placed = cluster.place(&ask("new", 3)).expect("there is room");
+        cluster.insert("a".into(), node);
+        let placed = cluster.place(&request("new", 3)).expect("there is room");
         assert_eq!(placed.cpus, cpus(held));
-        let portrait = cluster.portrait(&"a".into(), |uid| format!("the {uid}"));
-        let Portrait { machine, occupancy } = portrait.expect("its CPUs are known");
+        let view = cluster.node_view(&"a".into(), |uid| format!("the {uid}"));
+        let NodeView { machine, occupancy } = view.expect("its CPUs are known");
         assert_eq!((machine.online().len(), machine.nodes().len()), (size, 2));
         let held_by_new = occupancy
             .holders
@@ -322,7 +330,7 @@ fn a_portrait_shows_who_holds_what_whatever_the_dialect() {
         assert_eq!(occupancy.shared, machine.online() - &all);
     }
     let mut cluster = Cluster::new();
-    cluster.insert("a".into(), Member::unknown(room(8)));
-    assert_eq!(cluster.portrait(&"a".into(), PodUid::to_string), None);
-    assert_eq!(cluster.portrait(&"b".into(), PodUid::to_string), None);
+    cluster.insert("a".into(), ClusterNode::unknown(room(8)));
+    assert_eq!(cluster.node_view(&"a".into(), PodUid::to_string), None);
+    assert_eq!(cluster.node_view(&"b".into(), PodUid::to_string), None);
 }

@@ -13,27 +13,27 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::amounts::{Amounts, MILLI, NodeAmounts};
-use super::cpus::Topology;
-use super::held::HeldCpus;
-use super::ledger::{Allocation, Ledger};
-use super::reasons::{Reason, Rejection};
-use super::take::{Take, TakeError};
-use super::values::{Binding, Exclusive, NumaStrategy};
+use super::cpu_topology::KoordinatorTopology;
+use super::held_cpus::HeldCpus;
+use super::ledger::{Allocation, KoordinatorLedger};
+use super::policy_values::{CpuBinding, ExclusiveLevel, NumaStrategy};
+use super::rejection::{KoordinatorReason, KoordinatorRejection};
+use super::take::{KoordinatorTakeError, TakeRequest};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};
 
 mod distribute;
-mod left;
+mod numa_free;
 
-use distribute::Row;
-use left::Left;
+use distribute::ResourceRow;
+use numa_free::NumaFree;
 
 /// A node as the allocator sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct AllocationNode<'a> {
     /// Its CPUs, if it reports any.
-    pub topology: Option<&'a Topology>,
+    pub topology: Option<&'a KoordinatorTopology>,
     /// CPUs that are never handed out.
     pub reserved: &'a CpuSet,
     /// How many pods may share one CPU.
@@ -45,12 +45,12 @@ pub struct View<'a> {
     /// Which NUMA node is taken first.
     pub strategy: NumaStrategy,
     /// Who holds what.
-    pub ledger: &'a Ledger,
+    pub ledger: &'a KoordinatorLedger,
 }
 
 /// What one pod asks of a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct AllocationRequest<'a> {
     /// How many CPUs it binds.
     pub cpus: usize,
     /// Whether it binds CPUs at all.
@@ -60,11 +60,11 @@ pub struct Ask<'a> {
     /// Its requests as they are.
     pub plain_requests: &'a Amounts,
     /// How its CPUs are chosen; nothing for a policy that is not one.
-    pub binding: Option<Binding>,
+    pub binding: Option<CpuBinding>,
     /// Whether that is a must.
     pub required: bool,
     /// What it would like to keep for itself.
-    pub exclusive: Exclusive,
+    pub exclusive: ExclusiveLevel,
     /// CPUs it gets back and uses first.
     pub preferred: &'a CpuSet,
     /// CPUs it gets back.
@@ -78,14 +78,14 @@ pub struct Ask<'a> {
 /// One node and one pod, looked at once.
 #[derive(Debug)]
 pub struct Allocator<'a> {
-    view: View<'a>,
-    ask: Ask<'a>,
+    view: AllocationNode<'a>,
+    ask: AllocationRequest<'a>,
     held: Cow<'a, HeldCpus>,
     /// The CPUs the pod may get.
     usable: CpuSet,
     /// What each NUMA node has left for the pod.
-    left: SmallVec<[Left<'a>; 8]>,
-    rows: SmallVec<[Row<'a>; 4]>,
+    left: SmallVec<[NumaFree<'a>; 8]>,
+    rows: SmallVec<[ResourceRow<'a>; 4]>,
     /// Whether the pod fits wherever there is enough of everything.
     sums_decide: bool,
     fidelity: Fidelity,
@@ -94,7 +94,7 @@ pub struct Allocator<'a> {
 impl<'a> Allocator<'a> {
     /// Looks at the node with the pod's eyes.
     #[must_use]
-    pub fn new(view: View<'a>, ask: Ask<'a>) -> Self {
+    pub fn new(view: AllocationNode<'a>, ask: AllocationRequest<'a>) -> Self {
         let fidelity = view.ledger.fidelity();
         let mut held = Cow::Borrowed(view.ledger.held());
         for returned in [ask.preferred, ask.preemptible] {
@@ -133,13 +133,13 @@ impl<'a> Allocator<'a> {
 
     /// What each NUMA node has left for the pod.
     #[must_use]
-    pub(super) fn left(&self) -> &[Left<'a>] {
+    pub(super) fn left(&self) -> &[NumaFree<'a>] {
         &self.left
     }
 
     /// What the pod asks for.
     #[must_use]
-    pub fn ask(&self) -> &Ask<'a> {
+    pub fn ask(&self) -> &AllocationRequest<'a> {
         &self.ask
     }
 
@@ -164,9 +164,9 @@ impl<'a> Allocator<'a> {
         let (view, ask) = (self.view, self.ask);
         self.left = match ask.offered.is_empty() {
             true => (view.zones.iter())
-                .map(|zone| Left::on(zone, &view, &ask))
+                .map(|zone| NumaFree::on(zone, &view, &ask))
                 .collect(),
-            false => ask.offered.iter().map(Left::offered).collect(),
+            false => ask.offered.iter().map(NumaFree::offered).collect(),
         };
         let counts_cpus = self.ask.required || self.ask.bind && !self.fidelity.trusts_numa_sums();
         let Some(topology) = self.view.topology.filter(|_| counts_cpus) else {
@@ -174,7 +174,7 @@ impl<'a> Allocator<'a> {
         };
         let shrinks = self.ask.bind && !self.fidelity.forgets_amplified_share();
         let mut parts = std::mem::take(&mut self.left);
-        for Left { node, cpu, .. } in &mut parts {
+        for NumaFree { node, cpu, .. } in &mut parts {
             let mut milli = match *cpu {
                 None | Some(0) => continue,
                 Some(milli) => milli,
@@ -199,7 +199,7 @@ impl<'a> Allocator<'a> {
     }
 
     /// How many CPUs a NUMA node can give at the least: a whole core where that is required.
-    fn cpus_at_once(&self, topology: &Topology) -> usize {
+    fn cpus_at_once(&self, topology: &KoordinatorTopology) -> usize {
         match self.needs_whole_cores() && topology.is_even() {
             true => topology.cpus_per_core().max(1),
             false => 1,
@@ -207,13 +207,13 @@ impl<'a> Allocator<'a> {
     }
 
     /// Those of `cpus` that a required bind policy can use. Mirrors `filterCPUsByRequiredCPUBindPolicy`.
-    fn satisfying(&self, topology: &Topology, cpus: &CpuSet) -> CpuSet {
+    fn satisfying(&self, topology: &KoordinatorTopology, cpus: &CpuSet) -> CpuSet {
         let Some(binding) = self.ask.binding.filter(|_| self.ask.required) else {
             return cpus.clone();
         };
         match binding {
-            Binding::FullPcpus => topology.in_whole_cores(cpus, self.fidelity),
-            Binding::SpreadByPcpus => topology.one_of_each_core(cpus),
+            CpuBinding::FullPcpus => topology.in_whole_cores(cpus, self.fidelity),
+            CpuBinding::SpreadByPcpus => topology.one_of_each_core(cpus),
         }
     }
 
@@ -234,7 +234,7 @@ impl<'a> Allocator<'a> {
         if self.sums_decide {
             return self.suffice(nodes);
         }
-        let mut shares = distribute::Shares::new();
+        let mut shares = distribute::NumaShares::new();
         if !self.distribute(nodes, &mut shares) {
             return false;
         }
@@ -260,17 +260,17 @@ impl<'a> Allocator<'a> {
     }
 
     /// Whether taking CPUs on one NUMA node always gives exactly as many as were asked for.
-    fn can_count(&self, topology: &Topology) -> bool {
+    fn can_count(&self, topology: &KoordinatorTopology) -> bool {
         let same_cores = topology.is_even() || self.fidelity.measures_cores_by_average();
         topology.nests() && (same_cores || !self.needs_whole_cores())
     }
 
     fn needs_whole_cores(&self) -> bool {
-        self.ask.required && self.ask.binding == Some(Binding::FullPcpus)
+        self.ask.required && self.ask.binding == Some(CpuBinding::FullPcpus)
     }
 
     /// The CPUs due on each NUMA node that gives anything.
-    fn cpu_shares(&self, shares: &distribute::Shares) -> SmallVec<[(NodeId, usize); 8]> {
+    fn cpu_shares(&self, shares: &distribute::NumaShares) -> SmallVec<[(NodeId, usize); 8]> {
         let mut due: SmallVec<[(NodeId, usize); 8]> = SmallVec::new();
         for share in shares {
             let cpus = match self.rows[share.row].is_cpu() {
@@ -290,8 +290,8 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     /// With the reasons why it does not fit.
-    pub fn allocate(&self, nodes: Option<NodeSet>) -> Result<Allocation, Rejection> {
-        let mut shares = distribute::Shares::new();
+    pub fn allocate(&self, nodes: Option<NodeSet>) -> Result<Allocation, KoordinatorRejection> {
+        let mut shares = distribute::NumaShares::new();
         if let Some(nodes) = nodes {
             self.check_numa()?;
             if !self.distribute(nodes, &mut shares) {
@@ -299,7 +299,7 @@ impl<'a> Allocator<'a> {
             }
         }
         let cpus = match self.ask.bind {
-            true => self.take_cpus(&shares).map_err(Rejection::now)?,
+            true => self.take_cpus(&shares).map_err(KoordinatorRejection::now)?,
             false => CpuSet::new(),
         };
         Ok(Allocation {
@@ -309,24 +309,28 @@ impl<'a> Allocator<'a> {
         })
     }
 
-    fn check_numa(&self) -> Result<(), Rejection> {
+    fn check_numa(&self) -> Result<(), KoordinatorRejection> {
         if self.view.zones.is_empty() {
-            return Err(Rejection::here(Reason::NoNumaResources));
+            return Err(KoordinatorRejection::here(
+                KoordinatorReason::NoNumaResources,
+            ));
         }
         match self.is_blind() {
-            true => Err(Rejection::here(Reason::InvalidTopology)),
+            true => Err(KoordinatorRejection::here(
+                KoordinatorReason::InvalidTopology,
+            )),
             false => Ok(()),
         }
     }
 
     /// Chooses the CPUs. Mirrors `allocateCPUSet`.
-    fn take_cpus(&self, shares: &distribute::Shares) -> Result<CpuSet, Reason> {
-        let topology = self.view.topology.ok_or(Reason::NotEnoughCpus)?;
+    fn take_cpus(&self, shares: &distribute::NumaShares) -> Result<CpuSet, KoordinatorReason> {
+        let topology = self.view.topology.ok_or(KoordinatorReason::NotEnoughCpus)?;
         if !topology.is_valid() {
-            return Err(Reason::InvalidTopology);
+            return Err(KoordinatorReason::InvalidTopology);
         }
         if self.usable.len() < self.ask.cpus {
-            return Err(Reason::NotEnoughCpus);
+            return Err(KoordinatorReason::NotEnoughCpus);
         }
         let taken = if shares.is_empty() {
             self.take(topology, &self.usable, self.ask.cpus)?
@@ -340,13 +344,13 @@ impl<'a> Allocator<'a> {
                 taken |= &self.take(topology, &usable, share.min(usable.len()))?;
             }
             if taken.len() != self.ask.cpus {
-                return Err(Reason::NotEnoughCpus);
+                return Err(KoordinatorReason::NotEnoughCpus);
             }
             taken
         };
         match self.ask.binding.filter(|_| self.ask.required) {
             Some(binding) if !self.satisfies(topology, binding, &taken) => {
-                Err(Reason::BindPolicyUnsatisfied(binding))
+                Err(KoordinatorReason::BindPolicyUnsatisfied(binding))
             }
             _ => Ok(taken),
         }
@@ -354,30 +358,35 @@ impl<'a> Allocator<'a> {
 
     fn take(
         &self,
-        topology: &Topology,
+        topology: &KoordinatorTopology,
         available: &CpuSet,
         needed: usize,
-    ) -> Result<CpuSet, Reason> {
-        let take = Take {
+    ) -> Result<CpuSet, KoordinatorReason> {
+        let take = TakeRequest {
             topology,
             max_refs: self.view.max_refs,
             available,
             preferred: self.ask.preferred,
             held: &self.held,
             needed,
-            binding: self.ask.binding.unwrap_or(Binding::SpreadByPcpus),
+            binding: self.ask.binding.unwrap_or(CpuBinding::SpreadByPcpus),
             exclusive: self.ask.exclusive,
             strategy: self.view.strategy,
             fidelity: self.fidelity,
         };
         take.run().map_err(|error| match error {
-            TakeError::NotEnough => Reason::NotEnoughCpus,
-            TakeError::Failed => Reason::TakeFailed,
+            KoordinatorTakeError::NotEnough => KoordinatorReason::NotEnoughCpus,
+            KoordinatorTakeError::Failed => KoordinatorReason::TakeFailed,
         })
     }
 
     /// Whether the CPUs are what a required policy promises. Mirrors `satisfiedRequiredCPUBindPolicy`.
-    fn satisfies(&self, topology: &Topology, binding: Binding, cpus: &CpuSet) -> bool {
+    fn satisfies(
+        &self,
+        topology: &KoordinatorTopology,
+        binding: CpuBinding,
+        cpus: &CpuSet,
+    ) -> bool {
         let places = cpus.iter().filter_map(|cpu| topology.place(cpu));
         let mut touched: SmallVec<[u16; 64]> = places.map(|place| place.core).collect();
         touched.sort_unstable();
@@ -387,11 +396,11 @@ impl<'a> Allocator<'a> {
             .filter_map(|&core| topology.cores.get(usize::from(core)))
             .map(|core| core.cpus.len());
         match binding {
-            Binding::SpreadByPcpus => touched.len() == cpus.len(),
-            Binding::FullPcpus if self.fidelity.measures_cores_by_average() => {
+            CpuBinding::SpreadByPcpus => touched.len() == cpus.len(),
+            CpuBinding::FullPcpus if self.fidelity.measures_cores_by_average() => {
                 touched.len() * topology.cpus_per_core() == cpus.len()
             }
-            Binding::FullPcpus => sizes.sum::<usize>() == cpus.len(),
+            CpuBinding::FullPcpus => sizes.sum::<usize>() == cpus.len(),
         }
     }
 }

@@ -38,7 +38,7 @@ static MEMORY_NAME: LazyLock<ResourceName> = LazyLock::new(|| MEMORY.into());
 
 /// A resource to look up: its name, compared once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key<'a> {
+pub enum ResourceKey<'a> {
     /// CPU.
     Cpu,
     /// Memory.
@@ -47,13 +47,13 @@ pub enum Key<'a> {
     Other(&'a str),
 }
 
-impl<'a> From<&'a str> for Key<'a> {
+impl<'a> From<&'a str> for ResourceKey<'a> {
     #[inline]
     fn from(name: &'a str) -> Self {
         match name {
-            CPU => Key::Cpu,
-            MEMORY => Key::Memory,
-            other => Key::Other(other),
+            CPU => ResourceKey::Cpu,
+            MEMORY => ResourceKey::Memory,
+            other => ResourceKey::Other(other),
         }
     }
 }
@@ -127,25 +127,25 @@ impl Amounts {
     /// The amount of `resource`; 0 if it is missing.
     #[must_use]
     #[inline]
-    pub fn get<'k>(&self, resource: impl Into<Key<'k>>) -> i64 {
+    pub fn get<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 
     /// Whether there is an entry, be it zero.
     #[must_use]
     #[inline]
-    pub fn contains<'k>(&self, resource: impl Into<Key<'k>>) -> bool {
+    pub fn contains<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> bool {
         self.entry(resource).is_some()
     }
 
     /// The amount of `resource`, if there is an entry.
     #[must_use]
     #[inline]
-    pub fn entry<'k>(&self, resource: impl Into<Key<'k>>) -> Option<i64> {
+    pub fn entry<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> Option<i64> {
         match resource.into() {
-            Key::Cpu => self.cpu,
-            Key::Memory => self.memory,
-            Key::Other(name) => self.find(name).ok().map(|at| self.others[at].1),
+            ResourceKey::Cpu => self.cpu,
+            ResourceKey::Memory => self.memory,
+            ResourceKey::Other(name) => self.find(name).ok().map(|at| self.others[at].1),
         }
     }
 

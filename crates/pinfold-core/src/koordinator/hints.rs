@@ -12,18 +12,18 @@
 use smallvec::SmallVec;
 
 use super::allocate::Allocator;
-use super::amounts::{ByNode, Key, NodeAmounts};
+use super::amounts::{ByNode, NodeAmounts, ResourceKey};
 use super::merge::ScoredHint;
-use super::score::{Scorer, Share};
-use super::values::NumaPolicy;
+use super::policy_values::NumaPolicy;
+use super::score::{Scorer, WeightedRequest};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
-mod unlisted;
-mod walk;
+mod lazy_hints;
+mod node_set_walk;
 
-pub use unlisted::{Need, Unlisted, UnlistedResource};
-use walk::Walk;
+pub use lazy_hints::{LazyHints, LazyResource, NumaNeed};
+use node_set_walk::NodeSetWalk;
 
 /// Up to so many NUMA nodes every set of them is tried.
 pub const MOST_NODES_LISTED: usize = 12;
@@ -32,7 +32,7 @@ pub const MOST_SETS: usize = 1 << MOST_NODES_LISTED;
 
 /// The hints of one resource so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResourceHints {
+pub struct KoordinatorHints {
     /// The resource.
     pub name: ResourceName,
     /// Its hints in the order they were found.
@@ -45,16 +45,16 @@ pub struct ResourceHints {
 
 /// What the NUMA nodes have of one resource that counts, by NUMA id.
 #[derive(Debug)]
-struct Column {
-    share: Share,
+struct ScoredResource {
+    share: WeightedRequest,
     free: ByNode,
     total: ByNode,
 }
 
-impl Column {
-    fn of(allocator: &Allocator<'_>, name: &str, share: Share) -> Self {
+impl ScoredResource {
+    fn of(allocator: &Allocator<'_>, name: &str, share: WeightedRequest) -> Self {
         let (mut free, mut total) = (ByNode::default(), ByNode::default());
-        let key = Key::from(name);
+        let key = ResourceKey::from(name);
         for part in allocator.left() {
             free.set(part.node, part.get(key));
         }
@@ -81,10 +81,10 @@ pub struct HintLists<'a, 'n> {
     /// Only preferred hints are weighed.
     spares_others: bool,
     /// Used and total of the resources that the scorer counts, on each NUMA node.
-    columns: SmallVec<[Column; 2]>,
+    columns: SmallVec<[ScoredResource; 2]>,
     /// One list per requested resource that some NUMA node reports, ascending by name.
-    pub lists: SmallVec<[ResourceHints; 2]>,
-    walk: Walk,
+    pub lists: SmallVec<[KoordinatorHints; 2]>,
+    walk: NodeSetWalk,
 }
 
 impl<'a, 'n> HintLists<'a, 'n> {
@@ -99,11 +99,11 @@ impl<'a, 'n> HintLists<'a, 'n> {
         let zones = allocator.zones();
         let mut lists = SmallVec::new();
         for (name, asked) in allocator.ask().requests.iter() {
-            let key = Key::from(name.as_str());
+            let key = ResourceKey::from(name.as_str());
             if !zones.iter().any(|zone| zone.amounts.contains(key)) {
                 continue;
             }
-            lists.push(ResourceHints {
+            lists.push(KoordinatorHints {
                 name: name.clone(),
                 hints: SmallVec::new(),
                 lacking: (allocator.left().iter())
@@ -125,11 +125,11 @@ impl<'a, 'n> HintLists<'a, 'n> {
             columns: scorer.map_or_else(SmallVec::new, |scorer| {
                 let counted = scorer.counted(allocator.ask().requests);
                 counted
-                    .map(|(name, share)| Column::of(allocator, name, share))
+                    .map(|(name, share)| ScoredResource::of(allocator, name, share))
                     .collect()
             }),
             lists,
-            walk: Walk::over(zones.iter().map(|zone| zone.node).collect()),
+            walk: NodeSetWalk::over(zones.iter().map(|zone| zone.node).collect()),
         }
     }
 
@@ -181,7 +181,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
     /// Whether all hints can be told without listing them ([`HintLists::unlisted`]).
     #[must_use]
     pub fn need_no_listing(&self) -> bool {
-        let known = |list: &ResourceHints| list.preferred_width.is_some() && !self.all_preferred;
+        let known = |list: &KoordinatorHints| list.preferred_width.is_some() && !self.all_preferred;
         self.walk.nodes.len() <= MOST_NODES_LISTED
             && self.allocator.only_sums_decide()
             && self.lists.iter().all(known)
@@ -189,18 +189,18 @@ impl<'a, 'n> HintLists<'a, 'n> {
 
     /// All hints, those of widths that were not tried among them, without listing them. `None` if that takes listing.
     #[must_use]
-    pub fn unlisted(&self) -> Option<Unlisted> {
+    pub fn unlisted(&self) -> Option<LazyHints> {
         if !self.need_no_listing() {
             return None;
         }
         let resources = self.lists.iter().map(|list| {
-            Some(UnlistedResource {
+            Some(LazyResource {
                 name: list.name.clone(),
                 lacking: list.lacking,
                 preferred_width: list.preferred_width.filter(|_| !self.all_preferred)?,
             })
         });
-        Some(Unlisted {
+        Some(LazyHints {
             nodes: self.walk.nodes,
             resources: resources.collect::<Option<_>>()?,
             needs: self.allocator.needs()?,
@@ -213,7 +213,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
             return;
         }
         let width = mask.len();
-        let prefers = |list: &ResourceHints| list.preferred_width.is_none_or(|own| own == width);
+        let prefers = |list: &KoordinatorHints| list.preferred_width.is_none_or(|own| own == width);
         let weighs = !self.spares_others || self.all_preferred || self.lists.iter().any(prefers);
         let score = match self.scorer.filter(|_| weighs) {
             Some(scorer) => self.score(scorer, mask),
@@ -242,7 +242,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
 }
 
 /// How many NUMA nodes an empty node would need for `asked`; all if they do not suffice.
-fn width_when_empty(zones: &[NodeAmounts], key: Key<'_>, asked: i64) -> usize {
+fn width_when_empty(zones: &[NodeAmounts], key: ResourceKey<'_>, asked: i64) -> usize {
     let mut totals: SmallVec<[i64; 8]> = zones.iter().map(|zone| zone.amounts.get(key)).collect();
     totals.sort_unstable_by(|a, b| b.cmp(a));
     let mut sum = 0_i64;

@@ -1,4 +1,4 @@
-//! [`Ledger`]: which pod holds which CPUs and NUMA resources on one node.
+//! [`KoordinatorLedger`]: which pod holds which CPUs and NUMA resources on one node.
 //!
 //! Mirrors `NodeAllocation`. Exact mode keeps three habits of the original that matter to later
 //! decisions: a NUMA node that ever carried a NUMA allocation keeps its (empty) record, a shared CPU keeps the
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::amounts::{Amounts, CPU, Key, MILLI, NodeAmounts};
+use super::amounts::{Amounts, CPU, MILLI, NodeAmounts, ResourceKey};
 use super::amplify::amplify;
-use super::cpus::Topology;
-use super::held::{HeldCpus, HeldPlace};
-use super::values::Exclusive;
+use super::cpu_topology::KoordinatorTopology;
+use super::held_cpus::{HeldCpus, HeldPlace};
+use super::policy_values::ExclusiveLevel;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
 use crate::name::PodUid;
@@ -25,22 +25,22 @@ pub struct Allocation {
     /// Its CPUs; none if it is not bound.
     pub cpus: CpuSet,
     /// What it keeps for itself.
-    pub exclusive: Exclusive,
+    pub exclusive: ExclusiveLevel,
     /// Its NUMA resources, ascending by NUMA node.
     pub numa: Vec<NodeAmounts>,
 }
 
 /// Who holds what on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
+pub struct KoordinatorLedger {
     fidelity: Fidelity,
-    pods: BTreeMap<PodUid, Entry>,
+    pods: BTreeMap<PodUid, PodRecord>,
     held: HeldCpus,
-    records: BTreeMap<NodeId, Record>,
+    records: BTreeMap<NodeId, NumaRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct PodRecord {
     allocation: Allocation,
     /// The NUMA nodes of its CPUs.
     nodes: NodeSet,
@@ -48,7 +48,7 @@ struct Entry {
 
 /// The NUMA-level sums of one NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Record {
+struct NumaRecord {
     amounts: Amounts,
     /// The part of its CPU that belongs to pods with CPUs of their own.
     bound_cpu: i64,
@@ -56,41 +56,41 @@ struct Record {
 
 /// What is allocated on one NUMA node, in amplified terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocated<'a> {
+pub struct NumaAllocated<'a> {
     /// What its record says.
     record: Option<&'a Amounts>,
     /// Its CPU instead of the record's.
     cpu: Option<i64>,
 }
 
-impl Allocated<'_> {
+impl NumaAllocated<'_> {
     /// How much of `resource`, if anything is known about it.
     #[must_use]
     #[inline]
-    pub fn entry<'k>(&self, resource: impl Into<Key<'k>>) -> Option<i64> {
+    pub fn entry<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> Option<i64> {
         match resource.into() {
-            Key::Cpu => self.cpu,
+            ResourceKey::Cpu => self.cpu,
             other => self.record?.entry(other),
         }
     }
 
     /// How much of `resource`; 0 if nothing is known about it.
     #[must_use]
-    pub fn get<'k>(&self, resource: impl Into<Key<'k>>) -> i64 {
+    pub fn get<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 }
 
 /// Which NUMA nodes carry pods with CPUs on one node only, and which pods across several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occupancy {
+pub struct NumaOccupancy {
     /// Nodes with a pod that has all its CPUs there.
     pub single: NodeSet,
     /// Nodes with a pod that also has CPUs elsewhere.
     pub shared: NodeSet,
 }
 
-impl Ledger {
+impl KoordinatorLedger {
     /// An empty node.
     #[must_use]
     pub fn new(fidelity: Fidelity) -> Self {
@@ -132,7 +132,7 @@ impl Ledger {
     }
 
     /// Records what `pod` holds instead of anything it held before.
-    pub fn update(&mut self, pod: PodUid, allocation: Allocation, topology: &Topology) {
+    pub fn update(&mut self, pod: PodUid, allocation: Allocation, topology: &KoordinatorTopology) {
         self.release(&pod);
         let mut nodes = NodeSet::EMPTY;
         for cpu in &allocation.cpus {
@@ -159,12 +159,12 @@ impl Ledger {
                 .or_default()
                 .add(part, &allocation);
         }
-        self.pods.insert(pod, Entry { allocation, nodes });
+        self.pods.insert(pod, PodRecord { allocation, nodes });
     }
 
     /// Forgets what `pod` holds; returns it.
     pub fn release(&mut self, pod: &PodUid) -> Option<Allocation> {
-        let Entry { allocation, .. } = self.pods.remove(pod)?;
+        let PodRecord { allocation, .. } = self.pods.remove(pod)?;
         for cpu in &allocation.cpus {
             self.held.give_back(cpu);
         }
@@ -185,7 +185,7 @@ impl Ledger {
         for part in &gone.numa {
             self.records.remove(&part.node);
         }
-        for Entry { allocation, .. } in self.pods.values() {
+        for PodRecord { allocation, .. } in self.pods.values() {
             for part in &allocation.numa {
                 if gone.numa.iter().any(|left| left.node == part.node) {
                     self.records
@@ -207,7 +207,7 @@ impl Ledger {
         }
     }
 
-    fn place(&self, cpu: CpuId, topology: &Topology) -> Option<HeldPlace> {
+    fn place(&self, cpu: CpuId, topology: &KoordinatorTopology) -> Option<HeldPlace> {
         match topology.ids(cpu) {
             Some((core, node)) => Some(HeldPlace { core, node }),
             None if self.fidelity.puts_unknown_cpus_on_node_0() => {
@@ -219,9 +219,9 @@ impl Ledger {
 
     /// Which NUMA nodes carry which kind of pods. Pods without CPUs of their own do not count.
     #[must_use]
-    pub fn occupancy(&self) -> Occupancy {
-        let mut occupancy = Occupancy::default();
-        for Entry { nodes, .. } in self.pods.values() {
+    pub fn occupancy(&self) -> NumaOccupancy {
+        let mut occupancy = NumaOccupancy::default();
+        for PodRecord { nodes, .. } in self.pods.values() {
             match nodes.len() {
                 0 => {}
                 1 => occupancy.single = occupancy.single | *nodes,
@@ -233,7 +233,7 @@ impl Ledger {
 
     /// What is allocated on one NUMA node, in amplified terms; nothing if the node has no record.
     #[must_use]
-    pub fn allocated(&self, node: NodeId, cpu_ratio: f64) -> Option<Allocated<'_>> {
+    pub fn allocated(&self, node: NodeId, cpu_ratio: f64) -> Option<NumaAllocated<'_>> {
         let record = self.records.get(&node);
         let recorded = record.and_then(|record| record.amounts.entry(CPU));
         let bound = self.bound_milli_on(node);
@@ -255,7 +255,7 @@ impl Ledger {
             let unbound = recorded.unwrap_or(0).saturating_sub(bound_record);
             (recorded.is_some() || amplified > 0).then(|| unbound.saturating_add(amplified))
         };
-        Some(Allocated {
+        Some(NumaAllocated {
             record: record.map(|record| &record.amounts),
             cpu,
         })
@@ -266,7 +266,7 @@ impl Ledger {
     }
 }
 
-impl Record {
+impl NumaRecord {
     fn add(&mut self, part: &NodeAmounts, allocation: &Allocation) {
         self.amounts.add(&part.amounts);
         if !allocation.cpus.is_empty() {

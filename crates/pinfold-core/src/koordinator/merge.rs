@@ -23,9 +23,9 @@
 
 use smallvec::SmallVec;
 
-use super::hints::Unlisted;
-use super::ledger::Occupancy;
-use super::reasons::{Reason, Wish, Wishes};
+use super::hints::LazyHints;
+use super::ledger::NumaOccupancy;
+use super::rejection::{KoordinatorReason, ResourcePreference, ResourcePreferences};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
@@ -65,7 +65,7 @@ const NONE: [ScoredHint; 1] = [ScoredHint {
 
 /// What a provider says about one resource.
 #[derive(Clone, Copy, Debug)]
-pub enum Opinion<'a> {
+pub enum HintList<'a> {
     /// It does not mind.
     Any,
     /// One of these. An empty list: impossible.
@@ -73,7 +73,7 @@ pub enum Opinion<'a> {
 }
 
 /// What one provider says, by resource, ascending by name. Nothing at all: it does not mind.
-pub type Provider<'a> = SmallVec<[(&'a ResourceName, Opinion<'a>); 4]>;
+pub type ProviderHintLists<'a> = SmallVec<[(&'a ResourceName, HintList<'a>); 4]>;
 
 /// The policy that judges the merged hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,32 +90,32 @@ pub enum MergePolicy {
 
 /// What the merge has to know about the node.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground {
+pub struct MergeContext {
     /// All NUMA nodes.
     pub nodes: NodeSet,
     /// Whether pods on one node and pods on several are kept apart.
     pub keeps_apart: bool,
     /// Where which of them are.
-    pub occupancy: Occupancy,
+    pub occupancy: NumaOccupancy,
 }
 
 /// The outcome of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct KoordinatorMerge {
     /// The placement.
     pub hint: ScoredHint,
     /// Whether the policy accepts it.
     pub admit: bool,
     /// Why not.
-    pub reasons: SmallVec<[Reason; 1]>,
+    pub reasons: SmallVec<[KoordinatorReason; 1]>,
 }
 
-impl Ground {
+impl MergeContext {
     /// Whether a pod on these nodes would mix with pods of the other kind. Mirrors
     /// `checkExclusivePolicy`, by NUMA id: the original takes ids for positions and crashes where ids have gaps.
     #[must_use]
     pub fn mixes(&self, mask: NodeSet) -> bool {
-        let Occupancy { single, shared } = self.occupancy;
+        let NumaOccupancy { single, shared } = self.occupancy;
         let in_way = if mask.len() > 1 {
             single - shared
         } else {
@@ -135,7 +135,11 @@ impl Ground {
 
 /// Merges the hints of all providers under a policy.
 #[must_use]
-pub fn merge(policy: MergePolicy, ground: &Ground, providers: &[Provider<'_>]) -> Merged {
+pub fn merge(
+    policy: MergePolicy,
+    ground: &MergeContext,
+    providers: &[ProviderHintLists<'_>],
+) -> KoordinatorMerge {
     if policy == MergePolicy::None {
         return admitted(ScoredHint::default());
     }
@@ -164,8 +168,8 @@ pub fn merge(policy: MergePolicy, ground: &Ground, providers: &[Provider<'_>]) -
 #[must_use]
 pub fn merge_preferred(
     policy: MergePolicy,
-    ground: &Ground,
-    providers: &[Provider<'_>],
+    ground: &MergeContext,
+    providers: &[ProviderHintLists<'_>],
 ) -> Option<ScoredHint> {
     let lists = lists_of(providers);
     match policy {
@@ -182,7 +186,10 @@ pub fn merge_preferred(
 
 /// Why a policy that demands alignment rejects, given that nothing preferred was found.
 #[must_use]
-pub fn reasons_against(policy: MergePolicy, providers: &[Provider<'_>]) -> SmallVec<[Reason; 1]> {
+pub fn reasons_against(
+    policy: MergePolicy,
+    providers: &[ProviderHintLists<'_>],
+) -> SmallVec<[KoordinatorReason; 1]> {
     let reasons = unsatisfied(providers);
     if !reasons.is_empty() {
         return reasons;
@@ -192,14 +199,18 @@ pub fn reasons_against(policy: MergePolicy, providers: &[Provider<'_>]) -> Small
 
 /// The same for hints that were not listed.
 #[must_use]
-pub fn unlisted_reasons_against(policy: MergePolicy, hints: Unlisted) -> SmallVec<[Reason; 1]> {
+pub fn unlisted_reasons_against(
+    policy: MergePolicy,
+    hints: LazyHints,
+) -> SmallVec<[KoordinatorReason; 1]> {
     let impossible = hints.impossible().cloned();
-    let reasons: SmallVec<[Reason; 1]> = impossible.map(Reason::UnsatisfiedNuma).collect();
+    let reasons: SmallVec<[KoordinatorReason; 1]> =
+        impossible.map(KoordinatorReason::UnsatisfiedNuma).collect();
     if !reasons.is_empty() {
         return reasons;
     }
-    SmallVec::from_iter([Reason::Unaligned {
-        wishes: Wishes::Unlisted(Box::new(hints)),
+    SmallVec::from_iter([KoordinatorReason::Unaligned {
+        wishes: ResourcePreferences::Lazy(Box::new(hints)),
         separator: separator(policy),
     }])
 }
@@ -211,23 +222,31 @@ fn separator(policy: MergePolicy) -> &'static str {
     }
 }
 
-fn admitted(hint: ScoredHint) -> Merged {
-    Merged {
+fn admitted(hint: ScoredHint) -> KoordinatorMerge {
+    KoordinatorMerge {
         hint,
         admit: true,
         reasons: SmallVec::new(),
     }
 }
 
-fn judge(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
+fn judge(
+    policy: MergePolicy,
+    providers: &[ProviderHintLists<'_>],
+    hint: ScoredHint,
+) -> KoordinatorMerge {
     match hint.preferred {
         true => admitted(hint),
         false => reject(policy, providers, hint),
     }
 }
 
-fn reject(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> Merged {
-    Merged {
+fn reject(
+    policy: MergePolicy,
+    providers: &[ProviderHintLists<'_>],
+    hint: ScoredHint,
+) -> KoordinatorMerge {
+    KoordinatorMerge {
         hint,
         admit: false,
         reasons: reasons_against(policy, providers),
@@ -235,16 +254,16 @@ fn reject(policy: MergePolicy, providers: &[Provider<'_>], hint: ScoredHint) -> 
 }
 
 /// One list per resource, as the original sees it after `filterProvidersHints`.
-fn lists_of<'a>(providers: &[Provider<'a>]) -> SmallVec<[&'a [ScoredHint]; 4]> {
+fn lists_of<'a>(providers: &[ProviderHintLists<'a>]) -> SmallVec<[&'a [ScoredHint]; 4]> {
     let mut lists: SmallVec<[&[ScoredHint]; 4]> = SmallVec::new();
     for provider in providers {
         if provider.is_empty() {
             lists.push(&ANY);
         }
         lists.extend(provider.iter().map(|(_, opinion)| match opinion {
-            Opinion::Any => &ANY[..],
-            Opinion::Hints([]) => &NONE[..],
-            Opinion::Hints(hints) => hints,
+            HintList::Any => &ANY[..],
+            HintList::Hints([]) => &NONE[..],
+            HintList::Hints(hints) => hints,
         }));
     }
     lists
@@ -253,7 +272,7 @@ fn lists_of<'a>(providers: &[Provider<'a>]) -> SmallVec<[&'a [ScoredHint]; 4]> {
 /// More resources than any pod asks for; beyond, nothing is aligned.
 const MOST_LISTS: usize = 1024;
 
-fn merge_lists(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
+fn merge_lists(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
     if lists.len() > MOST_LISTS {
         return ground.all_nodes();
     }
@@ -263,7 +282,7 @@ fn merge_lists(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
 }
 
 /// Only preferred hints on one node, or on none in particular, take part.
-fn merge_single(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
+fn merge_single(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
     let takes_part =
         |hint: &&ScoredHint| hint.preferred && hint.mask.is_none_or(|mask| mask.len() == 1);
     let all_do = lists
@@ -289,36 +308,36 @@ fn merge_single(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
     }
 }
 
-fn is_unsatisfied(providers: &[Provider<'_>]) -> bool {
+fn is_unsatisfied(providers: &[ProviderHintLists<'_>]) -> bool {
     let mut rows = providers.iter().flatten();
-    rows.any(|(_, opinion)| matches!(opinion, Opinion::Hints([])))
+    rows.any(|(_, opinion)| matches!(opinion, HintList::Hints([])))
 }
 
-fn unsatisfied(providers: &[Provider<'_>]) -> SmallVec<[Reason; 1]> {
+fn unsatisfied(providers: &[ProviderHintLists<'_>]) -> SmallVec<[KoordinatorReason; 1]> {
     let rows = providers.iter().flatten();
-    rows.filter(|(_, opinion)| matches!(opinion, Opinion::Hints([])))
-        .map(|(name, _)| Reason::UnsatisfiedNuma((*name).clone()))
+    rows.filter(|(_, opinion)| matches!(opinion, HintList::Hints([])))
+        .map(|(name, _)| KoordinatorReason::UnsatisfiedNuma((*name).clone()))
         .collect()
 }
 
 /// What each resource would have liked.
-fn unaligned(providers: &[Provider<'_>], separator: &'static str) -> Reason {
+fn unaligned(providers: &[ProviderHintLists<'_>], separator: &'static str) -> KoordinatorReason {
     let mut wishes = Vec::new();
     for (name, opinion) in providers.iter().flatten() {
-        if let Opinion::Hints(hints @ [_, ..]) = opinion {
+        if let HintList::Hints(hints @ [_, ..]) = opinion {
             wishes.push(wish(name, hints));
         }
     }
-    Reason::Unaligned {
-        wishes: Wishes::Listed(wishes),
+    KoordinatorReason::Unaligned {
+        wishes: ResourcePreferences::Listed(wishes),
         separator,
     }
 }
 
-fn wish(name: &ResourceName, hints: &[ScoredHint]) -> Wish {
+fn wish(name: &ResourceName, hints: &[ScoredHint]) -> ResourcePreference {
     let possible = hints.iter().filter(|hint| !hint.unsatisfied);
     let preferred = possible.clone().filter(|hint| hint.preferred);
-    Wish {
+    ResourcePreference {
         name: name.clone(),
         preferred: preferred.map(|hint| hint.mask).collect(),
         possible: possible.map(|hint| hint.mask).collect(),

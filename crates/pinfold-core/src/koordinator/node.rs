@@ -1,22 +1,22 @@
-//! [`Node`]: one cluster node as the plugin sees it: what it says about itself, and who is on it.
+//! [`KoordinatorNode`]: one cluster node as the plugin sees it: what it says about itself, and who is on it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
 use super::amplify::Ratios;
-use super::cpus::Topology;
-use super::ledger::{Allocation, Ledger};
+use super::cpu_topology::KoordinatorTopology;
+use super::ledger::{Allocation, KoordinatorLedger};
+use super::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 use super::qos::KubeletPinning;
-use super::reasons::Reason;
-use super::values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
+use super::rejection::KoordinatorReason;
 use crate::cpu_set::CpuSet;
 use crate::name::PodUid;
 use crate::node_set::{NodeId, NodeSet};
 
 /// A cluster node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Node {
+pub struct KoordinatorNode {
     /// Label `cpu-bind-policy`.
     pub bind_policy: Option<NodeBindPolicy>,
     /// Label `numa-allocate-strategy`.
@@ -26,13 +26,13 @@ pub struct Node {
     /// Annotation `resource-amplification-ratio`, or why it cannot be read.
     pub ratios: RatioAnnotation,
     /// What its agent reports (NodeResourceTopology), if there is one.
-    pub report: Option<Report>,
+    pub report: Option<KoordinatorReport>,
     /// What the node offers as a whole.
     pub allocatable: Amounts,
     /// What its pods request together.
     pub requested: Amounts,
     /// Who holds what.
-    pub ledger: Ledger,
+    pub ledger: KoordinatorLedger,
 }
 
 /// The amplification annotation of a node.
@@ -60,9 +60,9 @@ pub struct KubeletCpus {
 
 /// What a node's agent reports.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct KoordinatorReport {
     /// The CPUs; nodes of one kind may share them.
-    pub topology: Arc<Topology>,
+    pub topology: Arc<KoordinatorTopology>,
     /// CPUs that are never handed out.
     reserved: CpuSet,
     /// Those of them that nobody shares either.
@@ -79,12 +79,12 @@ pub struct Report {
     pub max_refs: u32,
 }
 
-impl Report {
+impl KoordinatorReport {
     /// A report on these CPUs and NUMA nodes. `kubelet_reserved` are the kubelet's own, `set_aside` those of pods
     /// it pins, of the node's reservation and of exclusive system pods. Mirrors `NewTopologyOptions`.
     #[must_use]
     pub fn new(
-        topology: impl Into<Arc<Topology>>,
+        topology: impl Into<Arc<KoordinatorTopology>>,
         kubelet_reserved: &CpuSet,
         set_aside: CpuSet,
         mut zones: Vec<NodeAmounts>,
@@ -148,10 +148,10 @@ pub fn zone_id(name: &str) -> Option<NodeId> {
     NodeId::new(id.parse().ok()?).ok()
 }
 
-impl Node {
+impl KoordinatorNode {
     /// The CPU topology, if it is one to bind to.
     #[must_use]
-    pub fn valid_topology(&self) -> Option<&Topology> {
+    pub fn valid_topology(&self) -> Option<&KoordinatorTopology> {
         let report = self.report.as_ref()?;
         report.topology.is_valid().then_some(&*report.topology)
     }
@@ -160,8 +160,13 @@ impl Node {
     ///
     /// # Errors
     /// If the annotation is needed and cannot be read.
-    pub fn amplified_zones(&self) -> Result<(Cow<'_, [NodeAmounts]>, Cow<'_, Ratios>), Reason> {
-        let zones = self.report.as_ref().map_or(&[][..], Report::zones);
+    pub fn amplified_zones(
+        &self,
+    ) -> Result<(Cow<'_, [NodeAmounts]>, Cow<'_, Ratios>), KoordinatorReason> {
+        let zones = self
+            .report
+            .as_ref()
+            .map_or(&[][..], KoordinatorReport::zones);
         if let Some(ratios) = self
             .report
             .as_ref()
@@ -170,7 +175,9 @@ impl Node {
             return Ok((Cow::Borrowed(zones), Cow::Borrowed(ratios)));
         }
         match &self.ratios {
-            RatioAnnotation::Unreadable(why) => Err(Reason::UnreadableRatio(why.clone())),
+            RatioAnnotation::Unreadable(why) => {
+                Err(KoordinatorReason::UnreadableRatio(why.clone()))
+            }
             RatioAnnotation::Absent => Ok((Cow::Borrowed(zones), Cow::Owned(Ratios::default()))),
             RatioAnnotation::Ratios(ratios) => {
                 let amplified = zones.iter().map(|zone| NodeAmounts {
@@ -190,7 +197,7 @@ impl Node {
             return;
         };
         let forgets = self.ledger.fidelity().forgets_without_topology();
-        let nowhere = Topology::default();
+        let nowhere = KoordinatorTopology::default();
         let topology = match &self.report {
             Some(report) if report.topology.is_valid() => &*report.topology,
             _ if forgets => return,
@@ -213,14 +220,14 @@ impl Node {
 mod tests {
     use super::*;
     use crate::fidelity::Fidelity;
-    use crate::koordinator::cpus::tests::machine;
+    use crate::koordinator::cpu_topology::tests::machine;
 
     #[test]
     fn what_a_pod_holds_is_recorded_without_a_topology_except_where_the_original_forgets() {
         for (fidelity, recorded) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
-            let mut node = Node {
-                ledger: Ledger::new(fidelity),
-                ..Node::default()
+            let mut node = KoordinatorNode {
+                ledger: KoordinatorLedger::new(fidelity),
+                ..KoordinatorNode::default()
             };
             let allocation = Allocation {
                 cpus: CpuSet::parse("0-1").expect("a list"),
@@ -255,7 +262,7 @@ mod tests {
         };
         let reserved = CpuSet::parse("0-2").expect("a list");
         let zones = vec![zone(0, 4000), zone(1, 4000), zone(2, 0)];
-        let report = Report::new(machine(2, 1, 2, 2), &reserved, CpuSet::new(), zones);
+        let report = KoordinatorReport::new(machine(2, 1, 2, 2), &reserved, CpuSet::new(), zones);
         let left: Vec<i64> = report
             .zones()
             .iter()

@@ -2,34 +2,34 @@
 //!
 //! Mirrors `NodeNUMAResource`: [`pre_filter`] looks at the pod alone, [`filter`] tells whether a node could take it and on
 //! which NUMA nodes, [`score`] how well, [`reserve`] what it gets, [`pre_bind`] what is written on the pod. The caller keeps
-//! the [`Node`]: [`Node::assume`] after a reservation, [`Node::forget`] to undo it.
+//! the [`KoordinatorNode`]: [`KoordinatorNode::assume`] after a reservation, [`KoordinatorNode::forget`] to undo it.
 //!
 //! Reservations, preemption and devices are not part of it.
 
 use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
 use super::amplify::amplify;
+use super::effective_policy::{EffectivePolicy, node_binding};
 use super::ledger::Allocation;
 use super::merge::ScoredHint;
-use super::node::{Node, RatioAnnotation};
-use super::policy::{Terms, node_binding};
-use super::qos::{KoordinatorQos, Priority, may_bind_cpus};
-use super::reasons::{Code, Reason, Rejection};
-use super::score::{ScoreKind, Scorer};
-use super::values::{
-    BindPolicy, Binding, Exclusive, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec,
+use super::node::{KoordinatorNode, RatioAnnotation};
+use super::policy_values::{
+    BindPolicy, CpuBinding, ExclusiveLevel, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec,
     NumaStrategy, ResourceSpec,
 };
+use super::qos::{KoordinatorQos, Priority, may_bind_cpus};
+use super::rejection::{FrameworkCode, KoordinatorReason, KoordinatorRejection};
+use super::score::{ScoreKind, Scorer};
 use crate::fidelity::Fidelity;
 
 mod admit;
-mod attempt;
-mod constrained;
+mod constrained_burst;
+mod pod_on_node;
 
-use attempt::Attempt;
+use pod_on_node::PodOnNode;
 
 /// The plugin's configuration (`NodeNUMAResourceArgs`), and two defaults that only sound mode has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Args {
+pub struct KoordinatorArgs {
     /// How the CPUs of pods that do not say are chosen; nothing: such pods are not bound.
     pub default_bind: Option<BindPolicy>,
     /// What scores high on a node, and the weights of both scores.
@@ -44,7 +44,7 @@ pub struct Args {
     pub default_numa_policy: Option<NumaPolicy>,
 }
 
-impl Default for Args {
+impl Default for KoordinatorArgs {
     fn default() -> Self {
         Self {
             default_bind: Some(BindPolicy::FullPcpus),
@@ -57,7 +57,7 @@ impl Default for Args {
     }
 }
 
-impl Args {
+impl KoordinatorArgs {
     /// Which NUMA node is taken first where the node does not say.
     #[must_use]
     pub fn strategy(&self) -> NumaStrategy {
@@ -95,23 +95,23 @@ pub struct PodDemand {
 
 /// What [`pre_filter`] found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodState {
+pub struct PreFilterState {
     pub(super) requests: Amounts,
     pub(super) cpus: usize,
     /// May have CPUs of its own.
     pub(super) eligible: bool,
     /// Wants CPUs of its own.
     pub(super) bind: bool,
-    pub(super) required: Option<Binding>,
-    pub(super) preferred: Option<Binding>,
-    pub(super) exclusive: Exclusive,
+    pub(super) required: Option<CpuBinding>,
+    pub(super) preferred: Option<CpuBinding>,
+    pub(super) exclusive: ExclusiveLevel,
     pub(super) numa_policy: Option<NumaPolicy>,
     pub(super) numa_exclusive: Option<NumaExclusive>,
     /// The CPU limit for which a NUMA node's shared pool must suffice (`ConstrainedBurst`, sound mode).
     pub(super) burst_milli: Option<i64>,
 }
 
-impl PodState {
+impl PreFilterState {
     /// The CPU it asks for, in thousandths.
     #[must_use]
     pub fn cpu_milli(&self) -> i64 {
@@ -125,9 +125,9 @@ impl PodState {
 /// If it asks for CPUs of its own in fractions, or in words that mean nothing (sound mode).
 pub fn pre_filter(
     pod: &PodDemand,
-    args: &Args,
+    args: &KoordinatorArgs,
     fidelity: Fidelity,
-) -> Result<Option<PodState>, Rejection> {
+) -> Result<Option<PreFilterState>, KoordinatorRejection> {
     if pod.requests.is_zero() {
         return Ok(None);
     }
@@ -135,14 +135,14 @@ pub fn pre_filter(
         check_words(pod)?;
     }
     let milli = pod.requests.get(CPU);
-    let mut state = PodState {
+    let mut state = PreFilterState {
         requests: pod.requests.clone(),
         cpus: usize::try_from(milli / MILLI).unwrap_or(0),
         eligible: may_bind_cpus(pod.qos, pod.priority),
         bind: false,
         required: None,
         preferred: None,
-        exclusive: Exclusive::Nothing,
+        exclusive: ExclusiveLevel::Nothing,
         numa_policy: pod.numa.policy.clone(),
         numa_exclusive: pod.numa.exclusive.clone(),
         burst_milli: None,
@@ -162,7 +162,7 @@ pub fn pre_filter(
     if !state.eligible {
         if effective == Some(BindPolicy::ConstrainedBurst) && !fidelity.ignores_constrained_burst()
         {
-            state.burst_milli = constrained::burst(pod);
+            state.burst_milli = constrained_burst::burst(pod);
         }
         return Ok(Some(state));
     }
@@ -170,7 +170,9 @@ pub fn pre_filter(
         return Ok(Some(state));
     };
     if milli % MILLI != 0 {
-        return Err(Rejection::here(Reason::FractionalCpus));
+        return Err(KoordinatorRejection::here(
+            KoordinatorReason::FractionalCpus,
+        ));
     }
     if milli > 0 {
         state.bind = true;
@@ -186,8 +188,8 @@ pub fn pre_filter(
     Ok(Some(state))
 }
 
-fn check_words(pod: &PodDemand) -> Result<(), Rejection> {
-    let unknown = |word| Rejection::here(Reason::UnknownWord(word));
+fn check_words(pod: &PodDemand) -> Result<(), KoordinatorRejection> {
+    let unknown = |word| KoordinatorRejection::here(KoordinatorReason::UnknownValue(word));
     for policy in [&pod.spec.required_bind, &pod.spec.preferred_bind]
         .into_iter()
         .flatten()
@@ -210,7 +212,7 @@ fn check_words(pod: &PodDemand) -> Result<(), Rejection> {
 
 /// What the stages before binding say about one pod on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct FilterAndScore {
     /// The NUMA placement that [`filter`] decided, if it did.
     pub placement: Option<ScoredHint>,
     /// What [`reserve`] would give, as far as it was worked out already.
@@ -223,22 +225,28 @@ pub struct Outlook {
 ///
 /// # Errors
 /// With the reasons why the node could not take the pod.
-pub fn outlook(pod: &PodState, node: &Node, args: &Args) -> Result<Outlook, Rejection> {
-    let terms = Terms::of(pod, node, args)?;
+pub fn filter_and_score(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+) -> Result<FilterAndScore, KoordinatorRejection> {
+    let terms = EffectivePolicy::of(pod, node, args)?;
     let found = find(pod, node, args, &terms)?;
     let score = match &found {
-        Found::Aligned(_, allocation) => score_aligned(pod, node, args, &terms, Some(allocation)),
-        Found::Unaligned(_) | Found::Undecided => {
+        FilterOutcome::Aligned(_, allocation) => {
+            score_aligned(pod, node, args, &terms, Some(allocation))
+        }
+        FilterOutcome::Unaligned(_) | FilterOutcome::Undecided => {
             score_under(pod, node, args, &terms, found.placement())
         }
     };
-    Ok(Outlook {
+    Ok(FilterAndScore {
         placement: found.placement().copied(),
         score,
         allocation: match found {
-            Found::Aligned(_, allocation) => Some(allocation),
-            Found::Unaligned(allocation) => allocation,
-            Found::Undecided => None,
+            FilterOutcome::Aligned(_, allocation) => Some(allocation),
+            FilterOutcome::Unaligned(allocation) => allocation,
+            FilterOutcome::Undecided => None,
         },
     })
 }
@@ -248,14 +256,18 @@ pub fn outlook(pod: &PodState, node: &Node, args: &Args) -> Result<Outlook, Reje
 ///
 /// # Errors
 /// With the reasons why not.
-pub fn filter(pod: &PodState, node: &Node, args: &Args) -> Result<Option<ScoredHint>, Rejection> {
-    let terms = Terms::of(pod, node, args)?;
+pub fn filter(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+) -> Result<Option<ScoredHint>, KoordinatorRejection> {
+    let terms = EffectivePolicy::of(pod, node, args)?;
     let found = find(pod, node, args, &terms)?;
     Ok(found.placement().copied())
 }
 
 /// What the filter worked out.
-enum Found {
+enum FilterOutcome {
     /// These NUMA nodes, and what the pod gets on them.
     Aligned(ScoredHint, Allocation),
     /// No NUMA nodes, and what the pod gets, if anything.
@@ -264,45 +276,58 @@ enum Found {
     Undecided,
 }
 
-impl Found {
+impl FilterOutcome {
     fn placement(&self) -> Option<&ScoredHint> {
         match self {
-            Found::Aligned(hint, _) => Some(hint),
-            Found::Unaligned(_) | Found::Undecided => None,
+            FilterOutcome::Aligned(hint, _) => Some(hint),
+            FilterOutcome::Unaligned(_) | FilterOutcome::Undecided => None,
         }
     }
 }
 
-fn find(pod: &PodState, node: &Node, args: &Args, terms: &Terms) -> Result<Found, Rejection> {
+fn find(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+    terms: &EffectivePolicy,
+) -> Result<FilterOutcome, KoordinatorRejection> {
     let fidelity = node.ledger.fidelity();
     check_amplified_cpu(pod, node, terms.bind)?;
     if terms.bind {
         check_binding(pod, node, terms)?;
         if terms.numa_policy.is_none() && (terms.required || !fidelity.decides_in_reserve()) {
-            let allocation = Attempt::new(pod, node, terms)
-                .map_err(Rejection::here)?
+            let allocation = PodOnNode::new(pod, node, terms)
+                .map_err(KoordinatorRejection::here)?
                 .run(|allocator| allocator.allocate(None))?;
-            return Ok(Found::Unaligned(Some(allocation)));
+            return Ok(FilterOutcome::Unaligned(Some(allocation)));
         }
     }
     match &terms.numa_policy {
-        Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => Ok(Found::Undecided),
+        Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => {
+            Ok(FilterOutcome::Undecided)
+        }
         Some(policy) => admit::admit(pod, node, args, terms, policy)
-            .map(|(hint, allocation)| Found::Aligned(hint, allocation)),
-        None if terms.bind => Ok(Found::Undecided),
-        None => constrained::filter(pod, node).map(Found::Unaligned),
+            .map(|(hint, allocation)| FilterOutcome::Aligned(hint, allocation)),
+        None if terms.bind => Ok(FilterOutcome::Undecided),
+        None => constrained_burst::filter(pod, node).map(FilterOutcome::Unaligned),
     }
 }
 
 /// Mirrors `filterAmplifiedCPUs`: bound CPUs use up their multiple of the node's amplified CPU.
-fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Rejection> {
+fn check_amplified_cpu(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    bind: bool,
+) -> Result<(), KoordinatorRejection> {
     let mut asked = pod.cpu_milli();
     if asked == 0 {
         return Ok(());
     }
     let ratio = match &node.ratios {
         RatioAnnotation::Absent => return Ok(()),
-        RatioAnnotation::Unreadable(_) => return Err(Rejection::here(Reason::InvalidRatio)),
+        RatioAnnotation::Unreadable(_) => {
+            return Err(KoordinatorRejection::here(KoordinatorReason::InvalidRatio));
+        }
         RatioAnnotation::Ratios(ratios) => ratios.cpu(),
     };
     // A NaN is not above 1 either.
@@ -313,7 +338,9 @@ fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Re
         asked = amplify(asked, ratio);
     }
     if node.report.is_some() && node.valid_topology().is_none() {
-        return Err(Rejection::here(Reason::InvalidTopology));
+        return Err(KoordinatorRejection::here(
+            KoordinatorReason::InvalidTopology,
+        ));
     }
     let bound = node.ledger.bound_milli();
     let mut requested = node.requested.get(CPU);
@@ -321,51 +348,64 @@ fn check_amplified_cpu(pod: &PodState, node: &Node, bind: bool) -> Result<(), Re
         requested = (requested - bound).saturating_add(amplify(bound, ratio));
     }
     match asked > node.allocatable.get(CPU).saturating_sub(requested) {
-        true => Err(Rejection::now(Reason::InsufficientAmplifiedCpu)),
+        true => Err(KoordinatorRejection::now(
+            KoordinatorReason::InsufficientAmplifiedCpu,
+        )),
         false => Ok(()),
     }
 }
 
-fn check_binding(pod: &PodState, node: &Node, terms: &Terms) -> Result<(), Rejection> {
+fn check_binding(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    terms: &EffectivePolicy,
+) -> Result<(), KoordinatorRejection> {
     let fidelity = node.ledger.fidelity();
     let topology = node
         .valid_topology()
-        .ok_or_else(|| Rejection::here(Reason::InvalidTopology))?;
+        .ok_or_else(|| KoordinatorRejection::here(KoordinatorReason::InvalidTopology))?;
     let wish = match fidelity.minds_only_required_policies() {
         true => pod.required,
         false => pod.required.or(pod
             .preferred
-            .filter(|binding| *binding == Binding::SpreadByPcpus)),
+            .filter(|binding| *binding == CpuBinding::SpreadByPcpus)),
     };
     let single_threads = !fidelity.ignores_single_threads() && topology.has_single_threads();
     if let (Some(wish), Some(demanded)) = (wish, node_binding(node))
         && wish != demanded
         && !single_threads
     {
-        return Err(Rejection::here(Reason::BindPolicyConflict));
+        return Err(KoordinatorRejection::here(
+            KoordinatorReason::BindPolicyConflict,
+        ));
     }
-    let whole_cores = terms.required && terms.binding == Some(Binding::FullPcpus);
+    let whole_cores = terms.required && terms.binding == Some(CpuBinding::FullPcpus);
     let per_core = topology.cpus_per_core();
     match whole_cores && pod.cpus.checked_rem(per_core) != Some(0) {
-        true => Err(Rejection::here(Reason::NotWholeCores)),
+        true => Err(KoordinatorRejection::here(KoordinatorReason::NotWholeCores)),
         false => Ok(()),
     }
 }
 
 /// How well the node suits the pod, 0 to 100.
 #[must_use]
-pub fn score(pod: &PodState, node: &Node, args: &Args, placement: Option<&ScoredHint>) -> i64 {
-    match Terms::of(pod, node, args) {
+pub fn score(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+    placement: Option<&ScoredHint>,
+) -> i64 {
+    match EffectivePolicy::of(pod, node, args) {
         Ok(terms) => score_under(pod, node, args, &terms, placement),
         Err(_) => 0,
     }
 }
 
 fn score_under(
-    pod: &PodState,
-    node: &Node,
-    args: &Args,
-    terms: &Terms,
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+    terms: &EffectivePolicy,
     placement: Option<&ScoredHint>,
 ) -> i64 {
     if terms.bind && node.valid_topology().is_none() {
@@ -373,12 +413,12 @@ fn score_under(
     }
     if terms.numa_policy.is_some() {
         let nodes = placement.and_then(|hint| hint.mask);
-        let allocation = Attempt::new(pod, node, terms)
+        let allocation = PodOnNode::new(pod, node, terms)
             .ok()
             .and_then(|attempt| attempt.run(|allocator| allocator.allocate(nodes)).ok());
         return score_aligned(pod, node, args, terms, allocation.as_ref());
     }
-    let Ok(attempt) = Attempt::new(pod, node, terms) else {
+    let Ok(attempt) = PodOnNode::new(pod, node, terms) else {
         return 0;
     };
     let scorer = args.scorer(args.scoring, node.ledger.fidelity());
@@ -390,13 +430,13 @@ fn score_under(
 
 /// The score of a pod that is aligned and would get `allocation`.
 fn score_aligned(
-    pod: &PodState,
-    node: &Node,
-    args: &Args,
-    terms: &Terms,
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+    terms: &EffectivePolicy,
     allocation: Option<&Allocation>,
 ) -> i64 {
-    let attempt = Attempt::new(pod, node, terms);
+    let attempt = PodOnNode::new(pod, node, terms);
     let (Ok(attempt), Some(allocation)) = (attempt, allocation) else {
         return 0;
     };
@@ -413,24 +453,27 @@ fn score_aligned(
 /// # Errors
 /// With the reasons why it does not fit after all.
 pub fn reserve(
-    pod: &PodState,
-    node: &Node,
-    args: &Args,
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
     placement: Option<&ScoredHint>,
-) -> Result<Option<Allocation>, Rejection> {
-    let terms = Terms::of(pod, node, args)?;
+) -> Result<Option<Allocation>, KoordinatorRejection> {
+    let terms = EffectivePolicy::of(pod, node, args)?;
     let mut nodes = placement.and_then(|hint| hint.mask);
     if let (None, Some(policy @ NumaPolicy::BestEffort)) = (placement, &terms.numa_policy) {
         nodes = admit::admit(pod, node, args, &terms, policy)?.0.mask;
     }
     if !terms.bind && terms.numa_policy.is_none() {
-        return constrained::filter(pod, node);
+        return constrained_burst::filter(pod, node);
     }
     if terms.bind && node.valid_topology().is_none() {
-        return Err(Rejection::with(Code::Error, Reason::InvalidTopology));
+        return Err(KoordinatorRejection::with(
+            FrameworkCode::Error,
+            KoordinatorReason::InvalidTopology,
+        ));
     }
-    let attempt =
-        Attempt::new(pod, node, &terms).map_err(|why| Rejection::with(Code::Error, why))?;
+    let attempt = PodOnNode::new(pod, node, &terms)
+        .map_err(|why| KoordinatorRejection::with(FrameworkCode::Error, why))?;
     attempt.run(|allocator| allocator.allocate(nodes)).map(Some)
 }
 
@@ -438,12 +481,14 @@ pub fn reserve(
 /// Mirrors `appendResourceSpecIfMissed`.
 #[must_use]
 pub fn pre_bind(
-    pod: &PodState,
-    node: &Node,
-    args: &Args,
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
     spec: &ResourceSpec,
 ) -> Option<ResourceSpec> {
-    let terms = Terms::of(pod, node, args).ok().filter(|terms| terms.bind)?;
+    let terms = EffectivePolicy::of(pod, node, args)
+        .ok()
+        .filter(|terms| terms.bind)?;
     let used = terms.binding.map(BindPolicy::from);
     let mut complete = spec.clone();
     let unsaid = |policy: &Option<BindPolicy>| matches!(policy, None | Some(BindPolicy::Default));

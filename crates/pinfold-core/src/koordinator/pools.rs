@@ -15,7 +15,7 @@
 use serde::Serialize;
 
 use super::amounts::{CPU, NodeAmounts};
-use super::cpus::Topology;
+use super::cpu_topology::KoordinatorTopology;
 use super::ledger::Allocation;
 use super::qos::{KoordinatorQos, KubeletPinning};
 use crate::cpu_set::CpuSet;
@@ -25,7 +25,7 @@ use crate::qos::QosClass;
 
 /// Who holds CPUs on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holders {
+pub struct CpuHolders {
     /// CPUs of LSE pods.
     pub lse: CpuSet,
     /// CPUs of LSR pods, and of every other pod with CPUs of its own.
@@ -40,7 +40,7 @@ pub struct Holders {
     pub kubelet_reserved: CpuSet,
 }
 
-impl Holders {
+impl CpuHolders {
     /// Adds the CPUs a pod holds.
     pub fn add(&mut self, qos: Option<KoordinatorQos>, cpus: &CpuSet) {
         match qos {
@@ -75,7 +75,7 @@ pub struct Pools {
 impl Pools {
     /// The pools that are left when everybody has theirs.
     #[must_use]
-    pub fn of(topology: &Topology, holders: &Holders) -> Self {
+    pub fn of(topology: &KoordinatorTopology, holders: &CpuHolders) -> Self {
         let mut nobodys = topology.all() - &holders.kubelet_pinned;
         nobodys -= &holders.node_reserved;
         nobodys -= &holders.system_exclusive;
@@ -90,7 +90,7 @@ impl Pools {
 }
 
 /// A pool, split by socket and NUMA node. Ascending.
-fn parts(topology: &Topology, pool: &CpuSet) -> Vec<PoolPart> {
+fn parts(topology: &KoordinatorTopology, pool: &CpuSet) -> Vec<PoolPart> {
     let mut parts = Vec::new();
     for socket in &topology.sockets {
         let in_socket = pool & &socket.cpus;

@@ -31,7 +31,7 @@ pub struct Scorer {
 
 /// A resource that counts: its weight, and what the pod asks for of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct WeightedRequest {
     weight: i64,
     asked: i64,
 }
@@ -59,20 +59,20 @@ impl Scorer {
     pub(super) fn counted<'a>(
         &'a self,
         asked: &'a Amounts,
-    ) -> impl Iterator<Item = (&'a str, Share)> {
+    ) -> impl Iterator<Item = (&'a str, WeightedRequest)> {
         self.weights.iter().filter_map(|(resource, weight)| {
             let name = resource.as_str();
             let asked = asked.get(name);
             let always = matches!(name, CPU | MEMORY | "ephemeral-storage");
             let counts = always || (asked != 0 && is_scalar(name));
-            counts.then_some((name, Share { weight, asked }))
+            counts.then_some((name, WeightedRequest { weight, asked }))
         })
     }
 
     /// The weighted mean over resources with their used and total amounts.
-    pub(super) fn mean(&self, rows: impl Iterator<Item = (Share, i64, i64)>) -> i64 {
+    pub(super) fn mean(&self, rows: impl Iterator<Item = (WeightedRequest, i64, i64)>) -> i64 {
         let (mut sum, mut weights) = (0_i64, 0_i64);
-        for (Share { weight, asked }, used, total) in rows {
+        for (WeightedRequest { weight, asked }, used, total) in rows {
             if total == 0 {
                 continue;
             }

@@ -17,23 +17,23 @@
 
 use smallvec::SmallVec;
 
-use super::cpus::Topology;
-use super::held::HeldCpus;
-use super::values::{Binding, Exclusive, NumaStrategy};
+use super::cpu_topology::KoordinatorTopology;
+use super::held_cpus::HeldCpus;
+use super::policy_values::{CpuBinding, ExclusiveLevel, NumaStrategy};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 
 mod accumulator;
-mod evenly;
-mod lines;
+mod cpu_order;
+mod distribute_evenly;
 
-use accumulator::Accumulator;
+use accumulator::KoordinatorAccumulator;
 
 /// What to take, and from what.
 #[derive(Clone, Copy, Debug)]
-pub struct Take<'a> {
+pub struct TakeRequest<'a> {
     /// The machine.
-    pub topology: &'a Topology,
+    pub topology: &'a KoordinatorTopology,
     /// How many pods may share one CPU.
     pub max_refs: u32,
     /// The CPUs that may be taken.
@@ -45,9 +45,9 @@ pub struct Take<'a> {
     /// How many CPUs.
     pub needed: usize,
     /// How they are chosen.
-    pub binding: Binding,
+    pub binding: CpuBinding,
     /// What the pod would like to keep for itself.
-    pub exclusive: Exclusive,
+    pub exclusive: ExclusiveLevel,
     /// Which NUMA node is taken first.
     pub strategy: NumaStrategy,
     /// Which of two answers to give.
@@ -56,7 +56,7 @@ pub struct Take<'a> {
 
 /// Why CPUs could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TakeError {
+pub enum KoordinatorTakeError {
     /// Fewer CPUs are available than needed.
     #[error("not enough cpus available to satisfy request")]
     NotEnough,
@@ -65,12 +65,12 @@ pub enum TakeError {
     Failed,
 }
 
-impl Take<'_> {
+impl TakeRequest<'_> {
     /// Takes the CPUs, preferred ones first.
     ///
     /// # Errors
     /// If fewer are available than needed.
-    pub fn run(&self) -> Result<CpuSet, TakeError> {
+    pub fn run(&self) -> Result<CpuSet, KoordinatorTakeError> {
         let preferred = self.available & self.preferred;
         if preferred.is_empty() {
             return self.plain(self.available, self.needed);
@@ -83,29 +83,33 @@ impl Take<'_> {
         Ok(taken)
     }
 
-    fn plain(&self, available: &CpuSet, needed: usize) -> Result<CpuSet, TakeError> {
+    fn plain(&self, available: &CpuSet, needed: usize) -> Result<CpuSet, KoordinatorTakeError> {
         if needed == 0 {
             return Ok(CpuSet::new());
         }
         let allocatable = self.topology.all() & available;
         if needed > allocatable.len() {
-            return Err(TakeError::NotEnough);
+            return Err(KoordinatorTakeError::NotEnough);
         }
         let evenly = self.strategy == NumaStrategy::DistributeEvenly
             && !self.fidelity.ignores_distribute_evenly();
         match evenly {
-            true => evenly::take(self, &allocatable, needed),
-            false => Accumulator::new(self, allocatable, needed).run(),
+            true => distribute_evenly::take(self, &allocatable, needed),
+            false => KoordinatorAccumulator::new(self, allocatable, needed).run(),
         }
     }
 
     /// The CPUs to stay away from, one set per attempt, the strictest first and nothing last.
-    fn attempts(&self) -> SmallVec<[Exclusive; 3]> {
+    fn attempts(&self) -> SmallVec<[ExclusiveLevel; 3]> {
         match self.exclusive {
-            Exclusive::NumaNode if !self.fidelity.drops_numa_exclusivity() => {
-                SmallVec::from_slice(&[Exclusive::NumaNode, Exclusive::Core, Exclusive::Nothing])
+            ExclusiveLevel::NumaNode if !self.fidelity.drops_numa_exclusivity() => {
+                SmallVec::from_slice(&[
+                    ExclusiveLevel::NumaNode,
+                    ExclusiveLevel::Core,
+                    ExclusiveLevel::Nothing,
+                ])
             }
-            level => SmallVec::from_slice(&[level, Exclusive::Nothing]),
+            level => SmallVec::from_slice(&[level, ExclusiveLevel::Nothing]),
         }
     }
 }

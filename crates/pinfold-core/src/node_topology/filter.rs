@@ -7,10 +7,10 @@
 //! memory or hugepages at all has enough of them.
 
 use super::NodeTopology;
-use super::manager::Manager;
-use super::numa::{NumaZones, Overdrawn};
-use super::request::PodRequest;
-use super::resources::{is_host_level, is_numa_affine, is_on_node};
+use super::numa_zones::{NumaZones, Overdrawn};
+use super::pod_demand::TopologyPodRequest;
+use super::resource_kinds::{is_host_level, is_numa_affine, is_on_node};
+use super::topology_manager::TopologyManagerConfig;
 use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
@@ -21,12 +21,12 @@ use crate::settings::TopologyScope;
 
 /// Why a pod does not fit. The texts are the plugin's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
+pub enum TopologyRejection {
     /// No NUMA zone has room for something that must be in one.
     #[error("cannot align {what}")]
     CannotAlign {
         /// What must be in one zone.
-        what: Whole,
+        what: AlignedUnit,
         /// The resource, in the order of names, after which no zone was left.
         resource: ResourceName,
     },
@@ -37,7 +37,7 @@ pub enum Rejection {
 
 /// What must be in one NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whole {
+pub enum AlignedUnit {
     /// The pod.
     Pod,
     /// One of its app containers.
@@ -48,13 +48,13 @@ pub enum Whole {
     Sidecar(ContainerName),
 }
 
-impl std::fmt::Display for Whole {
+impl std::fmt::Display for AlignedUnit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Whole::Pod => "pod",
-            Whole::Container(_) => "container",
-            Whole::InitContainer(_) => "init container",
-            Whole::Sidecar(_) => "sidecar container",
+            AlignedUnit::Pod => "pod",
+            AlignedUnit::Container(_) => "container",
+            AlignedUnit::InitContainer(_) => "init container",
+            AlignedUnit::Sidecar(_) => "sidecar container",
         })
     }
 }
@@ -67,9 +67,9 @@ impl std::fmt::Display for Whole {
 pub fn filter(
     topology: Option<&NodeTopology>,
     allocatable: &ResourceList,
-    request: &PodRequest<'_>,
+    request: &TopologyPodRequest<'_>,
     fidelity: Fidelity,
-) -> Result<(), Rejection> {
+) -> Result<(), TopologyRejection> {
     let qos = request.qos();
     if qos == QosClass::BestEffort && !request.names_a_device() {
         return Ok(());
@@ -77,11 +77,11 @@ pub fn filter(
     let Some(topology) = topology else {
         return Ok(());
     };
-    let manager = Manager::of(topology);
+    let manager = TopologyManagerConfig::of(topology);
     if manager.policy != TopologyPolicy::SingleNumaNode {
         return Ok(());
     }
-    let mut room = Room {
+    let mut room = FilterState {
         zones: NumaZones::of(&topology.zones),
         allocatable,
         qos,
@@ -90,36 +90,36 @@ pub fn filter(
         TopologyScope::Pod => {
             let whole = request.effective(fidelity);
             room.find(&whole)
-                .map_err(cannot_align(Whole::Pod))
+                .map_err(cannot_align(AlignedUnit::Pod))
                 .map(|_| ())
         }
         TopologyScope::Container => room.containers(request, fidelity),
     }
 }
 
-fn cannot_align(what: Whole) -> impl FnOnce(ResourceName) -> Rejection {
-    |resource| Rejection::CannotAlign { what, resource }
+fn cannot_align(what: AlignedUnit) -> impl FnOnce(ResourceName) -> TopologyRejection {
+    |resource| TopologyRejection::CannotAlign { what, resource }
 }
 
 /// What is left on a node for one pod.
-struct Room<'a> {
+struct FilterState<'a> {
     zones: NumaZones,
     allocatable: &'a ResourceList,
     qos: QosClass,
 }
 
-impl Room<'_> {
+impl FilterState<'_> {
     /// Init containers run one after the other and leave nothing behind, except that a sidecar stays.
     fn containers(
         &mut self,
-        request: &PodRequest<'_>,
+        request: &TopologyPodRequest<'_>,
         fidelity: Fidelity,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), TopologyRejection> {
         for container in &request.pod.init_containers {
             let name = container.name.clone();
             let what = match container.restartable {
-                true => Whole::Sidecar(name),
-                false => Whole::InitContainer(name),
+                true => AlignedUnit::Sidecar(name),
+                false => AlignedUnit::InitContainer(name),
             };
             let zone = self.find(&container.requests).map_err(cannot_align(what))?;
             if container.restartable && !fidelity.forgets_sidecars() {
@@ -127,20 +127,24 @@ impl Room<'_> {
             }
         }
         for container in &request.pod.containers {
-            let what = Whole::Container(container.name.clone());
+            let what = AlignedUnit::Container(container.name.clone());
             let zone = self.find(&container.requests).map_err(cannot_align(what))?;
             self.take(zone, container)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, zone: Option<NodeId>, container: &Container) -> Result<(), Rejection> {
+    fn take(
+        &mut self,
+        zone: Option<NodeId>,
+        container: &Container,
+    ) -> Result<(), TopologyRejection> {
         let Some(zone) = zone else {
             return Ok(());
         };
         self.zones
             .subtract(zone, &container.requests, self.qos)
-            .map_err(Rejection::Inconsistent)
+            .map_err(TopologyRejection::Inconsistent)
     }
 
     /// The lowest NUMA node with room for all of `resources`: the one the kubelet would choose. Fails with

@@ -1,25 +1,25 @@
 //! [`Replica`]: a node's kubelet, rebuilt from what the node publishes.
 //!
 //! The kubelet's managers decide mostly by counting: how many CPUs, bytes and devices of each NUMA node are free,
-//! and how many there are at all. Counts are what a topology object carries, so a machine with the same counts gives
+//! and how many there are at all. ZoneCounts are what a topology object carries, so a machine with the same counts gives
 //! the same answers. Where the object's reporter also lists the CPUs themselves, they are used instead.
 //!
 //! ```text
 //! attributes ─► Settings ─┐
 //! zones ─► CPUs, a core each, as many as counted ─► Rules ─┐
-//!      ├─► memory table with the counted amounts ──────────┼─► Ledger, asked by `verdict`
+//!      ├─► memory table with the counted amounts ──────────┼─► Ledger, asked by `predict`
 //!      └─► devices near each node, as many as counted ─────┘
 //! ```
 //!
-//! What is *not* in the counts is told apart as gaps, and [`Replica::verdict`] says where it matters.
+//! What is *not* in the counts is told apart as gaps, and [`Replica::predict`] says where it matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attributes::{self, first};
-use super::manager;
-use super::numa::numa_id;
-use super::resources::{is_hugepages, is_numa_affine};
+use super::numa_zones::numa_id;
+use super::resource_kinds::{is_hugepages, is_numa_affine};
+use super::topology_manager;
 use super::{NodeTopology, Zone};
 use crate::cpu::CpuState;
 use crate::cpu_set::{CpuId, CpuSet};
@@ -34,7 +34,7 @@ use crate::pod::ResourceList;
 use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
 use crate::settings::Settings;
-use crate::volcano::detail::CpuRow;
+use crate::volcano::cpu_detail::CpuRow;
 
 /// More devices of one resource are not told apart on one NUMA node; see [`Gaps::capped`].
 pub(super) const MOST_DEVICES: u64 = 1024;
@@ -78,26 +78,26 @@ const MOST_KINDS: usize = 64;
 
 /// The rules of kubelets that were rebuilt before, to be shared by those of the same kind.
 #[derive(Clone, Debug, Default)]
-pub struct Shelf {
-    kinds: Vec<Kind>,
+pub struct RulesCache {
+    kinds: Vec<CachedRules>,
 }
 
 #[derive(Clone, Debug)]
-struct Kind {
+struct CachedRules {
     machine: Arc<Machine>,
     settings: Settings,
     unavailable: CpuSet,
     rules: Arc<Rules>,
 }
 
-impl Shelf {
+impl RulesCache {
     fn rules(
         &mut self,
         machine: Machine,
         settings: Settings,
         unavailable: CpuSet,
     ) -> Result<Arc<Rules>, SettingsError> {
-        let same = |kind: &&Kind| {
+        let same = |kind: &&CachedRules| {
             kind.unavailable == unavailable && kind.settings == settings && *kind.machine == machine
         };
         if let Some(kind) = self.kinds.iter().find(same) {
@@ -107,7 +107,7 @@ impl Shelf {
         let rules = Rules::new(machine.clone(), settings.clone())?.reserving(&unavailable)?;
         let rules = Arc::new(rules);
         if self.kinds.len() < MOST_KINDS {
-            self.kinds.push(Kind {
+            self.kinds.push(CachedRules {
                 machine,
                 settings,
                 unavailable,
@@ -137,7 +137,7 @@ pub struct Gaps {
 
 /// Why nothing can be predicted from a topology object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum ReplicaError {
     /// It reports no NUMA node.
     #[error("no zone is a NUMA node")]
     NoZones,
@@ -168,8 +168,8 @@ impl Replica {
         totals: &DeviceTotals,
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
-    ) -> Result<Self, Unreadable> {
-        Self::of_kind(topology, totals, cpus, fidelity, &mut Shelf::default())
+    ) -> Result<Self, ReplicaError> {
+        Self::of_kind(topology, totals, cpus, fidelity, &mut RulesCache::default())
     }
 
     /// The same, with the rules of another kubelet of the same kind where `shelf` has them: tables of a machine's CPUs
@@ -182,8 +182,8 @@ impl Replica {
         totals: &DeviceTotals,
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
-        shelf: &mut Shelf,
-    ) -> Result<Self, Unreadable> {
+        shelf: &mut RulesCache,
+    ) -> Result<Self, ReplicaError> {
         let zones = numa_zones(topology)?;
         let caches = caches(topology);
         let machine = machine(&zones, cpus, &caches)?;
@@ -227,34 +227,34 @@ impl Replica {
 }
 
 /// A zone with its NUMA id.
-type NumaZone<'a> = (NodeId, &'a Zone);
+type NumberedZone<'a> = (NodeId, &'a Zone);
 
-fn numa_zones(topology: &NodeTopology) -> Result<Vec<NumaZone<'_>>, Unreadable> {
+fn numa_zones(topology: &NodeTopology) -> Result<Vec<NumberedZone<'_>>, ReplicaError> {
     let nodes = topology.zones.iter().filter(|zone| zone.kind == "Node");
-    let zones: Vec<NumaZone<'_>> = nodes
+    let zones: Vec<NumberedZone<'_>> = nodes
         .filter_map(|zone| Some((numa_id(&zone.name)?, zone)))
         .collect();
     let mut seen = NodeSet::EMPTY;
     for &(id, _) in &zones {
         if seen.contains(id) {
-            return Err(Unreadable::DuplicateZone(id));
+            return Err(ReplicaError::DuplicateZone(id));
         }
         seen.insert(id);
     }
     match zones.is_empty() {
-        true => Err(Unreadable::NoZones),
+        true => Err(ReplicaError::NoZones),
         false => Ok(zones),
     }
 }
 
 /// Capacity, allocatable and available of one resource in whole units, each at most the one before it.
-struct Counts {
+struct ZoneCounts {
     capacity: u64,
     allocatable: u64,
     available: u64,
 }
 
-fn counts(zone: &Zone, name: &str) -> Option<Counts> {
+fn counts(zone: &Zone, name: &str) -> Option<ZoneCounts> {
     let found = zone.resources.iter().find(|row| row.name.as_str() == name);
     let whole = |amount: &Quantity| {
         // Half a CPU is no CPU.
@@ -265,7 +265,7 @@ fn counts(zone: &Zone, name: &str) -> Option<Counts> {
     found.map(|row| {
         let capacity = whole(&row.capacity).max(whole(&row.allocatable));
         let allocatable = whole(&row.allocatable);
-        Counts {
+        ZoneCounts {
             capacity,
             allocatable,
             available: whole(&row.available).min(allocatable),
@@ -281,10 +281,10 @@ fn caches(topology: &NodeTopology) -> Vec<CpuSet> {
 }
 
 fn machine(
-    zones: &[NumaZone<'_>],
+    zones: &[NumberedZone<'_>],
     known: Option<&KnownCpus>,
     caches: &[CpuSet],
-) -> Result<Machine, Unreadable> {
+) -> Result<Machine, ReplicaError> {
     let mut next = 0_u32;
     let mut nodes = Vec::with_capacity(zones.len());
     for &(id, zone) in zones {
@@ -337,10 +337,10 @@ fn listed_cores(node: NodeId, rows: &[CpuRow], caches: &[CpuSet]) -> Vec<Core> {
     cores.into_iter().map(core).collect()
 }
 
-fn counted_cores(next: &mut u32, count: u64) -> Result<Vec<Core>, Unreadable> {
+fn counted_cores(next: &mut u32, count: u64) -> Result<Vec<Core>, ReplicaError> {
     let mut cores = Vec::new();
     for _ in 0..count {
-        let cpu = CpuId::new(*next).ok_or(Unreadable::TooManyCpus)?;
+        let cpu = CpuId::new(*next).ok_or(ReplicaError::TooManyCpus)?;
         cores.push(Core {
             id: *next,
             socket: 0,
@@ -354,7 +354,7 @@ fn counted_cores(next: &mut u32, count: u64) -> Result<Vec<Core>, Unreadable> {
 }
 
 /// The distances of one zone to all, if it states them all.
-fn distances(zones: &[NumaZone<'_>], zone: &Zone) -> Option<Vec<u32>> {
+fn distances(zones: &[NumberedZone<'_>], zone: &Zone) -> Option<Vec<u32>> {
     let to = |id: NodeId| {
         let mut costs = zone.costs.iter();
         let cost = costs.find(|cost| numa_id(&cost.name) == Some(id))?;
@@ -363,7 +363,7 @@ fn distances(zones: &[NumaZone<'_>], zone: &Zone) -> Option<Vec<u32>> {
     zones.iter().map(|&(id, _)| to(id)).collect()
 }
 
-fn distances_are_known(zones: &[NumaZone<'_>]) -> bool {
+fn distances_are_known(zones: &[NumberedZone<'_>]) -> bool {
     let mut each = zones.iter();
     each.all(|(_, zone)| distances(zones, zone).is_some())
 }
@@ -371,7 +371,7 @@ fn distances_are_known(zones: &[NumaZone<'_>]) -> bool {
 /// The CPUs that pods cannot have: reserved ones if they are known, else as many as the counts say. Whether a
 /// counted CPU is reserved or held makes no difference to the next pod.
 fn unavailable_cpus(
-    zones: &[NumaZone<'_>],
+    zones: &[NumberedZone<'_>],
     machine: &Machine,
     known: Option<&KnownCpus>,
 ) -> CpuSet {
@@ -388,8 +388,8 @@ fn unavailable_cpus(
     unavailable
 }
 
-fn settings(topology: &NodeTopology, zones: &[NumaZone<'_>], fidelity: Fidelity) -> Settings {
-    let (topology_policy, topology_scope) = manager::words(topology);
+fn settings(topology: &NodeTopology, zones: &[NumberedZone<'_>], fidelity: Fidelity) -> Settings {
+    let (topology_policy, topology_scope) = topology_manager::policy_and_scope_names(topology);
     let reports = |name: &str| {
         let mut zones = zones.iter();
         zones.any(|(_, zone)| counts(zone, name).is_some())
@@ -432,7 +432,11 @@ fn settings(topology: &NodeTopology, zones: &[NumaZone<'_>], fidelity: Fidelity)
 }
 
 /// The memory manager's table as far as the zones tell it.
-fn memory_table(zones: &[NumaZone<'_>], policy: TopologyPolicy, gaps: &mut Gaps) -> MemoryState {
+fn memory_table(
+    zones: &[NumberedZone<'_>],
+    policy: TopologyPolicy,
+    gaps: &mut Gaps,
+) -> MemoryState {
     let all: NodeSet = zones.iter().map(|&(id, _)| id).collect();
     let mut nodes = BTreeMap::new();
     for &(id, zone) in zones {
@@ -481,7 +485,7 @@ fn memory_table(zones: &[NumaZone<'_>], policy: TopologyPolicy, gaps: &mut Gaps)
 /// As many devices near each node as the zones count, the taken ones held by one made-up pod.
 fn devices(
     topology: &NodeTopology,
-    zones: &[NumaZone<'_>],
+    zones: &[NumberedZone<'_>],
     totals: &DeviceTotals,
     gaps: &mut Gaps,
 ) -> (DevicePool, DeviceState) {
@@ -497,7 +501,7 @@ fn devices(
     let mut pool = DevicePool::new(zones.iter().map(|&(id, _)| id).collect());
     let mut state = DeviceState::default();
     for resource in resources {
-        let mut devices = Devices::default();
+        let mut devices = PlaceholderDevices::default();
         let mut near = DeviceTotal::default();
         for &(id, zone) in zones {
             let Some(counts) = counts(zone, resource.as_str()) else {
@@ -514,7 +518,7 @@ fn devices(
         let elsewhere = total.allocatable.saturating_sub(near.allocatable);
         devices.add(
             None,
-            &Counts {
+            &ZoneCounts {
                 capacity: elsewhere,
                 allocatable: elsewhere,
                 available: total.free.saturating_sub(near.free).min(elsewhere),
@@ -541,15 +545,15 @@ fn devices(
 
 /// The devices of one resource while they are made up.
 #[derive(Default)]
-struct Devices {
+struct PlaceholderDevices {
     offer: DeviceOffer,
     held: DeviceSet,
     capped: bool,
 }
 
-impl Devices {
+impl PlaceholderDevices {
     /// The devices near one node, or near none: first the free ones, then the held, then those out of order.
-    fn add(&mut self, node: Option<NodeId>, counts: &Counts) {
+    fn add(&mut self, node: Option<NodeId>, counts: &ZoneCounts) {
         self.capped |= counts.capacity > MOST_DEVICES;
         let place = node.map_or_else(|| "none".to_owned(), |id| id.to_string());
         let free = counts.available.min(MOST_DEVICES);

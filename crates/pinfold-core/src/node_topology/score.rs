@@ -2,15 +2,15 @@
 //!
 //! Mirrors the plugin's `Score`. A pod that is not Guaranteed fits everywhere. Three strategies score every
 //! NUMA zone and take the lowest score that is not 0 (0 means that the zone is too small and would not be
-//! chosen); they are for nodes that insist on a single NUMA node. [`Strategy::LeastNumaNodes`] counts the
+//! chosen); they are for nodes that insist on a single NUMA node. [`ScoringStrategy::LeastNumaNodes`] counts the
 //! NUMA nodes that the pod needs.
 
 use std::collections::BTreeMap;
 
 use super::NodeTopology;
-use super::manager::Manager;
-use super::numa::NumaZones;
-use super::request::PodRequest;
+use super::numa_zones::NumaZones;
+use super::pod_demand::TopologyPodRequest;
+use super::topology_manager::TopologyManagerConfig;
 use crate::fidelity::Fidelity;
 use crate::name::ResourceName;
 use crate::pod::ResourceList;
@@ -26,7 +26,7 @@ pub const BEST: i64 = 100;
 
 /// How zones are scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strategy {
+pub enum ScoringStrategy {
     /// The emptier the better.
     #[default]
     LeastAllocated,
@@ -38,30 +38,30 @@ pub enum Strategy {
     LeastNumaNodes,
 }
 
-impl Strategy {
+impl ScoringStrategy {
     /// The strategy of that name in the plugin's arguments.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         match text {
-            "LeastAllocated" => Some(Strategy::LeastAllocated),
-            "MostAllocated" => Some(Strategy::MostAllocated),
-            "BalancedAllocation" => Some(Strategy::BalancedAllocation),
-            "LeastNUMANodes" => Some(Strategy::LeastNumaNodes),
+            "LeastAllocated" => Some(ScoringStrategy::LeastAllocated),
+            "MostAllocated" => Some(ScoringStrategy::MostAllocated),
+            "BalancedAllocation" => Some(ScoringStrategy::BalancedAllocation),
+            "LeastNUMANodes" => Some(ScoringStrategy::LeastNumaNodes),
             _ => None,
         }
     }
 }
 
 /// How much each resource counts. One that is missing or below 1 counts 1.
-pub type Weights = BTreeMap<ResourceName, i64>;
+pub type ResourceWeights = BTreeMap<ResourceName, i64>;
 
 /// The score of a node for a pod.
 #[must_use]
 pub fn score(
     topology: Option<&NodeTopology>,
-    request: &PodRequest<'_>,
-    strategy: Strategy,
-    weights: &Weights,
+    request: &TopologyPodRequest<'_>,
+    strategy: ScoringStrategy,
+    weights: &ResourceWeights,
     fidelity: Fidelity,
 ) -> i64 {
     if request.qos() != QosClass::Guaranteed {
@@ -70,7 +70,7 @@ pub fn score(
     let Some(topology) = topology else {
         return 0;
     };
-    let manager = Manager::of(topology);
+    let manager = TopologyManagerConfig::of(topology);
     let zones = NumaZones::of(&topology.zones);
     let scoring = Scoring {
         strategy,
@@ -78,10 +78,10 @@ pub fn score(
         fidelity,
     };
     match (strategy, manager.scope) {
-        (Strategy::LeastNumaNodes, TopologyScope::Pod) => {
+        (ScoringStrategy::LeastNumaNodes, TopologyScope::Pod) => {
             least_numa::of_pod(&zones, &request.effective(fidelity), &manager)
         }
-        (Strategy::LeastNumaNodes, TopologyScope::Container) => {
+        (ScoringStrategy::LeastNumaNodes, TopologyScope::Container) => {
             least_numa::of_containers(zones, request.pod, &manager, fidelity)
         }
         _ if manager.policy != TopologyPolicy::SingleNumaNode => 0,
@@ -91,8 +91,8 @@ pub fn score(
 }
 
 struct Scoring<'a> {
-    strategy: Strategy,
-    weights: &'a Weights,
+    strategy: ScoringStrategy,
+    weights: &'a ResourceWeights,
     fidelity: Fidelity,
 }
 
@@ -103,7 +103,7 @@ impl Scoring<'_> {
         clippy::cast_possible_truncation,
         reason = "the original goes through a float and cuts the fraction off"
     )]
-    fn mean(&self, zones: &NumaZones, request: &PodRequest<'_>) -> i64 {
+    fn mean(&self, zones: &NumaZones, request: &TopologyPodRequest<'_>) -> i64 {
         let (mut sum, mut count) = (0.0, 0.0);
         for container in request.pod.all_containers() {
             sum += self.all_zones(zones, &container.requests) as f64;
@@ -126,11 +126,11 @@ impl Scoring<'_> {
 
     fn zone(&self, requested: &ResourceList, available: &ResourceList) -> i64 {
         match self.strategy {
-            Strategy::BalancedAllocation => self.balanced(requested, available),
-            Strategy::MostAllocated => {
+            ScoringStrategy::BalancedAllocation => self.balanced(requested, available),
+            ScoringStrategy::MostAllocated => {
                 self.weighted(requested, available, |requested, _| requested)
             }
-            Strategy::LeastAllocated | Strategy::LeastNumaNodes => {
+            ScoringStrategy::LeastAllocated | ScoringStrategy::LeastNumaNodes => {
                 self.weighted(requested, available, |requested, available| {
                     available.wrapping_sub(requested)
                 })
@@ -146,21 +146,21 @@ impl Scoring<'_> {
         available: &ResourceList,
         part: impl Fn(i64, i64) -> i64,
     ) -> i64 {
-        let (mut sum, mut weights) = (Whole::default(), Whole::default());
+        let (mut sum, mut weights) = (WrappingInt::default(), WrappingInt::default());
         for (name, requested) in requested {
             let weight = self.weights.get(name).copied().unwrap_or(1).max(1);
             let percent = match available.get(name) {
                 Some(available) if !available.is_zero() && requested <= available => {
                     let (requested, available) = (requested.value(), available.value());
-                    let percent = Whole(i128::from(part(requested, available)));
+                    let percent = WrappingInt(i128::from(part(requested, available)));
                     percent
                         .times(BEST, self.fidelity)
-                        .over(Whole(available.into()))
+                        .over(WrappingInt(available.into()))
                 }
-                _ => Whole::default(),
+                _ => WrappingInt::default(),
             };
             sum = sum.plus(percent.times(weight, self.fidelity), self.fidelity);
-            weights = weights.plus(Whole(weight.into()), self.fidelity);
+            weights = weights.plus(WrappingInt(weight.into()), self.fidelity);
         }
         i64::try_from(sum.over(weights).0).unwrap_or(0)
     }
@@ -210,9 +210,9 @@ fn sample_variance(numbers: &[f64]) -> f64 {
 
 /// A whole number that the original keeps in 64 bits, whatever happens, and the sound way in enough bits.
 #[derive(Clone, Copy, Default)]
-struct Whole(i128);
+struct WrappingInt(i128);
 
-impl Whole {
+impl WrappingInt {
     fn fit(wide: i128, fidelity: Fidelity) -> Self {
         #[expect(
             clippy::cast_possible_truncation,

@@ -4,7 +4,7 @@
 //! the rest. Where there are not enough the original hands out an empty set without a word and the task
 //! counts as placed; the sound way rejects.
 
-use super::detail::CpuDetail;
+use super::cpu_detail::CpuDetail;
 use super::take::{NotEnoughCpus, take};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;

@@ -1,10 +1,10 @@
 //! The worked examples of Volcano's design, number by number.
 
-use super::amounts::{Amount, NumaAmounts};
 use super::hints::{cpu_hints, reserved_cpus};
-use super::predicate::{Misfit, StatusCode, Task};
+use super::numa_amounts::{NumaAmount, NumaAmounts};
+use super::predicate::{Misfit, StatusCode, VolcanoTask};
 use super::score::scores;
-use super::session::Session;
+use super::session::VolcanoSession;
 use super::test_nodes::{container, cpus, machine, node, task};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -28,7 +28,7 @@ fn on(bits: u64, preferred: bool) -> Hint {
 
 /// What a task for so many CPUs gets on a node of 2 x 4 CPUs with that policy, as text.
 fn placed(policy: &str, free: &str, asked: &str, fidelity: Fidelity) -> Result<String, Misfit> {
-    let session = Session::open([node("n", policy, machine(2, 4, 1), free)], 1, fidelity);
+    let session = VolcanoSession::open([node("n", policy, machine(2, 4, 1), free)], 1, fidelity);
     let found = session.simulate(&task("t", policy, &[asked]), &NodeName::from("n"));
     let found = found.map_err(|error| error.misfit)?;
     Ok(found.unwrap_or_default().to_string())
@@ -150,7 +150,7 @@ fn init_containers_get_cpus_that_the_rest_of_the_pod_uses_again() {
     let name = NodeName::from("n");
     let on = |fidelity| {
         let four = node("n", "single-numa-node", machine(2, 4, 1), "0-7");
-        Session::open([four], 1, fidelity)
+        VolcanoSession::open([four], 1, fidelity)
     };
     let mut task = task("t", "single-numa-node", &["2"]);
     task.pod.init_containers = vec![container("setup", "3")];
@@ -186,12 +186,13 @@ fn with_amounts(
     memory: [u64; 2],
     gpus: [u64; 2],
     fidelity: Fidelity,
-) -> (Session, NodeName) {
+) -> (VolcanoSession, NodeName) {
     let name = NodeName::from("n");
-    let mut session = Session::open([node("n", policy, machine(2, 4, 1), "0-7")], 1, fidelity);
+    let mut session =
+        VolcanoSession::open([node("n", policy, machine(2, 4, 1), "0-7")], 1, fidelity);
     let rows = (0..2).flat_map(|at| {
         let id = NodeId::new(i64::try_from(at).expect("small")).expect("small");
-        let all = |total: u64| Amount { total, free: total };
+        let all = |total: u64| NumaAmount { total, free: total };
         [
             ("memory".into(), id, all(memory[at] * GIB)),
             ("example.com/gpu".into(), id, all(gpus[at])),
@@ -201,7 +202,7 @@ fn with_amounts(
     (session, name)
 }
 
-fn task_with(policy: &str, cpu: &str, memory: &str, gpus: &str) -> Task {
+fn task_with(policy: &str, cpu: &str, memory: &str, gpus: &str) -> VolcanoTask {
     let mut task = task("t", policy, &[cpu]);
     let container = &mut task.pod.containers[0];
     for list in [&mut container.requests, &mut container.limits] {
@@ -264,7 +265,7 @@ fn memory_and_devices_are_given_once_and_come_back() {
 fn memory_of_an_init_container_is_used_again_and_a_sidecars_is_not() {
     let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 0], Fidelity::Sound);
     let mut asks = task_with("single-numa-node", "1", "6Gi", "0");
-    let memory = |asks: &Task| {
+    let memory = |asks: &VolcanoTask| {
         let grant = session.simulate_all(asks, &name).expect("fits");
         let amounts = grant.expect("a decision").amounts;
         amounts["memory"].values().copied().collect::<Vec<_>>()

@@ -6,8 +6,8 @@
 
 use smallvec::smallvec;
 
-use super::amounts::least_width;
-use super::detail::CpuDetail;
+use super::cpu_detail::CpuDetail;
+use super::numa_amounts::least_width;
 use super::take::take;
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;

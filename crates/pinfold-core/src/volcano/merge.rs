@@ -21,7 +21,7 @@ use narrowest::narrowest_meeting;
 
 /// The best common hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct VolcanoMerge {
     /// The hint. Its mask is always present.
     pub hint: Hint,
     /// Whether it is the best one without doubt. Doubt is possible only if several resources
@@ -32,19 +32,19 @@ pub struct Merged {
 
 /// The best common hint of all resources of all providers on the NUMA nodes `all`.
 #[must_use]
-pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> Merged {
-    let rows = Rows::of(providers);
+pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> VolcanoMerge {
+    let rows = HintRows::of(providers);
     let mut certain = true;
     for preferred in [true, false] {
         if let Some((mask, sure)) = rows.narrowest(all, preferred) {
-            return Merged {
+            return VolcanoMerge {
                 hint: Hint::on(mask, preferred),
                 certain: certain && sure,
             };
         }
         certain &= rows.lists_are_complete(all);
     }
-    Merged {
+    VolcanoMerge {
         hint: Hint::on(all, false),
         certain,
     }
@@ -54,7 +54,7 @@ pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> Merged {
 /// merge under the policy `single-numa-node`. Mirrors `filterSingleNumaHints`.
 #[must_use]
 pub fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
-    let rows = Rows::of(providers);
+    let rows = HintRows::of(providers);
     let (mut possible, mut named, mut any) = (all, NodeSet::EMPTY, !rows.impossible);
     for hints in &rows.opinions {
         let (nodes, also_any) = preferred_single_nodes(hints, all);
@@ -71,15 +71,15 @@ pub fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
 }
 
 /// What all resources say, without those that do not mind.
-struct Rows<'a> {
+struct HintRows<'a> {
     opinions: SmallVec<[&'a ResourceHints; 4]>,
     /// Some resource cannot be served: no combination is preferred.
     impossible: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> HintRows<'a> {
     fn of(providers: &'a [ProviderHints]) -> Self {
-        let mut rows = Rows {
+        let mut rows = HintRows {
             opinions: SmallVec::new(),
             impossible: false,
         };

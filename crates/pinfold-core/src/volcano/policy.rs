@@ -10,7 +10,7 @@ use crate::policy::TopologyPolicy;
 
 /// What a policy says to one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PolicyDecision {
     /// Where its resources should come from.
     pub hint: Hint,
     /// Whether it may run at all.
@@ -25,13 +25,13 @@ pub fn policy_of(text: &str) -> TopologyPolicy {
 
 /// Merges the hints and decides. Mirrors `Predicate`.
 #[must_use]
-pub fn decide(policy: TopologyPolicy, all: NodeSet, providers: &[ProviderHints]) -> Verdict {
+pub fn decide(policy: TopologyPolicy, all: NodeSet, providers: &[ProviderHints]) -> PolicyDecision {
     let hint = match policy {
         TopologyPolicy::None => Hint::NONE,
         TopologyPolicy::BestEffort | TopologyPolicy::Restricted => merge(all, providers).hint,
         TopologyPolicy::SingleNumaNode => merge_single(all, providers),
     };
-    Verdict {
+    PolicyDecision {
         hint,
         admit: policy.admits(hint),
     }

@@ -9,9 +9,9 @@
 //! theirs. Where memory and devices are counted per NUMA node, it aligns them with the CPUs.
 
 use super::allocate::allocate;
-use super::amounts::{NumaAmounts, Taken, add_taken, raise_taken};
-use super::detail::CpuDetail;
+use super::cpu_detail::CpuDetail;
 use super::hints::{cpu_hints, reserved_cpus, whole_cpus};
+use super::numa_amounts::{NumaAmounts, TakenAmounts, add_taken, raise_taken};
 use super::policy::{decide, policy_of};
 use super::take::{NotEnoughCpus, take};
 use crate::cpu_set::CpuSet;
@@ -25,14 +25,14 @@ use crate::quantity::Quantity;
 
 /// A pod to be scheduled, with what Volcano knows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct VolcanoTask {
     /// The pod.
     pub pod: Pod,
     /// The text of its topology policy annotation, if it has one. Any text is allowed.
     pub policy: Option<String>,
 }
 
-impl Task {
+impl VolcanoTask {
     /// The policy it insists on: neither absent nor empty nor `none`.
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
@@ -58,7 +58,7 @@ pub struct NumaInfo {
 
 /// One node as the scheduler knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct SessionNode {
     /// Its name.
     pub name: NodeName,
     /// Its Numatopology object, if it has one.
@@ -122,11 +122,11 @@ pub enum Misfit {
 
 /// What a task would get on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grant {
+pub struct TaskAllocation {
     /// All CPUs it uses at some time.
     pub cpus: CpuSet,
     /// The most it uses of memory and devices on each NUMA node at any time.
-    pub amounts: Taken,
+    pub amounts: TakenAmounts,
 }
 
 /// Volcano's status codes for a task that does not fit.
@@ -171,7 +171,7 @@ pub struct FitError {
 /// # Errors
 /// If the task insists on a policy that this node cannot serve.
 pub fn needs_decision(
-    task: &Task,
+    task: &VolcanoTask,
     numa: Option<&NumaInfo>,
     free: Option<&CpuSet>,
 ) -> Result<bool, Misfit> {
@@ -202,13 +202,13 @@ pub fn needs_decision(
 /// # Errors
 /// If the task does not fit.
 pub fn simulate(
-    task: &Task,
+    task: &VolcanoTask,
     numa: Option<&NumaInfo>,
     free: Option<&CpuSet>,
     reserved: &CpuSet,
     amounts: &NumaAmounts,
     fidelity: Fidelity,
-) -> Result<Option<Grant>, Misfit> {
+) -> Result<Option<TaskAllocation>, Misfit> {
     if QosClass::of(&task.pod) != QosClass::Guaranteed || !needs_decision(task, numa, free)? {
         return Ok(None);
     }
@@ -224,8 +224,8 @@ pub fn simulate(
             true => NumaAmounts::default(),
             false => amounts.clone(),
         },
-        running: Taken::new(),
-        decision: Grant::default(),
+        running: TakenAmounts::new(),
+        decision: TaskAllocation::default(),
         fidelity,
     };
     if !fidelity.skips_init_containers() {
@@ -259,8 +259,8 @@ struct Placing<'a> {
     /// Memory and devices that are free.
     amounts: NumaAmounts,
     /// Memory and devices of the containers that keep running.
-    running: Taken,
-    decision: Grant,
+    running: TakenAmounts,
+    decision: TaskAllocation,
     fidelity: Fidelity,
 }
 

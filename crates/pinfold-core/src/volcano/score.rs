@@ -3,7 +3,7 @@
 //! Mirrors `batchNodeOrderFn` and `NormalizeScore`: the span of a decision is counted per node and turned
 //! round, so that no span is 100 and the widest is 0, in whole numbers; then comes the plugin's weight.
 
-use super::detail::CpuDetail;
+use super::cpu_detail::CpuDetail;
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};

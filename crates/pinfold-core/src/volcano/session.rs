@@ -1,11 +1,13 @@
-//! [`Session`]: one round of scheduling, in which many tasks are placed on many nodes without conflict.
+//! [`VolcanoSession`]: one round of scheduling, in which many tasks are placed on many nodes without conflict.
 //!
 //! Mirrors `OnSessionOpen`, the allocate and deallocate events and `OnSessionClose` of the plugin.
 
 use std::collections::BTreeMap;
 
-use super::amounts::{NumaAmounts, Taken};
-use super::predicate::{FitError, Grant, Misfit, Node, NumaInfo, Task, simulate};
+use super::numa_amounts::{NumaAmounts, TakenAmounts};
+use super::predicate::{
+    FitError, Misfit, NumaInfo, SessionNode, TaskAllocation, VolcanoTask, simulate,
+};
 use super::score::{scores, span};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -13,18 +15,18 @@ use crate::name::{NodeName, PodUid};
 
 /// The state of one scheduling round.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Session {
-    nodes: BTreeMap<NodeName, NodeState>,
+pub struct VolcanoSession {
+    nodes: BTreeMap<NodeName, SessionNodeState>,
     /// What each task would get on each node that was asked.
-    decisions: BTreeMap<PodUid, BTreeMap<NodeName, Grant>>,
-    bound: BTreeMap<PodUid, Binding>,
+    decisions: BTreeMap<PodUid, BTreeMap<NodeName, TaskAllocation>>,
+    bound: BTreeMap<PodUid, TaskBinding>,
     weight: i64,
     fidelity: Fidelity,
 }
 
 /// One node, with what is still free in this round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct NodeState {
+struct SessionNodeState {
     numa: Option<NumaInfo>,
     free: Option<CpuSet>,
     reserved: CpuSet,
@@ -33,7 +35,7 @@ struct NodeState {
 
 /// A task that was given its CPUs, memory and devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub struct TaskBinding {
     /// `namespace/name` of the task.
     pub task: String,
     /// Where it goes.
@@ -41,12 +43,12 @@ pub struct Binding {
     /// The CPUs it gets there.
     pub cpus: CpuSet,
     /// The memory and devices it gets there, as far as they are counted per NUMA node.
-    pub amounts: Taken,
+    pub amounts: TakenAmounts,
 }
 
 /// Why a decision was not carried out. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotBound {
+pub enum BindConflict {
     /// Others got some of its CPUs since.
     #[error("CPUs {taken} of node {node} are no longer free; ask the node again")]
     Conflict {
@@ -71,7 +73,7 @@ pub enum NotBound {
 
 /// Why a task found no place. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotPlaced {
+pub enum TaskNotPlaced {
     /// No node takes it.
     #[error("task {task} fits none of {} nodes", rejections.len())]
     NoNode {
@@ -82,34 +84,38 @@ pub enum NotPlaced {
     },
     /// Its best node could not be bound.
     #[error("task {task}: {reason}")]
-    NotBound {
+    BindConflict {
         /// `namespace/name` of the task.
         task: String,
         /// Why.
         #[source]
-        reason: NotBound,
+        reason: BindConflict,
     },
 }
 
 /// A task that was placed, with what is needed to undo that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct TaskPlacement {
     /// The task.
     pub task: PodUid,
     /// Its node.
     pub node: NodeName,
     /// What was decided about it before.
-    decided_before: Option<BTreeMap<NodeName, Grant>>,
+    decided_before: Option<BTreeMap<NodeName, TaskAllocation>>,
 }
 
-impl Session {
+impl VolcanoSession {
     /// Begins a round with what the nodes report. The plugin's weight is 1 unless configured.
     #[must_use]
-    pub fn open(nodes: impl IntoIterator<Item = Node>, weight: i64, fidelity: Fidelity) -> Self {
-        let state = |node: Node| {
+    pub fn open(
+        nodes: impl IntoIterator<Item = SessionNode>,
+        weight: i64,
+        fidelity: Fidelity,
+    ) -> Self {
+        let state = |node: SessionNode| {
             let numa = node.numa;
             let reserved = numa.as_ref().map(|numa| numa.reserved_cpus(fidelity));
-            let state = NodeState {
+            let state = SessionNodeState {
                 free: numa.as_ref().and_then(|numa| numa.free.clone()),
                 reserved: reserved.unwrap_or_default(),
                 amounts: NumaAmounts::default(),
@@ -154,7 +160,7 @@ impl Session {
 
     /// All that was decided for a task on a node.
     #[must_use]
-    pub fn grant(&self, task: &PodUid, node: &NodeName) -> Option<&Grant> {
+    pub fn grant(&self, task: &PodUid, node: &NodeName) -> Option<&TaskAllocation> {
         self.decisions.get(task)?.get(node)
     }
 
@@ -163,16 +169,24 @@ impl Session {
     ///
     /// # Errors
     /// If it does not fit.
-    pub fn simulate(&self, task: &Task, node: &NodeName) -> Result<Option<CpuSet>, FitError> {
+    pub fn simulate(
+        &self,
+        task: &VolcanoTask,
+        node: &NodeName,
+    ) -> Result<Option<CpuSet>, FitError> {
         let grant = self.simulate_all(task, node)?;
         Ok(grant.map(|grant| grant.cpus))
     }
 
-    /// As [`Session::simulate`], with memory and devices.
+    /// As [`VolcanoSession::simulate`], with memory and devices.
     ///
     /// # Errors
     /// If it does not fit.
-    pub fn simulate_all(&self, task: &Task, node: &NodeName) -> Result<Option<Grant>, FitError> {
+    pub fn simulate_all(
+        &self,
+        task: &VolcanoTask,
+        node: &NodeName,
+    ) -> Result<Option<TaskAllocation>, FitError> {
         let outcome = match self.nodes.get(node) {
             None => Err(Misfit::UnknownNode),
             Some(state) => simulate(
@@ -191,11 +205,15 @@ impl Session {
         })
     }
 
-    /// As [`Session::simulate`], and remembers the decision.
+    /// As [`VolcanoSession::simulate`], and remembers the decision.
     ///
     /// # Errors
     /// If it does not fit.
-    pub fn predicate(&mut self, task: &Task, node: &NodeName) -> Result<Option<CpuSet>, FitError> {
+    pub fn predicate(
+        &mut self,
+        task: &VolcanoTask,
+        node: &NodeName,
+    ) -> Result<Option<CpuSet>, FitError> {
         let outcome = self.simulate_all(task, node);
         match &outcome {
             Ok(Some(grant)) => {
@@ -220,7 +238,7 @@ impl Session {
     /// The scores of `nodes` for `task`, in the same order; `None` if there is nothing to say: the task
     /// has no policy of its own, or no node has decided about it.
     #[must_use]
-    pub fn order(&self, task: &Task, nodes: &[NodeName]) -> Option<Vec<f64>> {
+    pub fn order(&self, task: &VolcanoTask, nodes: &[NodeName]) -> Option<Vec<f64>> {
         task.policy()?;
         let decisions = self.decisions.get(&task.pod.uid)?;
         let span_on = |node: &NodeName| {
@@ -255,23 +273,23 @@ impl Session {
     ///
     /// # Errors
     /// If the CPUs are gone or the task has some already (sound only).
-    pub fn allocate(&mut self, task: &Task, node: &NodeName) -> Result<(), NotBound> {
+    pub fn allocate(&mut self, task: &VolcanoTask, node: &NodeName) -> Result<(), BindConflict> {
         let uid = &task.pod.uid;
-        let Some(Grant { cpus, amounts }) = self.grant(uid, node).cloned() else {
+        let Some(TaskAllocation { cpus, amounts }) = self.grant(uid, node).cloned() else {
             return Ok(());
         };
         let looks = !self.fidelity.trusts_old_decisions();
         if let Some(binding) = self.bound.get(uid).filter(|_| looks) {
             let node = binding.node.clone();
-            return Err(NotBound::Already { node });
+            return Err(BindConflict::Already { node });
         }
         if let Some(state) = self.nodes.get_mut(node) {
             if looks && !state.amounts.has(&amounts) {
-                return Err(NotBound::Shortage { node: node.clone() });
+                return Err(BindConflict::Shortage { node: node.clone() });
             }
             if let Some(free) = state.free.as_mut() {
                 if looks && !cpus.is_subset(free) {
-                    return Err(NotBound::Conflict {
+                    return Err(BindConflict::Conflict {
                         node: node.clone(),
                         taken: &cpus - free,
                     });
@@ -280,7 +298,7 @@ impl Session {
             }
             state.amounts.subtract(&amounts);
         }
-        let binding = Binding {
+        let binding = TaskBinding {
             task: task.pod.name.clone(),
             node: node.clone(),
             cpus,
@@ -298,13 +316,13 @@ impl Session {
                 let binding = self.bound.get(task);
                 binding
                     .filter(|binding| binding.node == *node)
-                    .map(|binding| Grant {
+                    .map(|binding| TaskAllocation {
                         cpus: binding.cpus.clone(),
                         amounts: binding.amounts.clone(),
                     })
             }
         };
-        let Some(Grant { cpus, amounts }) = held else {
+        let Some(TaskAllocation { cpus, amounts }) = held else {
             return;
         };
         if let Some(state) = self.nodes.get_mut(node) {
@@ -320,7 +338,11 @@ impl Session {
     ///
     /// # Errors
     /// If there is none.
-    pub fn place(&mut self, task: &Task, candidates: &[NodeName]) -> Result<Placement, NotPlaced> {
+    pub fn place(
+        &mut self,
+        task: &VolcanoTask,
+        candidates: &[NodeName],
+    ) -> Result<TaskPlacement, TaskNotPlaced> {
         let uid = &task.pod.uid;
         let decided_before = self.decisions.get(uid).cloned();
         let (mut feasible, mut rejections) = (Vec::new(), Vec::new());
@@ -332,21 +354,21 @@ impl Session {
         }
         let scores = self.order(task, &feasible);
         let name = || task.pod.name.clone();
-        let outcome = match Session::best(&feasible, scores.as_deref()) {
-            None => Err(NotPlaced::NoNode {
+        let outcome = match VolcanoSession::best(&feasible, scores.as_deref()) {
+            None => Err(TaskNotPlaced::NoNode {
                 task: name(),
                 rejections,
             }),
             Some(node) => self
                 .allocate(task, node)
                 .map(|()| node.clone())
-                .map_err(|reason| NotPlaced::NotBound {
+                .map_err(|reason| TaskNotPlaced::BindConflict {
                     task: name(),
                     reason,
                 }),
         };
         match outcome {
-            Ok(node) => Ok(Placement {
+            Ok(node) => Ok(TaskPlacement {
                 task: uid.clone(),
                 node,
                 decided_before,
@@ -364,9 +386,9 @@ impl Session {
     /// If one of them finds no place; what was placed before it has been undone.
     pub fn place_all(
         &mut self,
-        tasks: &[Task],
+        tasks: &[VolcanoTask],
         candidates: &[NodeName],
-    ) -> Result<Vec<Placement>, NotPlaced> {
+    ) -> Result<Vec<TaskPlacement>, TaskNotPlaced> {
         let mut placed = Vec::with_capacity(tasks.len());
         for task in tasks {
             match self.place(task, candidates) {
@@ -383,12 +405,12 @@ impl Session {
     }
 
     /// Puts everything back as it was before the task was placed.
-    pub fn undo(&mut self, placement: Placement) {
+    pub fn undo(&mut self, placement: TaskPlacement) {
         self.deallocate(&placement.task, &placement.node);
         self.restore(&placement.task, placement.decided_before);
     }
 
-    fn restore(&mut self, task: &PodUid, decisions: Option<BTreeMap<NodeName, Grant>>) {
+    fn restore(&mut self, task: &PodUid, decisions: Option<BTreeMap<NodeName, TaskAllocation>>) {
         match decisions {
             Some(decisions) => self.decisions.insert(task.clone(), decisions),
             None => self.decisions.remove(task),
@@ -398,7 +420,7 @@ impl Session {
     /// Ends the round: the tasks whose CPUs the next round must not hand out before the nodes report
     /// them as used, ascending by uid.
     #[must_use]
-    pub fn close(self) -> BTreeMap<PodUid, Binding> {
+    pub fn close(self) -> BTreeMap<PodUid, TaskBinding> {
         let mut bound = self.bound;
         if self.fidelity.trusts_old_decisions() {
             for (task, binding) in &mut bound {

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::detail::CpuDetail;
+use super::cpu_detail::CpuDetail;
 use super::go_sort;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;

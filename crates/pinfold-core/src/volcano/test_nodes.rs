@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::detail::{CpuDetail, CpuRow};
-use super::predicate::{Node, NumaInfo, Task};
+use super::cpu_detail::{CpuDetail, CpuRow};
+use super::predicate::{NumaInfo, SessionNode, VolcanoTask};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::name::{ContainerName, NodeName, PodUid};
 use crate::node_set::NodeId;
@@ -24,8 +24,8 @@ pub(super) fn cpus(list: &str) -> CpuSet {
     CpuSet::parse(list).expect("a list of CPUs")
 }
 
-pub(super) fn node(name: &str, policy: &str, detail: CpuDetail, free: &str) -> Node {
-    Node {
+pub(super) fn node(name: &str, policy: &str, detail: CpuDetail, free: &str) -> SessionNode {
+    SessionNode {
         name: NodeName::from(name),
         numa: Some(NumaInfo {
             cpu_manager: "static".to_owned(),
@@ -50,9 +50,9 @@ pub(super) fn container(name: &str, cpu: &str) -> Container {
 }
 
 /// A Guaranteed task with one container for each amount of CPU.
-pub(super) fn task(name: &str, policy: &str, cpu: &[&str]) -> Task {
+pub(super) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
     let containers = cpu.iter().enumerate();
-    Task {
+    VolcanoTask {
         pod: Pod {
             uid: PodUid::from(name),
             name: format!("ns/{name}"),

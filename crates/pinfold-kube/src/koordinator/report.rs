@@ -1,41 +1,41 @@
-//! From a node's report to [`Report`], the core's value. Mirrors `NewTopologyOptions`.
+//! From a node's report to [`KoordinatorReport`], the core's value. Mirrors `NewTopologyOptions`.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
-use pinfold_core::koordinator::cpus::Topology;
-use pinfold_core::koordinator::node::{KubeletCpus, Report, zone_id};
-use pinfold_core::koordinator::pools::Holders;
+use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_core::koordinator::node::{KoordinatorReport, KubeletCpus, zone_id};
+use pinfold_core::koordinator::pools::CpuHolders;
 use pinfold_core::koordinator::qos::KubeletPinning;
 use pinfold_core::node_set::NodeId;
 
-use super::facts::{NodeFacts, keys};
-use crate::finding::{self, Finding, Findings, Problem, Read};
+use super::annotations::{ReportAnnotations, keys};
+use crate::diagnostic::{self, Diagnostic, DiagnosticKind, Diagnostics, WithWarnings};
 use crate::meta::TextKind;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
 
-impl NodeFacts {
+impl ReportAnnotations {
     /// The CPUs.
     #[must_use]
-    pub fn topology(&self, fidelity: Fidelity) -> Topology {
-        Topology::from_report(self.cpus.iter().copied(), fidelity)
+    pub fn topology(&self, fidelity: Fidelity) -> KoordinatorTopology {
+        KoordinatorTopology::from_report(self.cpus.iter().copied(), fidelity)
     }
 
     /// Who holds CPUs, as far as the report says it: without the pods that Koordinator's scheduler placed.
     #[must_use]
-    pub fn holders(&self) -> Holders {
+    pub fn holders(&self) -> CpuHolders {
         let pinned = self.pod_cpus.iter().filter(|pod| pod.managed_by_kubelet);
         let mut kubelet_pinned = CpuSet::new();
         for pod in pinned {
             kubelet_pinned |= &pod.cpus;
         }
         let system = self.system.as_ref().filter(|system| system.exclusive);
-        Holders {
+        CpuHolders {
             kubelet_pinned,
             node_reserved: self.reservation.cpus.clone(),
             system_exclusive: system.map_or_else(CpuSet::new, |system| system.cpus.clone()),
             kubelet_reserved: self.cpu_manager.reserved.clone(),
-            ..Holders::default()
+            ..CpuHolders::default()
         }
     }
 
@@ -62,26 +62,26 @@ impl NodeFacts {
     pub fn report(
         topology: &NodeResourceTopology,
         fidelity: Fidelity,
-    ) -> Result<Read<Report>, Findings> {
-        let Read {
+    ) -> Result<WithWarnings<KoordinatorReport>, Diagnostics> {
+        let WithWarnings {
             value: facts,
             mut warnings,
-        } = NodeFacts::read(topology, fidelity)?;
+        } = ReportAnnotations::read(topology, fidelity)?;
         let cpus = facts.topology(fidelity);
         let holders = facts.holders();
         let mut set_aside = holders.kubelet_pinned;
         set_aside |= &holders.node_reserved;
         set_aside |= &holders.system_exclusive;
         warnings.extend(contradictions(topology, &facts, &cpus, &set_aside));
-        warnings.truncate(finding::MOST_FINDINGS);
+        warnings.truncate(diagnostic::MAX_DIAGNOSTICS);
         let zones = zones(topology);
-        let mut report = Report::new(cpus, &holders.kubelet_reserved, set_aside, zones);
+        let mut report = KoordinatorReport::new(cpus, &holders.kubelet_reserved, set_aside, zones);
         report
             .topology_policies
             .clone_from(&topology.topology_policies);
         report.kubelet = facts.kubelet();
         report.ratios = facts.ratios;
-        Ok(Read {
+        Ok(WithWarnings {
             value: report,
             warnings,
         })
@@ -112,20 +112,20 @@ fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
 /// What cannot be true together.
 fn contradictions(
     topology: &NodeResourceTopology,
-    facts: &NodeFacts,
-    cpus: &Topology,
+    facts: &ReportAnnotations,
+    cpus: &KoordinatorTopology,
     set_aside: &CpuSet,
-) -> Vec<Finding> {
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut tell = |key: &str, words: String, hint: &str| {
-        let (at, path) = topology.meta.place_of(TextKind::Annotation, key);
-        found.push(Finding {
+        let (at, path) = topology.meta.position_of(TextKind::Annotation, key);
+        found.push(Diagnostic {
             file: topology.meta.origin.file.clone(),
             at,
             object: Some(format!("{KIND}/{}", topology.meta.name)),
             path,
             within: None,
-            problem: Problem::Contradiction(words),
+            problem: DiagnosticKind::Contradiction(words),
             hint: Some(hint.to_owned()),
         });
     };

@@ -106,7 +106,7 @@ impl Cache {
                         judged.unsure.insert(uid.clone());
                     }
                 }
-                None => judged.open |= self.cluster.whereabouts(uid).is_some(),
+                None => judged.open |= self.cluster.node_of_pod(uid).is_some(),
             }
         }
         judged
@@ -138,7 +138,7 @@ impl Cache {
             && record.tenants.values().any(|uid| {
                 let pod = self.pods.get(uid);
                 let started = pod.and_then(|pod| pod.started);
-                self.cluster.whereabouts(uid).is_some()
+                self.cluster.node_of_pod(uid).is_some()
                     && started.is_some_and(|at| now.saturating_duration_since(at) >= settle)
             })
     }

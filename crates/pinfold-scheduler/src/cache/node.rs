@@ -11,7 +11,7 @@ use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::predicate::NumaInfo;
 use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::manifest::Document;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
@@ -80,7 +80,7 @@ pub struct NodeFound {
     /// Whose rules decide, as its label says.
     pub label: Option<Kind>,
     /// The node as Koordinator sees it, without report and pods.
-    pub koordinator: koordinator_node::Node,
+    pub koordinator: koordinator_node::KoordinatorNode,
 }
 
 /// What is kept of a NodeResourceTopology.
@@ -89,7 +89,7 @@ pub struct Reported {
     /// For a node whose kubelet decides.
     pub kubelet: KubeletReport,
     /// For a node under Koordinator.
-    pub koordinator: Result<koordinator_node::Report, String>,
+    pub koordinator: Result<koordinator_node::KoordinatorReport, String>,
     /// Whether it says where each CPU sits in Koordinator's words.
     pub lists_cpus: bool,
     /// The number of the state it is of.
@@ -189,7 +189,7 @@ fn understood(
     let kubelet = kubelet.value;
     let koordinator = match kubelet.state().map(|state| state.dialect) {
         Some(DialectName::Kubelet) => Err("its agent says that its kubelet decides".to_owned()),
-        _ => NodeFacts::report(topology, Fidelity::Sound)
+        _ => ReportAnnotations::report(topology, Fidelity::Sound)
             .map(|read| read.value)
             .map_err(|findings| findings.to_string()),
     };

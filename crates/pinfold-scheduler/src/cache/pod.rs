@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pinfold_apiserver::object;
-use pinfold_core::cluster::PodAsk;
+use pinfold_core::cluster::PodRequest;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::ledger::Allocation;
@@ -23,7 +23,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// What it asks of a node, by every dialect. Its uid is the one its node knows it by.
-    pub ask: PodAsk,
+    pub ask: PodRequest,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -150,7 +150,7 @@ fn phase(status: &Value) -> Phase {
 
 fn asked(object: PodObject, version: String, is_bound: bool) -> Asked {
     const FIDELITY: Fidelity = Fidelity::Sound;
-    let mut ask = PodAsk::new(Arc::new(object.pod.clone()));
+    let mut ask = PodRequest::new(Arc::new(object.pod.clone()));
     let mut held = None;
     let mut misspelt = None;
     match koordinator::demand(&object, FIDELITY) {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use pinfold_core::cluster::{Cluster, Member, PODS};
+use pinfold_core::cluster::{Cluster, ClusterNode, PODS};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::volcano::amounts::NumaAmounts;
+use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use super::firm::Spare;
 use super::kind::Kind;
@@ -19,7 +19,7 @@ use crate::config::Doubt;
 
 /// A member, and who has to be put on top of it.
 struct Made {
-    member: Member,
+    member: ClusterNode,
     on_top: Vec<PodUid>,
     /// What a kubelet's node has left, if its report lists pods.
     spare: Option<Spare>,
@@ -52,7 +52,7 @@ impl Cache {
             Ok(made) => (kind, made),
             Err(problem) => {
                 let (used, _) = view.used(|_| true);
-                let member = Member::unknown(node.allocatable.clone()).with_used(used);
+                let member = ClusterNode::unknown(node.allocatable.clone()).with_used(used);
                 let on_top = Vec::new();
                 self.tell("report is not understood", name.as_str(), problem);
                 let made = Made {
@@ -126,7 +126,7 @@ impl Cache {
                 let _ = trial.place_on(&pod.asked.ask, name);
             }
         }
-        trial.ask(&asked.ask, name).admits()
+        trial.evaluate(&asked.ask, name).admits()
     }
 }
 
@@ -154,7 +154,7 @@ impl View<'_> {
             (Kind::Koordinator, _) => self.koordinator(reported.map(|(it, _)| it)),
             (Kind::Volcano, _) => self.volcano(reported.map(|(it, _)| it)),
             (Kind::Kubelet | Kind::Unknown | Kind::Unreadable, _) => {
-                let member = Member::unknown(node.allocatable.clone());
+                let member = ClusterNode::unknown(node.allocatable.clone());
                 let (_, on_top) = self.used(|_| false);
                 Ok(Made {
                     member,
@@ -181,7 +181,7 @@ impl View<'_> {
             )
             .map_err(|why| format!("its report describes no kubelet: {why}"))?;
         let ledger = replica.ledger().clone();
-        let mut member = Member::kubelet(ledger, node.allocatable.clone()).with_used(used);
+        let mut member = ClusterNode::kubelet(ledger, node.allocatable.clone()).with_used(used);
         if cache.policy.nodes.uncertain == Doubt::Reject {
             member = member.with_gaps(replica.gaps().clone());
         }
@@ -223,7 +223,7 @@ impl View<'_> {
             pods += 1;
         }
         used.set(&PODS.into(), pods);
-        let member = Member::koordinator(made, cache.args.clone()).with_used(used);
+        let member = ClusterNode::koordinator(made, cache.args.clone()).with_used(used);
         Ok(Made {
             member,
             on_top,
@@ -244,7 +244,7 @@ impl View<'_> {
         let counted =
             |pod: &PodRecord| pod.started.zip(heard).is_some_and(|(at, heard)| heard > at);
         let (used, on_top) = self.used(counted);
-        let member = Member::volcano(
+        let member = ClusterNode::volcano(
             numa,
             amounts.unwrap_or_default(),
             node.allocatable.clone(),

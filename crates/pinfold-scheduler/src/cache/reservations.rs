@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_core::cluster::{NotPlaced, Placement, Rejection};
+use pinfold_core::cluster::{NodeRejection, PlaceError, Placement};
 use pinfold_core::name::{NodeName, PodUid};
 
 use super::firm::Demand;
@@ -47,7 +47,7 @@ pub enum NotReserved {
     NotFirm,
     /// The node does not take it.
     #[error("{}", crate::extender::reason::of(.0))]
-    Rejected(Rejection),
+    Rejected(NodeRejection),
 }
 
 /// What is known about a pod that leaves its node.
@@ -88,13 +88,13 @@ impl Cache {
         }
         let placement = match self.cluster.place_on(&asked.ask, node) {
             Ok(placement) => placement,
-            Err(NotPlaced::Already { node, .. }) => return Err(NotReserved::Already(node)),
-            Err(NotPlaced::NoNode { rejections, .. }) => {
+            Err(PlaceError::AlreadyPlaced { node, .. }) => return Err(NotReserved::Already(node)),
+            Err(PlaceError::NoNode { rejections, .. }) => {
                 let rejection = rejections
                     .into_iter()
                     .next()
                     .map(|(_, rejection)| rejection);
-                let rejection = rejection.unwrap_or(Rejection::UnknownNode);
+                let rejection = rejection.unwrap_or(NodeRejection::UnknownNode);
                 return Err(NotReserved::Rejected(rejection));
             }
         };

@@ -119,7 +119,7 @@ impl Cache {
             return;
         }
         let asked = pod.asked.clone();
-        let verdict = self.cluster.ask(&asked.ask, node);
+        let verdict = self.cluster.evaluate(&asked.ask, node);
         let Some(rejection) = verdict.rejection() else {
             return;
         };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::{Api, ApiError, escaped};
-use pinfold_core::cluster::{Decided, Dialect, Member};
+use pinfold_core::cluster::{ClusterNode, Dialect, PlacementDetail};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::generation::GENERATION;
@@ -214,10 +214,10 @@ fn annotations(
     reserved: &Reserved,
 ) -> BTreeMap<&'static str, Value> {
     let mut told = BTreeMap::new();
-    let Decided::Koordinator { status, spec } = &reserved.placement.decided else {
+    let PlacementDetail::Koordinator { status, spec } = &reserved.placement.detail else {
         return told;
     };
-    let member = cache.cluster.node(node).map(Member::dialect);
+    let member = cache.cluster.node(node).map(ClusterNode::dialect);
     if let (Some(status), Some(Dialect::Koordinator { node, .. })) = (status, member)
         && let Some(report) = &node.report
     {

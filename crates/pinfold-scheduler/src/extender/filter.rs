@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pinfold_core::cluster::Verdict;
+use pinfold_core::cluster::Evaluation;
 
 use super::reason::{self, Class};
 use super::wire::{Args, FilterResult, Named, NodeList, Reasons};
@@ -41,7 +41,7 @@ impl Cache {
         let policy = self.policy.nodes;
         let demand = self.minds_doubts(asked).then(|| Demand::of(asked));
         let Self { cluster, nodes, .. } = self;
-        let opinions = cluster.ask_some(&asked.ask, names.iter().copied());
+        let opinions = cluster.evaluate_nodes(&asked.ask, names.iter().copied());
         let rejected = |class, words: &str| Said::No(class, words.to_owned());
         let said = names.iter().zip(opinions).map(|(name, opinion)| {
             let record = nodes.get(*name).filter(|record| record.node.is_some());
@@ -64,7 +64,7 @@ impl Cache {
                     _ => {}
                 }
             }
-            if let Verdict::Rejected(rejection) = opinion.verdict {
+            if let Evaluation::Rejected(rejection) = opinion.evaluation {
                 return Said::No(Class::of(rejection), reason::of(rejection));
             }
             match demand

@@ -1,6 +1,6 @@
 //! Prioritize: how good each node is for a pod.
 
-use pinfold_core::cluster::{Opinion, Verdict};
+use pinfold_core::cluster::{CachedEvaluation, Evaluation};
 
 use super::wire::{Args, HostPriority, Named};
 use super::{BadRequest, Extender};
@@ -15,22 +15,24 @@ impl Cache {
         if !asked.needs && !self.has_koordinator() {
             return vec![0; names.len()];
         }
-        let opinions = self.cluster.ask_some(&asked.ask, names.iter().copied());
-        let score = |opinion: Option<Opinion<'_>>| {
-            let Opinion {
-                member,
-                verdict,
-                note,
+        let opinions = self
+            .cluster
+            .evaluate_nodes(&asked.ask, names.iter().copied());
+        let score = |opinion: Option<CachedEvaluation<'_>>| {
+            let CachedEvaluation {
+                node,
+                evaluation,
+                cached_score,
             } = opinion?;
-            let fit = match verdict {
-                Verdict::Fits(fit) => Some(fit),
-                Verdict::NoOpinion => None,
-                Verdict::Rejected(_) => return None,
+            let fit = match evaluation {
+                Evaluation::Fits(fit) => Some(fit),
+                Evaluation::FitsInTotal => None,
+                Evaluation::Rejected(_) => return None,
             };
-            let score = note
+            let score = cached_score
                 .get()
-                .unwrap_or_else(|| weights.score(&asked.ask, member, fit));
-            note.set(Some(score));
+                .unwrap_or_else(|| weights.score(&asked.ask, node, fit));
+            cached_score.set(Some(score));
             Some(score)
         };
         let scores = opinions.into_iter().map(score);

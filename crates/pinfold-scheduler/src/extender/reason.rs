@@ -3,7 +3,7 @@
 //! kube-scheduler counts equal reasons (`2 node(s) ...`), so equal troubles have equal words: no names, and amounts only
 //! where few different ones occur.
 
-use pinfold_core::cluster::{Rejection, Shortage};
+use pinfold_core::cluster::{NodeRejection, Shortage};
 use pinfold_core::name::NodeName;
 
 /// The longest reason, in bytes.
@@ -62,16 +62,16 @@ impl Class {
 
     /// The class of a rejection.
     #[must_use]
-    pub fn of(rejection: &Rejection) -> Self {
+    pub fn of(rejection: &NodeRejection) -> Self {
         match rejection {
-            Rejection::UnknownNode => Class::Unknown,
-            Rejection::Room(_) => Class::Room,
-            Rejection::Kubelet(_, Some(blame)) if blame.is_for_good() => Class::Pod,
-            Rejection::Kubelet(..) => Class::Numa,
-            Rejection::Ledger(_) => Class::Pod,
-            Rejection::Uncertain(_) => Class::Uncertain,
-            Rejection::Koordinator(_) => Class::Koordinator,
-            Rejection::Volcano(_) => Class::Volcano,
+            NodeRejection::UnknownNode => Class::Unknown,
+            NodeRejection::Insufficient(_) => Class::Room,
+            NodeRejection::Kubelet(_, Some(blame)) if blame.is_permanent() => Class::Pod,
+            NodeRejection::Kubelet(..) => Class::Numa,
+            NodeRejection::Ledger(_) => Class::Pod,
+            NodeRejection::Uncertain(_) => Class::Uncertain,
+            NodeRejection::Koordinator(_) => Class::Koordinator,
+            NodeRejection::Volcano(_) => Class::Volcano,
         }
     }
 
@@ -103,26 +103,26 @@ pub const UNKNOWN: &str = "node(s) that the extender has not heard of yet";
 
 /// Why a node does not take a pod, in a few words.
 #[must_use]
-pub fn of(rejection: &Rejection) -> String {
+pub fn of(rejection: &NodeRejection) -> String {
     let words = match rejection {
-        Rejection::UnknownNode => UNKNOWN.to_owned(),
-        Rejection::Room(short) => {
+        NodeRejection::UnknownNode => UNKNOWN.to_owned(),
+        NodeRejection::Insufficient(short) => {
             let short: Vec<String> = short.iter().map(Shortage::to_string).collect();
             short.join(", ")
         }
-        Rejection::Kubelet(rejection, Some(blame)) => match rejection.reason {
+        NodeRejection::Kubelet(rejection, Some(blame)) => match rejection.reason {
             pinfold_core::decision::RejectionReason::TopologyAffinityError => {
                 format!("NUMA: {blame}")
             }
             reason => format!("{reason}: {blame}"),
         },
-        Rejection::Kubelet(rejection, None) => {
+        NodeRejection::Kubelet(rejection, None) => {
             format!("{}: {}", rejection.reason, rejection.message)
         }
-        Rejection::Ledger(error) => error.to_string(),
-        Rejection::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
-        Rejection::Koordinator(rejection) => rejection.to_string(),
-        Rejection::Volcano(misfit) => format!("NUMA: {misfit}"),
+        NodeRejection::Ledger(error) => error.to_string(),
+        NodeRejection::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
+        NodeRejection::Koordinator(rejection) => rejection.to_string(),
+        NodeRejection::Volcano(misfit) => format!("NUMA: {misfit}"),
     };
     shortened(&words)
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, Verdict};
+use pinfold_core::cluster::{Cluster, Evaluation};
 use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
@@ -41,12 +41,12 @@ fn machine() -> Machine {
     .expect("a machine")
 }
 
-fn ask(uid: &str, cpus: u32) -> PodAsk {
+fn ask(uid: &str, cpus: u32) -> PodRequest {
     let amounts = serde_json::json!({ "cpu": cpus.to_string(), "memory": "1Gi" });
     let pod = serde_json::json!({ "uid": uid, "containers": [
         { "name": "main", "requests": amounts, "limits": amounts },
     ]});
-    PodAsk::new(Arc::new(serde_json::from_value(pod).expect("a pod")))
+    PodRequest::new(Arc::new(serde_json::from_value(pod).expect("a pod")))
 }
 
 /// A cluster with one node on which pods with so many CPUs run.
@@ -61,7 +61,7 @@ fn node(residents: &[u32]) -> Cluster {
     let ledger = Ledger::new(Arc::new(rules));
     let allocatable = Amounts::from([("cpu", 15_000), ("memory", 32 << 30), ("pods", 110)]);
     let mut cluster = Cluster::new();
-    cluster.insert("a".into(), Member::kubelet(ledger, allocatable));
+    cluster.insert("a".into(), ClusterNode::kubelet(ledger, allocatable));
     for (at, cpus) in residents.iter().enumerate() {
         let placed = cluster.place_on(&ask(&format!("r{at}"), *cpus), &"a".into());
         assert!(placed.is_ok(), "{cpus}");
@@ -73,7 +73,7 @@ fn node(residents: &[u32]) -> Cluster {
 fn score(weights: &Weights, residents: &[u32], cpus: u32) -> i64 {
     let mut cluster = node(residents);
     let next = ask("next", cpus);
-    let Verdict::Fits(fit) = cluster.ask(&next, &"a".into()) else {
+    let Evaluation::Fits(fit) = cluster.evaluate(&next, &"a".into()) else {
         panic!("it fits");
     };
     let member = cluster.node(&"a".into()).expect("it is there");
@@ -144,8 +144,8 @@ fn without_weights_all_nodes_are_equal_and_no_score_leaves_its_bounds() {
 #[test]
 fn a_node_without_an_opinion_is_scored_by_its_use() {
     let allocatable = Amounts::from([("cpu", 10_000), ("pods", 110)]);
-    let empty = Member::unknown(allocatable.clone());
-    let half = Member::unknown(allocatable).with_used(Amounts::from([("cpu", 5000)]));
+    let empty = ClusterNode::unknown(allocatable.clone());
+    let half = ClusterNode::unknown(allocatable).with_used(Amounts::from([("cpu", 5000)]));
     let (weights, next) = (Weights::default(), ask("next", 1));
     assert_eq!(weights.score(&next, &empty, None), 1);
     assert_eq!(weights.score(&next, &half, None), 6);

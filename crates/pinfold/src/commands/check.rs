@@ -9,14 +9,14 @@ use pinfold_core::ledger::{Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
-use pinfold_kube::finding::{Finding, Findings, Problem as Found};
-use pinfold_kube::kubelet_config::{CpuPolicy, KubeletSettings, MemoryPolicy};
+use pinfold_kube::diagnostic::{Diagnostic, DiagnosticKind, Diagnostics};
+use pinfold_kube::kubelet_config::{CpuManagerPolicy, KubeletSettings, MemoryManagerPolicy};
 use pinfold_render::amount;
 use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
 use crate::args::CheckArgs;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input::{self, Source};
 use crate::node;
 use crate::output::{self, width};
@@ -49,8 +49,8 @@ struct Problem {
 
 impl Report {
     /// For a file that a kubelet rejects before it looks at the machine.
-    fn unreadable(findings: &Findings) -> Self {
-        let problem = |finding: &Finding| Problem {
+    fn unreadable(findings: &Diagnostics) -> Self {
+        let problem = |finding: &Diagnostic| Problem {
             plain: finding.to_string(),
             fix: finding.hint.clone().unwrap_or_default(),
             kubelet: finding.problem.to_string(),
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let read = match read {
         Ok(read) => read,
         Err(findings) => {
-            let rejected = |found: &Found| matches!(found, Found::Rejected(_));
+            let rejected = |found: &DiagnosticKind| matches!(found, DiagnosticKind::Rejected(_));
             if !findings.0.iter().any(|finding| rejected(&finding.problem)) {
                 return Err(source.failure(&findings));
             }
@@ -84,14 +84,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
                     source.name
                 )
             })?;
-            return Ok(ExitCode::from(REFUSED));
+            return Ok(ExitCode::from(REJECTED));
         }
     };
     source.warn(&read.warnings);
     let settings = read.value.settings(hardware.memory, Fidelity::Exact);
     let errors = all_errors(&machine, &settings);
     let mut advice = advice(&read.value);
-    advice.extend(hardware.doubts().iter().map(ToString::to_string));
+    advice.extend(hardware.warnings().iter().map(ToString::to_string));
     let rules = Rules::new(machine.clone(), settings.clone());
     let report = Report {
         valid: errors.is_empty(),
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     output::print_as(args.output, &report, || text(&report, &source.name, name))?;
     Ok(match report.valid {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
+        false => ExitCode::from(REJECTED),
     })
 }
 
@@ -160,8 +160,8 @@ fn all_errors(machine: &Arc<Machine>, settings: &Settings) -> Vec<SettingsError>
 /// What works, but perhaps not as meant.
 fn advice(settings: &KubeletSettings) -> Vec<String> {
     let mut advice = Vec::new();
-    let unmanaged =
-        settings.cpu_policy == CpuPolicy::None && settings.memory_policy == MemoryPolicy::None;
+    let unmanaged = settings.cpu_policy == CpuManagerPolicy::None
+        && settings.memory_policy == MemoryManagerPolicy::None;
     let aligned = settings.topology_policy != TopologyPolicy::None;
     if aligned && unmanaged {
         advice.push(

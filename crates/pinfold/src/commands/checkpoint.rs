@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pinfold_agent::checkpoint::{self, FileError, Replacement, Stored};
+use crate::checkpoint::{self, CpuManagerStateFile, CpuReplacement, StateFileError};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Rules;
@@ -16,7 +16,7 @@ use pinfold_render::table::{Align, Table};
 use serde::Serialize;
 
 use crate::args::{Format, MachineArg};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input::{self, Source};
 use crate::{node, output};
 
@@ -59,7 +59,7 @@ struct Report {
     /// Where the old one is kept.
     kept: Option<PathBuf>,
     /// The containers with other CPUs.
-    changes: Vec<Replacement>,
+    changes: Vec<CpuReplacement>,
     /// The shared CPUs.
     shared: CpuSet,
 }
@@ -78,7 +78,8 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
         let told = format!("{}: no kubelet would start with this", config.display());
         Failure::BadInput(format!("{told}\n  {error}\n  try: pinfold check"))
     })?;
-    let stored = Stored::read(root, kubelet.pod_level()).map_err(|error| unusable(&error))?;
+    let stored =
+        CpuManagerStateFile::read(root, kubelet.pod_level()).map_err(|error| unusable(&error))?;
     let chosen = chosen(&args.files)?;
     let replaced = checkpoint::replace(&stored.state, &chosen, &rules.reserved_cpus());
     let replaced = match replaced {
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
         shared: replaced.state.default_cpus.clone(),
     };
     if !args.dry_run && !report.changes.is_empty() {
-        if let Some(sign) = checkpoint::kubelet_runs(Path::new("/proc"), root) {
+        if let Some(sign) = checkpoint::find_running_kubelet(Path::new("/proc"), root) {
             let told = format!("a kubelet runs: {sign}\n  stop it first, or try --dry-run");
             return rejected(&told);
         }
@@ -127,16 +128,20 @@ fn chosen(files: &[PathBuf]) -> Result<BTreeMap<PodUid, CpuSet>, Failure> {
     Ok(chosen)
 }
 
-fn unusable(error: &FileError) -> Failure {
+fn unusable(error: &StateFileError) -> Failure {
     match error {
-        FileError::Content(_) | FileError::NotPlain(_) => Failure::BadInput(error.to_string()),
-        FileError::System { .. } | FileError::Changed(_) => Failure::Environment(error.to_string()),
+        StateFileError::Content(_) | StateFileError::NotRegular(_) => {
+            Failure::BadInput(error.to_string())
+        }
+        StateFileError::System { .. } | StateFileError::Changed(_) => {
+            Failure::Environment(error.to_string())
+        }
     }
 }
 
 fn rejected(told: &str) -> Result<ExitCode, Failure> {
     output::remark(told);
-    Ok(ExitCode::from(REFUSED))
+    Ok(ExitCode::from(REJECTED))
 }
 
 fn text(report: &Report, none_chosen: bool) -> String {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use conformance::{FamilyReport, Report};
 
 use crate::args::ConformanceArgs;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output;
 
 pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     Ok(if report.is_success() {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(REFUSED)
+        ExitCode::from(REJECTED)
     })
 }
 

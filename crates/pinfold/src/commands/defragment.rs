@@ -7,7 +7,7 @@ use pinfold_core::remedy::{self, Effort};
 use pinfold_render::explain;
 
 use crate::args::DefragmentArgs;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::node::Node;
 use crate::{input, output, running};
 
@@ -26,6 +26,6 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
     })?;
     Ok(match found.decision.is_admitted() || found.plan.is_some() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
+        false => ExitCode::from(REJECTED),
     })
 }

@@ -7,7 +7,7 @@ use pinfold_core::remedy::{self, Effort, Remedies};
 use pinfold_render::explain;
 
 use crate::args::ExplainArgs;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::node::Node;
 use crate::{input, output, running};
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     output::print_as(args.output, &found, || text(&name, &found))?;
     Ok(match found.decision.is_admitted() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
+        false => ExitCode::from(REJECTED),
     })
 }
 

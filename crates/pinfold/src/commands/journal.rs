@@ -1,10 +1,10 @@
-//! `pinfold journal`: every decision of a node's agent, oldest first.
+//! `pinfold journal`: the entries of a node agent's journal, oldest first.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::Entry;
-use pinfold_agent::journal::What;
+use pinfold_journal::JournalEntry;
+use pinfold_journal::JournalEvent;
 use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
@@ -14,14 +14,14 @@ use crate::{output, recorded};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: pinfold journal --file /var/lib/pinfold/journal --since 120\n\n\
-    The journal can be read while the agent runs. `pinfold simulate --journal FILE` decides it all again.\n\n\
+    The journal can be read while the agent runs. `pinfold simulate --journal FILE` replays its decisions.\n\n\
     Exit code 2: the journal is damaged or of a later version. Exit code 3: it cannot be read."
 )]
 pub(crate) struct JournalArgs {
-    /// The journal
+    /// The agent's journal
     #[arg(long, value_name = "FILE", default_value = "/var/lib/pinfold/journal")]
     file: PathBuf,
-    /// Only entries from this number on
+    /// Show entries from this number on
     #[arg(long, value_name = "N", default_value_t = 0)]
     since: u64,
     /// How to write the result
@@ -32,12 +32,12 @@ pub(crate) struct JournalArgs {
 pub(crate) fn run(args: &JournalArgs) -> Result<ExitCode, Failure> {
     let history = recorded::history(&args.file)?;
     let entries = history.entries.iter();
-    let entries: Vec<&Entry> = entries.filter(|entry| entry.number >= args.since).collect();
+    let entries: Vec<&JournalEntry> = entries.filter(|entry| entry.number >= args.since).collect();
     output::print_as(args.output, &entries, || text(&entries))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(entries: &[&Entry]) -> String {
+fn text(entries: &[&JournalEntry]) -> String {
     if entries.is_empty() {
         return "no entries\n".to_owned();
     }
@@ -46,62 +46,67 @@ fn text(entries: &[&Entry]) -> String {
         ("when (UTC)", Align::Left),
         ("what", Align::Left),
         ("pod", Align::Left),
-        ("what came of it", Align::Left),
+        ("result", Align::Left),
     ]);
     for entry in entries {
         table.row([
             entry.number.to_string(),
-            entry.at.to_string(),
-            word(&entry.what).to_owned(),
-            entry.name.clone(),
-            entry.told.clone(),
+            entry.time.to_string(),
+            word(&entry.event).to_owned(),
+            entry.pod_name.clone(),
+            entry.message.clone(),
         ]);
     }
     table.draw()
 }
 
-fn word(what: &What) -> &'static str {
-    match what {
-        What::Admitted(_) => "admitted",
-        What::Rejected(_) => "rejected",
-        What::Started(..) => "started",
-        What::Held(..) => "held",
-        What::Released(_) => "left",
-        What::Offered(_) => "devices",
-        What::Amended => "rules",
+fn word(event: &JournalEvent) -> &'static str {
+    match event {
+        JournalEvent::Admitted(_) => "admitted",
+        JournalEvent::Rejected(_) => "rejected",
+        JournalEvent::ContainerStarted(..) => "started",
+        JournalEvent::Pinned(..) => "pinned",
+        JournalEvent::Released(_) => "released",
+        JournalEvent::DevicesChanged(_) => "devices",
+        JournalEvent::RulesChanged => "settings",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pinfold_agent::Timestamp;
+    use pinfold_journal::Timestamp;
 
     use super::*;
 
     #[test]
-    fn every_decision_is_a_line_with_its_reason() {
-        let entry = |number, what, name: &str, told: &str| Entry {
+    fn every_entry_is_a_row_with_its_result() {
+        let entry = |number, event, name: &str, message: &str| JournalEntry {
             number,
-            at: Timestamp(1_767_225_600_000 + number * 1000),
-            what,
-            name: name.to_owned(),
-            told: told.to_owned(),
+            time: Timestamp(1_767_225_600_000 + number * 1000),
+            event,
+            pod_name: name.to_owned(),
+            message: message.to_owned(),
             change: None,
-            note: None,
+            record: None,
             pod: None,
             decision: None,
         };
         let entries = [
-            entry(7, What::Admitted("a".into()), "web-0", "node 0, CPUs 1-4"),
+            entry(
+                7,
+                JournalEvent::Admitted("a".into()),
+                "web-0",
+                "node 0, CPUs 1-4",
+            ),
             entry(
                 8,
-                What::Rejected("b".into()),
+                JournalEvent::Rejected("b".into()),
                 "db",
                 "TopologyAffinityError: no single node",
             ),
-            entry(9, What::Released("a".into()), "web-0", "left"),
+            entry(9, JournalEvent::Released("a".into()), "web-0", "released"),
         ];
-        let entries: Vec<&Entry> = entries.iter().collect();
+        let entries: Vec<&JournalEntry> = entries.iter().collect();
         assert_eq!(
             text(&entries),
             include_str!("../../tests/golden/journal.txt")

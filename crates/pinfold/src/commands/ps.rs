@@ -1,12 +1,12 @@
-//! `pinfold ps`: who runs on what.
+//! `pinfold ps`: the pods of the node agent, or the commands of `pinfold run`, with their CPUs and memory.
 
 use std::process::ExitCode;
 
-use pinfold_agent::http::PodReport;
+use pinfold_agent_api::PodReport;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::table::{Align, Table};
-use pinfold_standalone::{Book, Hold, Run, book};
+use pinfold_standalone::{Confinement, Run, RunRegistry, run_registry};
 use serde::Serialize;
 
 use super::run::{environment, picture};
@@ -18,8 +18,7 @@ use crate::output;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Where the agent of this node answers, its pods are shown; otherwise the commands of `pinfold run`.\n\n\
-    Exit code 0, whether anything runs or not."
+    after_help = "Lists the pods of the node agent if one is running, the commands of `pinfold run` otherwise."
 )]
 pub(crate) struct PsArgs {
     #[command(flatten)]
@@ -29,33 +28,37 @@ pub(crate) struct PsArgs {
     output: Format,
 }
 
-/// What programs get.
+/// The result as JSON or YAML.
 #[derive(Serialize)]
-struct Listing<'a> {
+struct RunList<'a> {
     runs: &'a [Run],
     occupancy: &'a Occupancy,
 }
 
 pub(crate) fn run(args: &PsArgs) -> Result<ExitCode, Failure> {
-    if let Some(agent) = AgentClient::find(&args.agent.socket) {
+    if let Some(agent) = AgentClient::connect(&args.agent.socket) {
         let pods: Vec<PodReport> = agent.get("/v1/pods")?;
         output::print_as(args.output, &pods, || status::pods(&pods))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = book::folder().map_err(environment)?;
-    let mut book = Book::open(&folder).map_err(environment)?;
-    if book.runs().is_empty() {
+    let folder = run_registry::folder().map_err(environment)?;
+    let mut registry = RunRegistry::open(&folder).map_err(environment)?;
+    if registry.runs().is_empty() {
         let hardware = pinfold_hardware::open("this")
             .map_err(|error| Failure::Environment(error.to_string()))?;
-        book.settle(&hardware).map_err(environment)?;
+        registry.adopt_machine(&hardware).map_err(environment)?;
     }
-    let occupancy = book.occupancy().map_err(environment)?;
-    let listing = Listing {
-        runs: book.runs(),
+    let occupancy = registry.occupancy().map_err(environment)?;
+    let list = RunList {
+        runs: registry.runs(),
         occupancy: &occupancy,
     };
-    output::print_as(args.output, &listing, || {
-        text(book.runs(), book.machine().map(AsRef::as_ref), &occupancy)
+    output::print_as(args.output, &list, || {
+        text(
+            registry.runs(),
+            registry.machine().map(AsRef::as_ref),
+            &occupancy,
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -66,7 +69,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
         ("pid", Align::Right),
         ("CPUs", Align::Left),
         ("memory", Align::Left),
-        ("held by", Align::Left),
+        ("pinned by", Align::Left),
         ("command", Align::Left),
     ]);
     for run in runs {
@@ -74,7 +77,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
         table.row([
             run.id.to_string(),
             run.process.pid.to_string(),
-            match place.own_cpus {
+            match place.exclusive_cpus {
                 true => place.cpus.to_string(),
                 false => format!("{} shared", place.cpus),
             },
@@ -82,7 +85,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
                 Some(nodes) => format!("NUMA {nodes}"),
                 None => "any".to_owned(),
             },
-            held_by(&run.hold).to_owned(),
+            pinned_by(&run.confinement).to_owned(),
             run.command.join(" "),
         ]);
     }
@@ -96,14 +99,14 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
     }
 }
 
-fn held_by(hold: &Hold) -> &'static str {
-    match hold {
-        Hold::CgroupV2 {
+fn pinned_by(confinement: &Confinement) -> &'static str {
+    match confinement {
+        Confinement::CgroupV2 {
             partition: true, ..
         } => "partition",
-        Hold::CgroupV2 { .. } => "cgroup v2",
-        Hold::CgroupV1 { .. } => "cgroup v1",
-        Hold::Affinity => "affinity",
+        Confinement::CgroupV2 { .. } => "cgroup v2",
+        Confinement::CgroupV1 { .. } => "cgroup v1",
+        Confinement::Affinity => "affinity",
     }
 }
 
@@ -115,41 +118,41 @@ mod tests {
     use pinfold_core::ledger::Ledger;
     use pinfold_core::policy::TopologyPolicy;
     use pinfold_core::settings::TopologyScope;
-    use pinfold_standalone::place::{self, Policy};
+    use pinfold_standalone::placement::{self, RunPolicy};
     use pinfold_standalone::process::Process;
-    use pinfold_standalone::{Placement, Request};
+    use pinfold_standalone::{RunPlacement, RunRequest};
 
     use super::*;
 
-    /// Three runs on a machine of four cores.
+    /// Three commands on a machine of four cores.
     fn three_runs() -> (Vec<Run>, Ledger) {
         let hardware = pinfold_hardware::open("2 sockets, 2 cores, smt2").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("all of it");
-        let policy = Policy {
+        let policy = RunPolicy {
             topology: TopologyPolicy::BestEffort,
             scope: TopologyScope::Container,
             memory: true,
         };
-        let rules = place::rules(&Arc::new(machine), policy).expect("rules");
+        let rules = placement::rules(&Arc::new(machine), policy).expect("rules");
         let mut ledger = Ledger::new(rules);
         let mut runs = Vec::new();
-        let v2 = Hold::CgroupV2 {
+        let v2 = Confinement::CgroupV2 {
             group: "/sys/fs/cgroup/pinfold-1".into(),
             partition: false,
         };
-        let v1 = Hold::CgroupV1 {
+        let v1 = Confinement::CgroupV1 {
             group: "/sys/fs/cgroup/cpuset/pinfold-5".into(),
         };
-        for (id, cpus, memory, command, hold) in [
+        for (id, cpus, memory, command, confinement) in [
             (1, "2", "2Gi", "./simulation --steps 1000", v2),
-            (2, "3", "1Gi", "python3 train.py", Hold::Affinity),
+            (2, "3", "1Gi", "python3 train.py", Confinement::Affinity),
             (5, "500m", "64Mi", "./helper", v1),
         ] {
             let quantity = |text: &str| text.parse().expect("a quantity");
-            let request = Request {
+            let request = RunRequest {
                 cpus: Some(quantity(cpus)),
                 memory: Some(quantity(memory)),
-                ..Request::default()
+                ..RunRequest::default()
             };
             let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
             let pod = Arc::new(request.pod(id, &words[0]));
@@ -164,8 +167,8 @@ mod tests {
                 },
                 command: words,
                 policy: "best-effort".to_owned(),
-                placement: Placement::of(&assignment.containers[0], shared),
-                hold,
+                placement: RunPlacement::of(&assignment.containers[0], shared),
+                confinement,
                 pod,
             });
         }
@@ -173,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn every_run_is_listed_with_what_it_holds_and_what_holds_it() {
+    fn every_run_is_listed_with_its_resources_and_how_it_is_pinned() {
         let (runs, ledger) = three_runs();
         let seen = text(&runs, Some(ledger.rules().machine()), &ledger.occupancy());
         assert_eq!(seen, include_str!("../../tests/golden/ps.txt"));
     }
 
     #[test]
-    fn a_machine_without_runs_is_shown_all_the_same() {
+    fn a_machine_without_runs_is_drawn() {
         let (_, ledger) = three_runs();
         let ledger = ledger.without_pods();
         let seen = text(&[], Some(ledger.rules().machine()), &ledger.occupancy());

@@ -1,4 +1,4 @@
-//! `pinfold run`: a command on CPUs and memory of its own, without Kubernetes.
+//! `pinfold run`: runs a command on exclusive CPUs and memory, without Kubernetes.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,18 +15,20 @@ use pinfold_hardware::Hardware;
 use pinfold_render::grid::Legend;
 use pinfold_render::plan::Plan;
 use pinfold_render::{explain, grid};
-use pinfold_standalone::place::{self, Policy};
-use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
+use pinfold_standalone::placement::{self, RunPolicy};
+use pinfold_standalone::{
+    Confinement, RunOutcome, RunPlacement, RunRegistry, RunRequest, StandaloneError, run_registry,
+};
 use serde::Serialize;
 
 use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::{Format, policies, scopes};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::output::{self, width};
 
 mod through_agent;
 
-/// The hidden command that becomes the run's command.
+/// The hidden subcommand that the child process starts as; it executes the command.
 const CHILD: [&str; 1] = ["__exec"];
 
 const NOT_EXECUTABLE: u8 = 126;
@@ -39,34 +41,34 @@ const NOT_FOUND: u8 = 127;
     The exit code is the command's. Without a command: 1 rejected, 2 bad input, 3 environment."
 )]
 pub(crate) struct RunArgs {
-    /// CPUs: a whole number for CPUs of its own, a fraction (or nothing) for the shared pool
+    /// A whole number of exclusive CPUs; a fraction (or no flag) uses the shared pool
     #[arg(long, value_name = "N")]
     cpus: Option<Quantity>,
-    /// Memory to book, such as 2Gi; without it, memory of every NUMA node may be used
+    /// Memory to reserve, such as 2Gi; without it the command may use memory of every NUMA node
     #[arg(long, value_name = "QUANTITY")]
     memory: Option<Quantity>,
-    /// Hugepages of 2 MiB to book, such as 512Mi
+    /// Hugepages of 2 MiB to reserve, such as 512Mi
     #[arg(long = "hugepages-2Mi", value_name = "QUANTITY")]
     hugepages_2mi: Option<Quantity>,
-    /// Hugepages of 1 GiB to book, such as 4Gi
+    /// Hugepages of 1 GiB to reserve, such as 4Gi
     #[arg(long = "hugepages-1Gi", value_name = "QUANTITY")]
     hugepages_1gi: Option<Quantity>,
-    /// How strictly CPUs and memory must share NUMA nodes
+    /// The topology policy: how strictly CPUs and memory must be on the same NUMA nodes
     #[arg(long, value_parser = policies(), default_value = "best-effort")]
     policy: TopologyPolicy,
-    /// What is aligned as one
+    /// The topology scope
     #[arg(long, value_parser = scopes(), default_value = "container")]
     scope: TopologyScope,
-    /// Keep every other process of the machine off the CPUs, not only other runs (needs cgroup v2)
+    /// Keep all other processes off the CPUs by a cpuset partition, not only other runs (needs cgroup v2)
     #[arg(long, requires = "cpus")]
     exclusive: bool,
-    /// Only say what would be decided
+    /// Print the decision without running the command
     #[arg(long)]
     dry_run: bool,
-    /// Decide for another machine: a directory, a file, a preset or a description
+    /// Decide for another machine: a preset, a description, a recording, an hwloc XML file or a directory
     #[arg(long, value_name = "MACHINE", requires = "dry_run")]
     machine: Option<String>,
-    /// How to write the answer of a dry run; standard output is the command's otherwise
+    /// The format of a dry run's result
     #[arg(short, long, value_enum, default_value_t, requires = "dry_run")]
     output: Format,
     #[command(flatten)]
@@ -76,11 +78,11 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What a dry run says, for programs.
+/// The result of a dry run as JSON or YAML.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct DryRun<'a> {
     decision: &'a Decision,
-    placement: Option<&'a Placement>,
+    placement: Option<&'a RunPlacement>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,7 +93,7 @@ pub(crate) struct ExecArgs {
 }
 
 impl RunArgs {
-    fn request(&self) -> Result<Request, Failure> {
+    fn request(&self) -> Result<RunRequest, Failure> {
         let positive = |name: &str, amount: Option<Quantity>| match amount {
             Some(amount) if !amount.is_positive() => Err(Failure::BadInput(format!(
                 "--{name} must be more than 0, found {amount}"
@@ -102,7 +104,7 @@ impl RunArgs {
         let whole = cpus.is_some_and(|cpus| cpus.milli_value() % 1000 == 0);
         if self.exclusive && !whole {
             return Err(Failure::BadInput(
-                "--exclusive needs a whole number of CPUs: a share of a CPU cannot be kept from others".into(),
+                "--exclusive needs a whole number of CPUs: a fraction of a CPU cannot be a cpuset partition".into(),
             ));
         }
         let pages = [
@@ -115,7 +117,7 @@ impl RunArgs {
                 hugepages.insert(name.into(), amount);
             }
         }
-        Ok(Request {
+        Ok(RunRequest {
             cpus,
             memory: positive("memory", self.memory)?,
             hugepages,
@@ -123,11 +125,11 @@ impl RunArgs {
         })
     }
 
-    fn policy(&self, request: &Request) -> Policy {
-        Policy {
+    fn policy(&self, request: &RunRequest) -> RunPolicy {
+        RunPolicy {
             topology: self.policy,
             scope: self.scope,
-            memory: request.books_memory(),
+            memory: request.requests_memory(),
         }
     }
 }
@@ -141,22 +143,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         None => Failure::Environment(error.to_string()),
     })?;
     if args.machine.is_some() {
-        return try_elsewhere(&hardware, &request, policy, args);
+        return dry_run_on(&hardware, &request, policy, args);
     }
     if !args.dry_run
-        && let Some(agent) = AgentClient::find(&args.agent.socket)
+        && let Some(agent) = AgentClient::connect(&args.agent.socket)
     {
         return through_agent::run(&agent, &request, &command_name(args), &args.command);
     }
-    let folder = book::folder().map_err(environment)?;
+    let folder = run_registry::folder().map_err(environment)?;
     if args.dry_run {
-        let mut book = Book::open(&folder).map_err(environment)?;
-        book.settle(&hardware).map_err(environment)?;
-        let proposal = book
+        let mut registry = RunRegistry::open(&folder).map_err(environment)?;
+        registry.adopt_machine(&hardware).map_err(environment)?;
+        let proposal = registry
             .propose(&request, policy, &command_name(args))
             .map_err(environment)?;
         let placement = proposal.placement();
-        return answer(
+        return print_dry_run(
             args.output,
             &proposal.decision,
             &proposal.ledger,
@@ -170,67 +172,68 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         policy,
         &args.command,
         &CHILD,
-        |hold| warn_of_loose_hold(hold, request.books_memory()),
+        |confinement| warn_of_affinity(confinement, request.requests_memory()),
     );
     match outcome.map_err(environment)? {
-        Outcome::Rejected(decision) => {
-            // Standard output belongs to the command.
+        RunOutcome::Rejected(decision) => {
+            // Standard output is the command's.
             output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
-            Ok(ExitCode::from(REFUSED))
+            Ok(ExitCode::from(REJECTED))
         }
-        Outcome::Ended { code, left } => {
+        RunOutcome::Ended { code, left } => {
             if let Some(problem) = left {
-                Failure::Environment(problem.to_string()).report();
+                Failure::Environment(problem.to_string()).report(crate::PROGRAM);
             }
             Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
         }
     }
 }
 
-/// Says what is not enforced where no control group can be made.
-fn warn_of_loose_hold(hold: &Hold, memory: bool) {
-    if *hold == Hold::Affinity {
+/// Warns that pinning can be undone where no control group can be created.
+fn warn_of_affinity(confinement: &Confinement, memory: bool) {
+    if *confinement == Confinement::Affinity {
         let by = match memory {
             true => "CPU affinity and memory policy",
             false => "CPU affinity",
         };
         output::remark(&format!(
-            "pinfold: no control group can be made here: the command is held by {by} only. It could undo that, and \
-             what it leaves running when it ends is not counted any more"
+            "pinfold: cannot create a control group: the command is pinned by {by} only. It can change that, and its \
+             CPUs are released when it exits even if processes that it started still run"
         ));
     }
 }
 
-/// The child's side: becomes the command, or says why not with a shell's exit codes.
+/// The child process of a run: executes the command, or exits like a shell that cannot.
 pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
-    let folder = book::folder().map_err(environment)?;
+    let folder = run_registry::folder().map_err(environment)?;
     let error =
         pinfold_standalone::become_command(&folder, args.id, &args.command).map_err(environment)?;
     Ok(not_run(&args.command, &error))
 }
 
-/// Says why a command could not be executed, with a shell's exit codes.
+/// Prints why a command could not be executed, and returns a shell's exit code.
 fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
     let program = command.first().cloned().unwrap_or_default();
-    Failure::Environment(format!("cannot run {}: {error}", program.display())).report();
+    Failure::Environment(format!("cannot run {}: {error}", program.display()))
+        .report(crate::PROGRAM);
     ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
     })
 }
 
-/// Decides for an empty machine that need not be this one.
-fn try_elsewhere(
+/// A dry run on an empty machine, not necessarily this one.
+fn dry_run_on(
     hardware: &Hardware,
-    request: &Request,
-    policy: Policy,
+    request: &RunRequest,
+    policy: RunPolicy,
     args: &RunArgs,
 ) -> Result<ExitCode, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::BadInput(error.to_string());
     let (machine, _) = hardware
         .machine_within_reach()
         .map_err(|error| bad(&error))?;
-    let rules = place::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
+    let rules = placement::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
     let mut ledger = Ledger::new(rules);
     let pod = Arc::new(request.pod(1, &command_name(args)));
     let admission = ledger
@@ -240,8 +243,8 @@ fn try_elsewhere(
         .decision
         .assignment()
         .and_then(|assignment| assignment.containers.first())
-        .map(|container| Placement::of(container, ledger.state().cpus().shared()));
-    answer(
+        .map(|container| RunPlacement::of(container, ledger.state().cpus().shared()));
+    print_dry_run(
         args.output,
         &admission.decision,
         &ledger,
@@ -255,18 +258,18 @@ fn command_name(args: &RunArgs) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Says what would happen, with the picture.
-fn answer(
+/// Prints the decision of a dry run, and the machine with it.
+fn print_dry_run(
     format: Format,
     decision: &Decision,
     ledger: &Ledger,
-    placement: Option<&Placement>,
+    placement: Option<&RunPlacement>,
 ) -> Result<ExitCode, Failure> {
-    let answer = Answer {
+    let result = DryRun {
         decision,
         placement,
     };
-    output::print_as(format, &answer, || match placement {
+    output::print_as(format, &result, || match placement {
         None => explain::rejection(decision.pod.as_str(), decision, None),
         Some(placement) => {
             let picture = picture(ledger.rules().machine(), &ledger.occupancy());
@@ -275,14 +278,14 @@ fn answer(
     })?;
     Ok(match placement {
         Some(_) => ExitCode::SUCCESS,
-        None => ExitCode::from(REFUSED),
+        None => ExitCode::from(REJECTED),
     })
 }
 
-/// `CPUs 2-3 (its own), memory of NUMA node 1`.
-pub(super) fn describe(placement: &Placement) -> String {
-    let whose = match placement.own_cpus {
-        true => "its own",
+/// `CPUs 2-3 (exclusive), memory of NUMA node 1`.
+pub(super) fn describe(placement: &RunPlacement) -> String {
+    let kind = match placement.exclusive_cpus {
+        true => "exclusive",
         false => "shared",
     };
     let memory = match placement.nodes {
@@ -290,10 +293,10 @@ pub(super) fn describe(placement: &Placement) -> String {
         Some(nodes) => format!("memory of NUMA nodes {nodes}"),
         None => "memory of every NUMA node".to_owned(),
     };
-    format!("CPUs {} ({whose}), {memory}", placement.cpus)
+    format!("CPUs {} ({kind}), {memory}", placement.cpus)
 }
 
-/// The machine and who sits where.
+/// The machine with the CPUs of every holder.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
     let plan = Plan::new(machine, occupancy);
     grid::draw(

@@ -14,7 +14,7 @@ use pinfold_render::{grid, palette, svg};
 use serde::Serialize;
 
 use crate::args::SimulateArgs;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::node::Node;
 use crate::output::{self, width};
 use crate::recorded::Recorded;
@@ -95,7 +95,7 @@ fn run_on(args: &SimulateArgs, node: &Node, play: &Play<'_>) -> Result<ExitCode,
     }
     Ok(match simulation.counts.rejected {
         0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(REFUSED),
+        _ => ExitCode::from(REJECTED),
     })
 }
 

@@ -1,21 +1,21 @@
-//! `pinfold status` and `pinfold settings`: how the agent of this node is, and other rules for it.
+//! `pinfold status` and `pinfold settings`: the health of the node agent, and a new policy for its node.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{PlanReport, PodReport, Status, Takeover};
+use pinfold_agent_api::{AgentStatus, PodReport, RulesChangeReport, TakeoverStatus};
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::count;
 
 use super::admit::describe;
 use crate::agent_client::{AgentArg, AgentClient};
 use crate::args::Format;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input::Source;
 use crate::output;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 1: something keeps the agent from doing its job.")]
+#[command(after_help = "Exit code 1: the agent reports a problem.")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     agent: AgentArg,
@@ -26,14 +26,14 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    pinfold settings kubelet.yaml --dry-run    what it would mean for everybody who runs\n  \
-    pinfold settings kubelet.yaml              do it\n\n\
-    Exit code 1: somebody would have no place; nothing was done.")]
+    pinfold settings kubelet.yaml --dry-run    what changes for running pods\n  \
+    pinfold settings kubelet.yaml              apply it\n\n\
+    Exit code 1: a running pod would not fit; nothing was changed.")]
 pub(crate) struct SettingsArgs {
-    /// The new rules: a KubeletConfiguration; `-` is standard input
+    /// A KubeletConfiguration with the new policy; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only say what would happen
+    /// Print the plan without applying it
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -45,16 +45,16 @@ pub(crate) struct SettingsArgs {
 
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let agent = AgentClient::new(&args.agent.socket);
-    let status: Status = agent.get("/v1/status")?;
+    let status: AgentStatus = agent.get("/v1/status")?;
     output::print_as(args.output, &status, || text(&status))?;
     Ok(match status.problems.is_empty() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(REFUSED),
+        false => ExitCode::from(REJECTED),
     })
 }
 
-fn text(status: &Status) -> String {
-    let runtime = match status.runtime {
+fn text(status: &AgentStatus) -> String {
+    let runtime = match status.runtime_connected {
         Some(true) => "connected",
         Some(false) => "not connected",
         None => "none",
@@ -65,8 +65,8 @@ fn text(status: &Status) -> String {
         status.node,
         status.mode,
         status.version,
-        status.policy,
-        status.scope,
+        status.topology_policy,
+        status.topology_scope,
         count(holders, "pod", "pods"),
         status.generation,
         status.occupancy.shared,
@@ -80,15 +80,17 @@ fn text(status: &Status) -> String {
     text
 }
 
-fn takeover_text(takeover: &Takeover) -> String {
-    let policy = takeover.kubelet_policy.as_deref().unwrap_or("not known");
+fn takeover_text(takeover: &TakeoverStatus) -> String {
+    let policy = takeover.kubelet_policy.as_deref().unwrap_or("unknown");
     let mut text = format!(
-        "takeover {}, kubelet's CPU policy {policy}, {} by it\n",
+        "takeover {}, kubelet's CPU manager policy {policy}, {} by the kubelet\n",
         takeover.phase,
-        count(takeover.pinned.len(), "pod pinned", "pods pinned"),
+        count(takeover.pinned_pods.len(), "pod pinned", "pods pinned"),
     );
-    for (pod, cpus) in &takeover.pinned {
-        text.push_str(&format!("  pod {pod} keeps CPUs {cpus} until it ends\n"));
+    for (pod, cpus) in &takeover.pinned_pods {
+        text.push_str(&format!(
+            "  pod {pod} keeps CPUs {cpus} until it terminates\n"
+        ));
     }
     text
 }
@@ -100,34 +102,34 @@ pub(crate) fn settings(args: &SettingsArgs) -> Result<ExitCode, Failure> {
         true => "/v1/settings?dryRun=true",
         false => "/v1/settings",
     };
-    let plan: PlanReport = match agent.ask("POST", path, &source.bytes) {
+    let plan: RulesChangeReport = match agent.send("POST", path, &source.bytes) {
         Ok(plan) => plan,
-        Err(unanswered) => return unanswered.end(),
+        Err(error) => return error.into_exit_code(),
     };
     output::print_as(args.output, &plan, || plan_text(&plan))?;
-    let homeless = plan.pods.iter().any(|pod| pod.fate == "homeless");
-    Ok(match homeless {
-        true => ExitCode::from(REFUSED),
+    let unplaceable = plan.pods.iter().any(|pod| pod.outcome == "unplaceable");
+    Ok(match unplaceable {
+        true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }
 
-fn plan_text(plan: &PlanReport) -> String {
+fn plan_text(plan: &RulesChangeReport) -> String {
     let mut table = Table::new([
         ("pod", Align::Left),
-        ("what becomes of it", Align::Left),
-        ("why", Align::Left),
+        ("result", Align::Left),
+        ("reason", Align::Left),
     ]);
     for pod in &plan.pods {
-        let fate = match pod.restart {
-            true => format!("{}, has to be started again", pod.fate),
-            false => pod.fate.clone(),
+        let fate = match pod.needs_restart {
+            true => format!("{}, restart required", pod.outcome),
+            false => pod.outcome.clone(),
         };
         table.row([pod.name.clone(), fate, pod.reason.clone()]);
     }
     let done = match plan.applied {
         true => "applied\n",
-        false => "nothing was changed\n",
+        false => "not applied\n",
     };
     match plan.pods.is_empty() {
         true => format!("no pods\n{done}"),
@@ -135,13 +137,13 @@ fn plan_text(plan: &PlanReport) -> String {
     }
 }
 
-/// The agent's pods as a table.
+/// A table of the agent's pods and the resources of their containers.
 pub(crate) fn pods(pods: &[PodReport]) -> String {
     let mut table = Table::new([
         ("pod", Align::Left),
         ("uid", Align::Left),
         ("container", Align::Left),
-        ("what it may use", Align::Left),
+        ("resources", Align::Left),
     ]);
     for pod in pods {
         for container in &pod.containers {

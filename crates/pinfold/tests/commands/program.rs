@@ -1,9 +1,9 @@
-//! Runs the program.
+//! Runs the program under test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What came of a run.
+/// The exit code and output of a finished process.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -15,14 +15,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder that tests may write to.
+/// A directory that tests may write to.
 pub(crate) fn scratch() -> &'static str {
     env!("CARGO_TARGET_TMPDIR")
 }
 
-/// Runs `pinfold` with these arguments in this folder.
+/// Runs the program with these arguments in this directory.
 pub(crate) fn run<S: AsRef<str>>(folder: &Path, args: &[S]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_pinfold"))
+    let output = Command::new(crate::PROGRAM)
         .args(args.iter().map(AsRef::as_ref))
         .current_dir(folder)
         .env("TMPDIR", scratch())
@@ -45,15 +45,13 @@ impl From<Output> for Run {
 }
 
 impl Run {
-    /// Everything a person sees.
-    pub(crate) fn seen(&self) -> String {
-        let mut seen = self.stdout.clone();
-        seen.push_str(&self.stderr);
-        seen
+    /// Standard output followed by standard error.
+    pub(crate) fn output(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
     }
 }
 
-/// The words of a command line; single quotes hold words together.
+/// The arguments of a command line; single quotes group words.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {

@@ -1,4 +1,4 @@
-//! What holds after any history of pods and nodes that come and go.
+//! Invariants after any sequence of placed and removed pods and replaced nodes.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ enum Step {
     PlaceOn(u32, usize),
     Gang(Vec<u32>),
     Remove(usize),
-    /// A node starts anew.
-    Renew(usize),
-    /// One that may be placed already is asked again.
-    Ask(usize, u32),
+    /// Replaces a node by an empty one.
+    Replace(usize),
+    /// Evaluates a pod that may be placed already.
+    Evaluate(usize, u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -24,14 +24,14 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1_u32..6, 0_usize..8).prop_map(|(size, node)| Step::PlaceOn(size, node)),
         2 => proptest::collection::vec(1_u32..6, 1..8).prop_map(Step::Gang),
         3 => any::<usize>().prop_map(Step::Remove),
-        1 => (0_usize..8).prop_map(Step::Renew),
-        2 => (any::<usize>(), 1_u32..6).prop_map(|(pod, size)| Step::Ask(pod, size)),
+        1 => (0_usize..8).prop_map(Step::Replace),
+        2 => (any::<usize>(), 1_u32..6).prop_map(|(pod, size)| Step::Evaluate(pod, size)),
     ]
 }
 
 const NODES: [&str; 7] = ["k-1", "k-2", "o-1", "o-2", "o-3", "v-1", "x"];
 
-/// CPUs that are reserved, or held by somebody who never leaves.
+/// CPUs that are reserved, or held by a pod that is never removed.
 const OFF_LIMITS: [(&str, &str); 5] = [
     ("k-1", "0"),
     ("k-2", "0"),
@@ -40,19 +40,29 @@ const OFF_LIMITS: [(&str, &str); 5] = [
     ("v-1", "7"),
 ];
 
-fn member(name: &str) -> Member {
+fn new_node(name: &str) -> ClusterNode {
     match name {
         "k-1" => kubelet("single-numa-node"),
         "k-2" => kubelet("best-effort"),
-        "o-1" => koordinator(4, Some(NumaPolicy::SingleNumaNode), "0", Args::default()),
-        "o-2" => koordinator(4, Some(NumaPolicy::BestEffort), "", Args::default()),
-        "o-3" => koordinator(3, None, "1,4", Args::default()),
+        "o-1" => koordinator(
+            4,
+            Some(NumaPolicy::SingleNumaNode),
+            "0",
+            KoordinatorArgs::default(),
+        ),
+        "o-2" => koordinator(
+            4,
+            Some(NumaPolicy::BestEffort),
+            "",
+            KoordinatorArgs::default(),
+        ),
+        "o-3" => koordinator(3, None, "1,4", KoordinatorArgs::default()),
         "v-1" => volcano("0-6"),
-        _ => Member::unknown(room(3)),
+        _ => ClusterNode::unknown(room(3)),
     }
 }
 
-/// A cluster and, beside it, who was given which CPUs.
+/// A cluster, and the placements that it returned.
 struct History {
     cluster: Cluster,
     placed: BTreeMap<String, Placement>,
@@ -63,7 +73,7 @@ impl History {
     fn new() -> Self {
         let mut cluster = Cluster::new();
         for name in NODES {
-            cluster.insert(name.into(), member(name));
+            cluster.insert(name.into(), new_node(name));
         }
         Self {
             cluster,
@@ -72,12 +82,12 @@ impl History {
         }
     }
 
-    fn ask(&mut self, size: u32) -> PodAsk {
+    fn request(&mut self, size: u32) -> PodRequest {
         self.next += 1;
-        ask(&format!("pod-{}", self.next), size)
+        request(&format!("pod-{}", self.next), size)
     }
 
-    fn remember(&mut self, placements: impl IntoIterator<Item = Placement>) {
+    fn record(&mut self, placements: impl IntoIterator<Item = Placement>) {
         for placement in placements {
             self.placed.insert(placement.pod.to_string(), placement);
         }
@@ -92,35 +102,36 @@ impl History {
     fn go(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
             Step::Place(size) => {
-                let ask = self.ask(*size);
+                let request = self.request(*size);
                 let before = self.cluster.clone();
-                let best = (self.cluster.rank(&ask).first()).map(|ranked| ranked.node.clone());
-                let placed = self.cluster.place(&ask);
+                let best = (self.cluster.rank(&request).first()).map(|ranked| ranked.node.clone());
+                let placed = self.cluster.place(&request);
                 prop_assert_eq!(
                     placed.as_ref().ok().map(|placed| &placed.node),
                     best.as_ref()
                 );
                 prop_assert!(placed.is_ok() || self.cluster == before);
-                self.remember(placed);
+                self.record(placed);
             }
             Step::PlaceOn(size, node) => {
-                let ask = self.ask(*size);
+                let request = self.request(*size);
                 let name = NODES[node % NODES.len()].into();
-                let verdict = self.cluster.ask(&ask, &name);
-                let placed = self.cluster.place_on(&ask, &name);
-                prop_assert_eq!(verdict.admits(), placed.is_ok());
-                if let (Verdict::Fits(fit), Ok(placed)) = (&verdict, &placed) {
-                    prop_assert_eq!(&fit.cpus, &placed.cpus, "as it was foretold");
+                let evaluation = self.cluster.evaluate(&request, &name);
+                let placed = self.cluster.place_on(&request, &name);
+                prop_assert_eq!(evaluation.admits(), placed.is_ok());
+                if let (Evaluation::Fits(fit), Ok(placed)) = (&evaluation, &placed) {
+                    prop_assert_eq!(&fit.cpus, &placed.cpus, "as evaluated");
                     prop_assert_eq!(fit.numa, placed.numa);
                 }
-                self.remember(placed);
+                self.record(placed);
             }
             Step::Gang(sizes) => {
-                let asks: Vec<PodAsk> = sizes.iter().map(|&size| self.ask(size)).collect();
+                let requests: Vec<PodRequest> =
+                    sizes.iter().map(|&size| self.request(size)).collect();
                 let before = self.cluster.clone();
-                match self.cluster.place_all(&asks) {
-                    Ok(placements) => self.remember(placements),
-                    Err(_) => prop_assert!(self.cluster == before, "nothing may remain"),
+                match self.cluster.place_all(&requests) {
+                    Ok(placements) => self.record(placements),
+                    Err(_) => prop_assert!(self.cluster == before, "a failed gang changes nothing"),
                 }
             }
             Step::Remove(at) => {
@@ -129,41 +140,41 @@ impl History {
                     prop_assert_eq!(self.cluster.remove(&pod.as_str().into()), gone);
                 }
             }
-            Step::Renew(node) => {
+            Step::Replace(node) => {
                 let name = NODES[node % NODES.len()];
-                self.cluster.insert(name.into(), member(name));
+                self.cluster.insert(name.into(), new_node(name));
                 self.placed
                     .retain(|_, placement| placement.node.as_str() != name);
             }
-            Step::Ask(at, size) => {
-                let pod = self.pick(*at).unwrap_or_else(|| "nobody".into());
-                self.check_answers(&ask(&pod, *size))?;
+            Step::Evaluate(at, size) => {
+                let pod = self.pick(*at).unwrap_or_else(|| "unplaced".into());
+                self.check_answers(&request(&pod, *size))?;
             }
         }
         Ok(())
     }
 
-    /// The cluster says what each node says that is asked alone and has nothing to remember.
-    fn check_answers(&mut self, ask: &PodAsk) -> Result<(), TestCaseError> {
+    /// The cluster returns the same evaluations as each node without a cache.
+    fn check_answers(&mut self, request: &PodRequest) -> Result<(), TestCaseError> {
         let nodes = self.cluster.nodes();
-        let mut alone: Vec<(NodeName, Member)> = nodes
-            .map(|(name, member)| (name.clone(), member.clone()))
+        let mut alone: Vec<(NodeName, ClusterNode)> = nodes
+            .map(|(name, node)| (name.clone(), node.clone()))
             .collect();
-        for (name, member) in &mut alone {
-            let untouched = member.clone();
-            let cold = member.ask(ask);
-            prop_assert!(*member == untouched, "asking changes nothing");
-            prop_assert_eq!(&self.cluster.ask(ask, name), &cold, "{}", name);
+        for (name, node) in &mut alone {
+            let untouched = node.clone();
+            let cold = node.evaluate(request);
+            prop_assert!(*node == untouched, "evaluating changes nothing");
+            prop_assert_eq!(&self.cluster.evaluate(request, name), &cold, "{}", name);
         }
-        let together = self.cluster.ask_all(ask);
-        for ((name, mut member), answer) in alone.into_iter().zip(together) {
-            prop_assert_eq!(answer.node, &name);
-            prop_assert_eq!(answer.verdict, &member.ask(ask), "{}", name);
+        let together = self.cluster.evaluate_all(request);
+        for ((name, mut node), evaluated) in alone.into_iter().zip(together) {
+            prop_assert_eq!(evaluated.node, &name);
+            prop_assert_eq!(evaluated.evaluation, &node.evaluate(request), "{}", name);
         }
         Ok(())
     }
 
-    /// No CPU belongs to two pods, nor to a pod and the system.
+    /// No CPU is held by two pods, or by a pod and the system.
     fn check_cpus(&self) -> Result<(), TestCaseError> {
         let mut taken = BTreeMap::<&str, CpuSet>::new();
         for (node, list) in OFF_LIMITS {
@@ -182,33 +193,33 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn warm_answers_are_cold_ones_and_no_cpu_is_given_twice(
+    fn cached_evaluations_equal_fresh_ones_and_no_cpu_is_assigned_twice(
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         let mut history = History::new();
         for step in &steps {
             history.go(step)?;
             history.check_cpus()?;
-            history.check_answers(&ask("newcomer", 3))?;
+            history.check_answers(&request("new", 3))?;
         }
     }
 
     #[test]
-    fn pods_that_come_and_go_leave_the_sums_as_they_were(
+    fn removing_all_pods_restores_the_used_amounts(
         sizes in proptest::collection::vec(1_u32..5, 1..8),
     ) {
         let mut history = History::new();
         let used = |cluster: &Cluster| -> Vec<(i64, i64)> {
-            let sums = |member: &Member| (member.used().get("cpu"), member.pods());
-            cluster.nodes().map(|(_, member)| sums(member)).collect()
+            let sums = |node: &ClusterNode| (node.used().get("cpu"), node.pods());
+            cluster.nodes().map(|(_, node)| sums(node)).collect()
         };
         let before = used(&history.cluster);
-        let asks: Vec<PodAsk> = sizes.iter().map(|&size| history.ask(size)).collect();
-        for ask in &asks {
-            let _placed_or_not = history.cluster.place(ask);
+        let requests: Vec<PodRequest> = sizes.iter().map(|&size| history.request(size)).collect();
+        for request in &requests {
+            let _placed_or_not = history.cluster.place(request);
         }
-        for ask in &asks {
-            history.cluster.remove(ask.uid());
+        for request in &requests {
+            history.cluster.remove(request.uid());
         }
         prop_assert_eq!(used(&history.cluster), before);
     }

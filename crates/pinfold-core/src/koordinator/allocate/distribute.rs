@@ -11,15 +11,15 @@
 use smallvec::SmallVec;
 
 use super::{Allocator, MILLI, NodeAmounts};
-use crate::koordinator::amounts::{Amounts, ByNode, CPU, Key};
-use crate::koordinator::hints::Need;
-use crate::koordinator::reasons::{Code, Reason, Rejection};
+use crate::koordinator::amounts::{Amounts, ByNode, CPU, ResourceKey};
+use crate::koordinator::hints::NumaNeed;
+use crate::koordinator::rejection::{FrameworkCode, KoordinatorReason, KoordinatorRejection};
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
 /// One requested resource and what each NUMA node has left of it, by NUMA id.
 #[derive(Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct ResourceRow<'a> {
     name: &'a ResourceName,
     asked: i64,
     /// Whether any NUMA node knows the resource; the others are not NUMA's business.
@@ -27,7 +27,7 @@ pub(super) struct Row<'a> {
     free: ByNode,
 }
 
-impl Row<'_> {
+impl ResourceRow<'_> {
     pub(super) fn is_cpu(&self) -> bool {
         self.name.as_str() == CPU
     }
@@ -35,16 +35,16 @@ impl Row<'_> {
 
 /// The part of one resource that one NUMA node gives.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct NumaShare {
     pub(super) row: usize,
     pub(super) node: NodeId,
     pub(super) amount: i64,
 }
 
-pub(super) type Shares = SmallVec<[Share; 16]>;
+pub(super) type NumaShares = SmallVec<[NumaShare; 16]>;
 
 /// One row per requested resource.
-pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
+pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[ResourceRow<'a>; 4]> {
     let ask = allocator.ask;
     let requests: &'a Amounts = if ask.bind {
         ask.plain_requests
@@ -52,13 +52,13 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[Row<'a>; 4]> {
         ask.requests
     };
     let row = |(name, asked): (&'a ResourceName, i64)| {
-        let mut row = Row {
+        let mut row = ResourceRow {
             name,
             asked,
             reported: false,
             free: ByNode::default(),
         };
-        let key = Key::from(name.as_str());
+        let key = ResourceKey::from(name.as_str());
         for part in &allocator.left {
             let amount = part.entry(key);
             row.reported |= amount.is_some();
@@ -89,7 +89,7 @@ impl Allocator<'_> {
             return false;
         }
         let unit = self.unit().saturating_mul(MILLI);
-        let whole = |row: &Row<'_>| {
+        let whole = |row: &ResourceRow<'_>| {
             let mut nodes = self.left.iter().map(|part| part.node.index());
             nodes.all(|node| row.free.at(node) % unit == 0)
         };
@@ -118,12 +118,12 @@ impl Allocator<'_> {
 
     /// What a set of NUMA nodes has to have to take the pod; `None` if more than that decides.
     #[must_use]
-    pub fn needs(&self) -> Option<SmallVec<[Need; 2]>> {
+    pub fn needs(&self) -> Option<SmallVec<[NumaNeed; 2]>> {
         if !self.only_sums_decide() {
             return None;
         }
         let reported = self.rows.iter().filter(|row| row.reported);
-        let need = |row: &Row<'_>| Need {
+        let need = |row: &ResourceRow<'_>| NumaNeed {
             asked: row.asked,
             free: row.free.clone(),
         };
@@ -131,24 +131,25 @@ impl Allocator<'_> {
     }
 
     /// Fills `shares`; tells whether nothing is missing.
-    pub(super) fn distribute(&self, nodes: NodeSet, shares: &mut Shares) -> bool {
+    pub(super) fn distribute(&self, nodes: NodeSet, shares: &mut NumaShares) -> bool {
         self.suffice(nodes) && (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
     }
 
     /// The resources that the NUMA nodes do not hold enough of.
-    pub(super) fn shortage(&self, nodes: NodeSet) -> Rejection {
-        let mut ignored = Shares::new();
+    pub(super) fn shortage(&self, nodes: NodeSet) -> KoordinatorRejection {
+        let mut ignored = NumaShares::new();
         let missing =
             (0..self.rows.len()).filter(|&row| self.spread(row, nodes, &mut ignored) != 0);
-        let reasons = missing.map(|row| Reason::InsufficientNuma(self.rows[row].name.clone()));
-        Rejection {
-            code: Code::Unschedulable,
+        let reasons =
+            missing.map(|row| KoordinatorReason::InsufficientNuma(self.rows[row].name.clone()));
+        KoordinatorRejection {
+            code: FrameworkCode::Unschedulable,
             reasons: reasons.collect(),
         }
     }
 
     /// Spreads one resource; returns what is missing.
-    fn spread(&self, at: usize, nodes: NodeSet, shares: &mut Shares) -> i64 {
+    fn spread(&self, at: usize, nodes: NodeSet, shares: &mut NumaShares) -> i64 {
         let row = &self.rows[at];
         if !row.reported {
             return 0;
@@ -159,7 +160,7 @@ impl Allocator<'_> {
             let part = self.part(row, missing, order.len() - done);
             let amount = part.min(row.free.at(node.index()));
             if amount != 0 {
-                shares.push(Share {
+                shares.push(NumaShare {
                     row: at,
                     node,
                     amount,
@@ -171,7 +172,7 @@ impl Allocator<'_> {
     }
 
     /// The NUMA nodes in the order they are asked.
-    fn order(&self, row: &Row<'_>, nodes: NodeSet) -> SmallVec<[NodeId; 8]> {
+    fn order(&self, row: &ResourceRow<'_>, nodes: NodeSet) -> SmallVec<[NodeId; 8]> {
         let mut order: SmallVec<[NodeId; 8]> = nodes.iter().collect();
         if !self.fidelity.sorts_numa_nodes_by_position() {
             order.sort_by_key(|node| row.free.at(node.index()));
@@ -189,7 +190,7 @@ impl Allocator<'_> {
     }
 
     /// An equal part of `missing` for the next of `nodes` NUMA nodes.
-    fn part(&self, row: &Row<'_>, missing: i64, nodes: usize) -> i64 {
+    fn part(&self, row: &ResourceRow<'_>, missing: i64, nodes: usize) -> i64 {
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).max(1);
         if !row.is_cpu() || !self.ask.bind {
             return missing / nodes;
@@ -207,7 +208,7 @@ impl Allocator<'_> {
     }
 
     /// The shares as amounts per NUMA node.
-    pub(super) fn amounts_of(&self, shares: &Shares) -> Vec<NodeAmounts> {
+    pub(super) fn amounts_of(&self, shares: &NumaShares) -> Vec<NodeAmounts> {
         let mut nodes: Vec<NodeAmounts> = Vec::new();
         for share in shares {
             let at = match nodes.binary_search_by_key(&share.node, |part| part.node) {

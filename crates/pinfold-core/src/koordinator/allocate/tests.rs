@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::cpu_set::CpuId;
 use crate::koordinator::amounts::CPU;
-use crate::koordinator::cpus::CpuRow;
-use crate::koordinator::cpus::tests::machine;
-use crate::koordinator::hints::{HintLists, ResourceHints};
-use crate::koordinator::reasons::Wish;
-use crate::koordinator::values::NumaPolicy;
+use crate::koordinator::cpu_topology::ReportedCpu;
+use crate::koordinator::cpu_topology::tests::machine;
+use crate::koordinator::hints::{HintLists, KoordinatorHints};
+use crate::koordinator::policy_values::NumaPolicy;
+use crate::koordinator::rejection::ResourcePreference;
 
 fn zone(id: i64, cpu: i64, memory: i64) -> NodeAmounts {
     NodeAmounts {
@@ -19,17 +19,17 @@ fn zone(id: i64, cpu: i64, memory: i64) -> NodeAmounts {
 }
 
 struct Bench {
-    topology: Topology,
+    topology: KoordinatorTopology,
     reserved: CpuSet,
     zones: Vec<NodeAmounts>,
-    ledger: Ledger,
+    ledger: KoordinatorLedger,
     requests: Amounts,
     none: CpuSet,
 }
 
 impl Bench {
     fn new(
-        topology: Topology,
+        topology: KoordinatorTopology,
         zones: Vec<NodeAmounts>,
         fidelity: Fidelity,
         requests: Amounts,
@@ -38,7 +38,7 @@ impl Bench {
             topology,
             reserved: CpuSet::new(),
             zones,
-            ledger: Ledger::new(fidelity),
+            ledger: KoordinatorLedger::new(fidelity),
             requests,
             none: CpuSet::new(),
         }
@@ -52,8 +52,8 @@ impl Bench {
         self.ledger.update(pod.into(), allocation, &self.topology);
     }
 
-    fn view(&self) -> View<'_> {
-        View {
+    fn view(&self) -> AllocationNode<'_> {
+        AllocationNode {
             topology: Some(&self.topology),
             reserved: &self.reserved,
             max_refs: 1,
@@ -64,16 +64,21 @@ impl Bench {
         }
     }
 
-    fn ask(&self, bind: bool, binding: Option<Binding>, required: bool) -> Ask<'_> {
+    fn ask(
+        &self,
+        bind: bool,
+        binding: Option<CpuBinding>,
+        required: bool,
+    ) -> AllocationRequest<'_> {
         let cpu = self.requests.get(CPU);
-        Ask {
+        AllocationRequest {
             cpus: usize::try_from(cpu / MILLI).expect("not negative"),
             bind,
             requests: &self.requests,
             plain_requests: &self.requests,
             binding,
             required,
-            exclusive: Exclusive::Nothing,
+            exclusive: ExclusiveLevel::Nothing,
             preferred: &self.none,
             preemptible: &self.none,
             reusable: &[],
@@ -94,7 +99,7 @@ fn free_cpus_bound_what_a_numa_node_can_give_in_sound_mode() {
         let requests = Amounts::from([("cpu", 6000)]);
         let mut bench = Bench::new(machine(2, 1, 4, 2), zones, fidelity, requests);
         bench.hold("other", "0-6");
-        let ask = bench.ask(true, Some(Binding::SpreadByPcpus), false);
+        let ask = bench.ask(true, Some(CpuBinding::SpreadByPcpus), false);
         let allocation = Allocator::new(bench.view(), ask).allocate(both());
         assert_eq!(allocation.is_ok(), fits, "{fidelity:?} {allocation:?}");
     }
@@ -134,7 +139,7 @@ fn required_whole_cores_must_be_free_as_a_whole() {
     );
     bench.hold("other", "2,4,6");
     let rejection = |required| {
-        let ask = bench.ask(true, Some(Binding::FullPcpus), required);
+        let ask = bench.ask(true, Some(CpuBinding::FullPcpus), required);
         Allocator::new(bench.view(), ask)
             .allocate(None)
             .err()
@@ -168,28 +173,28 @@ fn a_bound_pod_is_measured_in_real_cpus_except_where_the_original_forgets_the_ra
         let requests = Amounts::from([("cpu", 6000)]);
         let zones = vec![zone(0, 8000, 0)];
         let bench = Bench::new(machine(1, 1, 4, 2), zones, fidelity, requests);
-        let view = View {
+        let view = AllocationNode {
             cpu_ratio: 2.0,
             ..bench.view()
         };
-        let ask = bench.ask(true, Some(Binding::FullPcpus), true);
+        let ask = bench.ask(true, Some(CpuBinding::FullPcpus), true);
         let allocation = Allocator::new(view, ask).allocate(Some(NodeSet::from_bits(1)));
         assert_eq!(allocation.is_ok(), fits, "{fidelity:?} {allocation:?}");
     }
 }
 
 prop_compose! {
-    fn any_machine()(rows in proptest::collection::vec((0_i64..3, 0_i64..4, 0_i64..3, 1_u32..3), 1..10), tidy: bool) -> Topology {
+    fn any_machine()(rows in proptest::collection::vec((0_i64..3, 0_i64..4, 0_i64..3, 1_u32..3), 1..10), tidy: bool) -> KoordinatorTopology {
         let mut cpus = Vec::new();
         for (socket, node, core, threads) in rows {
             for _ in 0..threads {
                 let cpu = CpuId::new(u32::try_from(cpus.len()).expect("small")).expect("small");
                 // Tidy: each NUMA node in one socket, core numbers of their own.
                 let (socket, core) = if tidy { (node / 2, node * 8 + core) } else { (socket, core) };
-                cpus.push(CpuRow { cpu, core, node, socket });
+                cpus.push(ReportedCpu { cpu, core, node, socket });
             }
         }
-        Topology::from_report(cpus, Fidelity::Exact)
+        KoordinatorTopology::from_report(cpus, Fidelity::Exact)
     }
 }
 
@@ -203,7 +208,7 @@ proptest! {
         zones in proptest::collection::btree_map(0_i64..4, (0_i64..9, 0_i64..3, 0_i64..40), 1..5),
         held in proptest::collection::btree_set(0_u32..20, 0..8),
         (cpu, fraction, memory) in (0_i64..9, prop_oneof![4 => Just(0), 1 => Just(500)], 0_i64..80),
-        (bind, binding, required) in (any::<bool>(), prop_oneof![Just(None), Just(Some(Binding::FullPcpus)), Just(Some(Binding::SpreadByPcpus))], any::<bool>()),
+        (bind, binding, required) in (any::<bool>(), prop_oneof![Just(None), Just(Some(CpuBinding::FullPcpus)), Just(Some(CpuBinding::SpreadByPcpus))], any::<bool>()),
         mask in 1_u64..16,
         fidelity in prop_oneof![Just(Fidelity::Exact), Just(Fidelity::Sound)],
     ) {
@@ -225,11 +230,11 @@ proptest! {
         let unlisted = HintLists::new(&allocator, policy, None).unlisted();
         if let Some(unlisted) = unlisted.filter(|_| !allocator.is_blind()) {
             let lists = HintLists::complete(&allocator, policy, None).lists;
-            let masks = |list: &ResourceHints, all: bool| -> Vec<Option<NodeSet>> {
+            let masks = |list: &KoordinatorHints, all: bool| -> Vec<Option<NodeSet>> {
                 let hints = list.hints.iter().filter(|hint| all || hint.preferred);
                 hints.map(|hint| hint.mask).collect()
             };
-            let listed: Vec<Wish> = lists.iter().map(|list| Wish {
+            let listed: Vec<ResourcePreference> = lists.iter().map(|list| ResourcePreference {
                 name: list.name.clone(),
                 possible: masks(list, true),
                 preferred: masks(list, false),

@@ -3,10 +3,10 @@
 use super::*;
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
-use crate::koordinator::allocate::{Ask, View};
+use crate::koordinator::allocate::{AllocationNode, AllocationRequest};
 use crate::koordinator::amounts::Amounts;
-use crate::koordinator::ledger::{Allocation, Ledger};
-use crate::koordinator::values::{Exclusive, NumaStrategy};
+use crate::koordinator::ledger::{Allocation, KoordinatorLedger};
+use crate::koordinator::policy_values::{ExclusiveLevel, NumaStrategy};
 use crate::node_set::NodeId;
 
 fn zone(id: i64, cpu: i64) -> NodeAmounts {
@@ -26,7 +26,7 @@ fn widths(
 ) -> (Vec<usize>, Vec<usize>) {
     let none = CpuSet::new();
     let requests = Amounts::from([("cpu", cpu)]);
-    let mut ledger = Ledger::new(fidelity);
+    let mut ledger = KoordinatorLedger::new(fidelity);
     let allocation = Allocation {
         numa: used.to_vec(),
         ..Allocation::default()
@@ -34,9 +34,9 @@ fn widths(
     ledger.update(
         "other".into(),
         allocation,
-        &crate::koordinator::cpus::Topology::default(),
+        &crate::koordinator::cpu_topology::KoordinatorTopology::default(),
     );
-    let view = View {
+    let view = AllocationNode {
         topology: None,
         reserved: &none,
         max_refs: 1,
@@ -45,14 +45,14 @@ fn widths(
         strategy: NumaStrategy::LeastAllocated,
         ledger: &ledger,
     };
-    let ask = Ask {
+    let ask = AllocationRequest {
         cpus: 0,
         bind: false,
         requests: &requests,
         plain_requests: &requests,
         binding: None,
         required: false,
-        exclusive: Exclusive::Nothing,
+        exclusive: ExclusiveLevel::Nothing,
         preferred: &none,
         preemptible: &none,
         reusable: &[],

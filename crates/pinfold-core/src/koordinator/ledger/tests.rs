@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::koordinator::cpus::tests::machine;
+use crate::koordinator::cpu_topology::tests::machine;
 
 fn node(id: i64) -> NodeId {
     NodeId::new(id).expect("small")
 }
 
-fn allocation(cpus: &str, exclusive: Exclusive, numa: &[(i64, i64, i64)]) -> Allocation {
+fn allocation(cpus: &str, exclusive: ExclusiveLevel, numa: &[(i64, i64, i64)]) -> Allocation {
     let part = |&(id, cpu, memory): &(i64, i64, i64)| NodeAmounts {
         node: node(id),
         amounts: Amounts::from([("cpu", cpu), ("memory", memory)]),
@@ -24,20 +24,20 @@ fn allocation(cpus: &str, exclusive: Exclusive, numa: &[(i64, i64, i64)]) -> All
 #[test]
 fn a_numa_node_is_single_or_shared_by_the_cpus_of_its_pods() {
     let topology = machine(3, 1, 2, 2);
-    let mut ledger = Ledger::new(Fidelity::Exact);
+    let mut ledger = KoordinatorLedger::new(Fidelity::Exact);
     ledger.update(
         "one".into(),
-        allocation("0-1", Exclusive::Nothing, &[]),
+        allocation("0-1", ExclusiveLevel::Nothing, &[]),
         &topology,
     );
     ledger.update(
         "two".into(),
-        allocation("3,4", Exclusive::Nothing, &[]),
+        allocation("3,4", ExclusiveLevel::Nothing, &[]),
         &topology,
     );
     ledger.update(
         "unbound".into(),
-        allocation("", Exclusive::Nothing, &[(2, 1000, 0)]),
+        allocation("", ExclusiveLevel::Nothing, &[(2, 1000, 0)]),
         &topology,
     );
     let occupancy = ledger.occupancy();
@@ -51,13 +51,13 @@ fn a_numa_node_is_single_or_shared_by_the_cpus_of_its_pods() {
 fn exact_mode_amplifies_bound_cpus_only_where_a_record_is_or_was() {
     let topology = machine(2, 1, 4, 2);
     for (fidelity, before) in [(Fidelity::Exact, None), (Fidelity::Sound, Some(4000))] {
-        let mut ledger = Ledger::new(fidelity);
+        let mut ledger = KoordinatorLedger::new(fidelity);
         ledger.update(
             "bound".into(),
-            allocation("0-1", Exclusive::Nothing, &[]),
+            allocation("0-1", ExclusiveLevel::Nothing, &[]),
             &topology,
         );
-        let cpu = |ledger: &Ledger| {
+        let cpu = |ledger: &KoordinatorLedger| {
             ledger
                 .allocated(node(0), 2.0)
                 .map(|amounts| amounts.get(CPU))
@@ -65,7 +65,7 @@ fn exact_mode_amplifies_bound_cpus_only_where_a_record_is_or_was() {
         assert_eq!(cpu(&ledger), before, "{fidelity:?}");
         ledger.update(
             "gone".into(),
-            allocation("", Exclusive::Nothing, &[(0, 500, 1)]),
+            allocation("", ExclusiveLevel::Nothing, &[(0, 500, 1)]),
             &topology,
         );
         ledger.release(&"gone".into());
@@ -81,10 +81,10 @@ fn exact_mode_amplifies_bound_cpus_only_where_a_record_is_or_was() {
 fn a_cpu_the_machine_does_not_have_counts_for_node_0_only_in_exact_mode() {
     let topology = machine(2, 1, 2, 2);
     for (fidelity, counted) in [(Fidelity::Exact, 1), (Fidelity::Sound, 0)] {
-        let mut ledger = Ledger::new(fidelity);
+        let mut ledger = KoordinatorLedger::new(fidelity);
         ledger.update(
             "pod".into(),
-            allocation("100", Exclusive::Core, &[]),
+            allocation("100", ExclusiveLevel::Core, &[]),
             &topology,
         );
         assert_eq!(ledger.held().on_node(node(0)), counted);
@@ -94,9 +94,9 @@ fn a_cpu_the_machine_does_not_have_counts_for_node_0_only_in_exact_mode() {
 fn some_allocation() -> impl Strategy<Value = Allocation> {
     let cpus = proptest::collection::btree_set(0_u32..18, 0..6);
     let level = prop_oneof![
-        Just(Exclusive::Nothing),
-        Just(Exclusive::Core),
-        Just(Exclusive::NumaNode)
+        Just(ExclusiveLevel::Nothing),
+        Just(ExclusiveLevel::Core),
+        Just(ExclusiveLevel::NumaNode)
     ];
     let numa = proptest::collection::btree_map(0_i64..4, (0_i64..5000, 0_i64..100), 0..3);
     (cpus, level, numa).prop_map(|(cpus, exclusive, numa)| Allocation {
@@ -125,7 +125,7 @@ proptest! {
         ratio in prop_oneof![Just(1.0), Just(1.5)],
     ) {
         let topology = machine(2, 2, 2, 2);
-        let mut ledger = Ledger::new(Fidelity::Sound);
+        let mut ledger = KoordinatorLedger::new(Fidelity::Sound);
         for (at, allocation) in staying.into_iter().enumerate() {
             ledger.update(format!("pod-{at}").into(), allocation, &topology);
         }

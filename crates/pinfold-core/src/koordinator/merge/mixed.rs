@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ground, ScoredHint, replaces};
+use super::{MergeContext, ScoredHint, replaces};
 use crate::node_set::NodeSet;
 
 /// The most hints looked at in one merge.
@@ -10,7 +10,7 @@ pub const MOST_STEPS: usize = 1 << 21;
 
 /// The nodes common to the hints chosen so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Common {
+struct CommonNodes {
     mask: NodeSet,
     /// The scores of the chosen hints that name exactly these nodes. A hint that names more never
     /// comes to name exactly the common nodes: they only get fewer.
@@ -21,10 +21,10 @@ struct Common {
     unsatisfied: bool,
 }
 
-impl Common {
+impl CommonNodes {
     fn with(self, hint: &ScoredHint) -> Self {
         let Some(mask) = hint.mask else {
-            return Common {
+            return CommonNodes {
                 unsatisfied: self.unsatisfied || hint.unsatisfied,
                 ..self
             };
@@ -33,7 +33,7 @@ impl Common {
         let shrunk = common != self.mask;
         let kept = if shrunk { 0 } else { self.score };
         let exact = common == mask;
-        Common {
+        CommonNodes {
             mask: common,
             score: if exact {
                 kept.saturating_add(hint.score)
@@ -46,20 +46,20 @@ impl Common {
     }
 }
 
-type Best = (NodeSet, i64, bool);
+type BestSoFar = (NodeSet, i64, bool);
 
-struct Walk<'a> {
+struct MixedSearch<'a> {
     lists: &'a [&'a [ScoredHint]],
     /// The width of the narrowest combination.
     width: usize,
     /// What the lists from each place on can add to a score.
     tails: Vec<i64>,
-    seen: BTreeMap<(usize, Common, Best), Best>,
+    seen: BTreeMap<(usize, CommonNodes, BestSoFar), BestSoFar>,
     steps: usize,
 }
 
 /// The combination that the original ends with, if it differs from "all nodes" and the budget lasts.
-pub(super) fn best(ground: &Ground, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
+pub(super) fn best(ground: &MergeContext, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
     let mut steps = MOST_STEPS;
     let width = narrowest(ground.nodes, lists, &mut steps)?;
     let mut tails = vec![0_i64; lists.len() + 1];
@@ -67,14 +67,14 @@ pub(super) fn best(ground: &Ground, lists: &[&[ScoredHint]]) -> Option<ScoredHin
         let most = list.iter().map(|hint| hint.score).max().unwrap_or(0);
         tails[at] = tails[at + 1].saturating_add(most.max(0));
     }
-    let mut walk = Walk {
+    let mut walk = MixedSearch {
         lists,
         width,
         tails,
         seen: BTreeMap::new(),
         steps,
     };
-    let start = Common {
+    let start = CommonNodes {
         mask: ground.nodes,
         score: 0,
         named: false,
@@ -112,10 +112,10 @@ fn narrowest(nodes: NodeSet, lists: &[&[ScoredHint]], steps: &mut usize) -> Opti
     reached.iter().map(|mask| mask.len()).min()
 }
 
-impl Walk<'_> {
+impl MixedSearch<'_> {
     /// What becomes of `best` when all combinations of the lists from `at` on are tried. `None` if the
     /// budget is used up.
-    fn from(&mut self, at: usize, common: Common, best: Best) -> Option<Best> {
+    fn from(&mut self, at: usize, common: CommonNodes, best: BestSoFar) -> Option<BestSoFar> {
         if common.mask.len() < self.width || self.cannot_replace(at, common, best) {
             return Some(best);
         }
@@ -137,15 +137,15 @@ impl Walk<'_> {
 
     /// Whether no combination of these nodes or fewer could replace `best`: the lowest of its nodes make no
     /// smaller number, and all scores together are no higher.
-    fn cannot_replace(&self, at: usize, common: Common, best: Best) -> bool {
+    fn cannot_replace(&self, at: usize, common: CommonNodes, best: BestSoFar) -> bool {
         let lowest: NodeSet = common.mask.iter().take(self.width).collect();
         let most = common.score.max(0).saturating_add(self.tails[at]);
         best.0.len() == self.width && lowest >= best.0 && most <= best.1
     }
 }
 
-fn candidate(common: Common, best: Best) -> Best {
-    let hint = |(mask, score, unsatisfied): Best| ScoredHint {
+fn candidate(common: CommonNodes, best: BestSoFar) -> BestSoFar {
+    let hint = |(mask, score, unsatisfied): BestSoFar| ScoredHint {
         mask: Some(mask),
         preferred: false,
         unsatisfied,

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::{Ground, ScoredHint, replaces};
+use super::{MergeContext, ScoredHint, replaces};
 use crate::node_set::NodeSet;
 
 /// What a list has to offer for one set of nodes.
 #[derive(Clone, Copy)]
-struct Offer {
+struct IndexedHint {
     score: i64,
     unsatisfied: bool,
     /// Where in the list it is.
@@ -17,19 +17,19 @@ struct Offer {
 }
 
 /// The preferred hints of one list, by nodes; of several for the same nodes the first with the best score.
-struct Index {
-    by_mask: SmallVec<[(NodeSet, Offer); 8]>,
-    any: Option<Offer>,
+struct HintIndex {
+    by_mask: SmallVec<[(NodeSet, IndexedHint); 8]>,
+    any: Option<IndexedHint>,
 }
 
-impl Index {
+impl HintIndex {
     fn of(list: &[ScoredHint]) -> Self {
-        let mut index = Index {
+        let mut index = HintIndex {
             by_mask: SmallVec::new(),
             any: None,
         };
         for (place, hint) in list.iter().enumerate().filter(|(_, hint)| hint.preferred) {
-            let offer = Offer {
+            let offer = IndexedHint {
                 score: hint.score,
                 unsatisfied: hint.unsatisfied,
                 place,
@@ -37,7 +37,7 @@ impl Index {
             match hint.mask {
                 Some(mask) => index.by_mask.push((mask, offer)),
                 None => {
-                    index.any.get_or_insert(Offer { score: 0, ..offer });
+                    index.any.get_or_insert(IndexedHint { score: 0, ..offer });
                 }
             }
         }
@@ -50,20 +50,20 @@ impl Index {
     }
 
     /// The best there is for `mask`, and the first of those.
-    fn offer(&self, mask: NodeSet) -> Option<Offer> {
+    fn offer(&self, mask: NodeSet) -> Option<IndexedHint> {
         let found = self.by_mask.binary_search_by_key(&mask, |(mask, _)| *mask);
         let named = found.ok().map(|at| self.by_mask[at].1);
-        let rank = |offer: &Offer| (Reverse(offer.score), offer.place);
+        let rank = |offer: &IndexedHint| (Reverse(offer.score), offer.place);
         named.into_iter().chain(self.any).min_by_key(rank)
     }
 }
 
 /// A walk over the preferred combinations, in the original's order.
-struct Walk<'a> {
-    ground: &'a Ground,
+struct PreferredSearch<'a> {
+    ground: &'a MergeContext,
     lists: &'a [&'a [ScoredHint]],
     /// For each list but the first: nothing comes before that.
-    indexes: SmallVec<[Index; 2]>,
+    indexes: SmallVec<[HintIndex; 2]>,
     best: Option<ScoredHint>,
     /// Lists that may still be walked again for a further "any node" hint of an earlier list.
     walks: usize,
@@ -73,17 +73,19 @@ struct Walk<'a> {
 const MOST_WALKS: usize = 1 << 12;
 
 /// The preferred combination that the original ends with.
-pub(super) fn best(ground: &Ground, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
+pub(super) fn best(ground: &MergeContext, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
     if lists
         .iter()
         .any(|list| !list.iter().any(|hint| hint.preferred))
     {
         return None;
     }
-    let mut walk = Walk {
+    let mut walk = PreferredSearch {
         ground,
         lists,
-        indexes: (lists.iter().skip(1)).map(|list| Index::of(list)).collect(),
+        indexes: (lists.iter().skip(1))
+            .map(|list| HintIndex::of(list))
+            .collect(),
         best: None,
         walks: MOST_WALKS,
     };
@@ -91,7 +93,7 @@ pub(super) fn best(ground: &Ground, lists: &[&[ScoredHint]]) -> Option<ScoredHin
     walk.best
 }
 
-impl Walk<'_> {
+impl PreferredSearch<'_> {
     /// Walks the lists from `at` on; the earlier ones gave "any node".
     fn from(&mut self, at: usize, unsatisfied: bool) {
         let Some(list) = self.lists.get(at) else {

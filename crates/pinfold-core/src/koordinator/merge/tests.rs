@@ -6,7 +6,7 @@ use super::*;
 use crate::node_set::NodeId;
 
 /// The original's rule, word for word: every combination, in order.
-fn every_combination(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
+fn every_combination(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
     let mut best = ground.all_nodes();
     let mut places = vec![0; lists.len()];
     if lists.iter().any(|list| list.is_empty()) {
@@ -30,7 +30,7 @@ fn every_combination(ground: &Ground, lists: &[&[ScoredHint]]) -> ScoredHint {
     }
 }
 
-fn consider(ground: &Ground, chosen: &[&ScoredHint], best: &mut ScoredHint) {
+fn consider(ground: &MergeContext, chosen: &[&ScoredHint], best: &mut ScoredHint) {
     let masks: Vec<NodeSet> = chosen.iter().filter_map(|hint| hint.mask).collect();
     let common = masks
         .iter()
@@ -60,11 +60,11 @@ fn consider(ground: &Ground, chosen: &[&ScoredHint], best: &mut ScoredHint) {
     }
 }
 
-fn ground(nodes: u64) -> Ground {
-    Ground {
+fn ground(nodes: u64) -> MergeContext {
+    MergeContext {
         nodes: NodeSet::from_bits(nodes),
         keeps_apart: false,
-        occupancy: Occupancy::default(),
+        occupancy: NumaOccupancy::default(),
     }
 }
 
@@ -115,9 +115,9 @@ fn a_rejection_tells_what_each_resource_would_have_liked() {
         [hint(0b01, true, 0), hint(0b11, false, 0)],
         [hint(0b10, true, 0)],
     );
-    let provider = Provider::from_iter([
-        (&cpu, Opinion::Hints(&first)),
-        (&memory, Opinion::Hints(&second)),
+    let provider = ProviderHintLists::from_iter([
+        (&cpu, HintList::Hints(&first)),
+        (&memory, HintList::Hints(&second)),
     ]);
     let merged = merge(MergePolicy::Restricted, &ground(0b11), &[provider]);
     assert!(!merged.admit);
@@ -183,8 +183,8 @@ proptest! {
         keeps_apart: bool,
         (single, shared) in (0_u64..32, 0_u64..32),
     ) {
-        let occupancy = Occupancy { single: NodeSet::from_bits(single), shared: NodeSet::from_bits(shared) };
-        let ground = Ground { nodes: NodeSet::from_bits(nodes), keeps_apart, occupancy };
+        let occupancy = NumaOccupancy { single: NodeSet::from_bits(single), shared: NodeSet::from_bits(shared) };
+        let ground = MergeContext { nodes: NodeSet::from_bits(nodes), keeps_apart, occupancy };
         let lists: Vec<&[ScoredHint]> = lists.iter().map(Vec::as_slice).collect();
         prop_assert_eq!(merge_lists(&ground, &lists), every_combination(&ground, &lists));
     }

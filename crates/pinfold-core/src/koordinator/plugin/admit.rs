@@ -1,38 +1,40 @@
 //! Deciding the NUMA nodes of a pod. Mirrors `FilterByNUMANode` and the topology manager's `Admit`.
 
-use super::{Allocation, Args, Attempt, Node, PodState};
+use super::{Allocation, KoordinatorArgs, KoordinatorNode, PodOnNode, PreFilterState};
 use crate::koordinator::allocate::Allocator;
+use crate::koordinator::effective_policy::EffectivePolicy;
 use crate::koordinator::hints::HintLists;
-use crate::koordinator::ledger::Occupancy;
+use crate::koordinator::ledger::NumaOccupancy;
 use crate::koordinator::merge::{
-    Ground, MergePolicy, Opinion, Provider, ScoredHint, merge, merge_preferred, reasons_against,
-    unlisted_reasons_against,
+    HintList, MergeContext, MergePolicy, ProviderHintLists, ScoredHint, merge, merge_preferred,
+    reasons_against, unlisted_reasons_against,
 };
-use crate::koordinator::policy::Terms;
-use crate::koordinator::reasons::{Code, Reason, Rejection};
+use crate::koordinator::policy_values::NumaPolicy;
+use crate::koordinator::rejection::{FrameworkCode, KoordinatorReason, KoordinatorRejection};
 use crate::koordinator::score::Scorer;
-use crate::koordinator::values::NumaPolicy;
 
 /// The NUMA nodes the pod is to have under `policy`, and what it gets there.
 pub(super) fn admit(
-    pod: &PodState,
-    node: &Node,
-    args: &Args,
-    terms: &Terms,
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+    terms: &EffectivePolicy,
     policy: &NumaPolicy,
-) -> Result<(ScoredHint, Allocation), Rejection> {
+) -> Result<(ScoredHint, Allocation), KoordinatorRejection> {
     let zones = node
         .report
         .as_ref()
         .map_or(&[][..], |report| report.zones());
     if zones.is_empty() {
-        return Err(Rejection::here(Reason::MissingNumaResources));
+        return Err(KoordinatorRejection::here(
+            KoordinatorReason::MissingNumaResources,
+        ));
     }
-    let attempt = Attempt::new(pod, node, terms).map_err(Rejection::now)?;
+    let attempt = PodOnNode::new(pod, node, terms).map_err(KoordinatorRejection::now)?;
     let scorer = args.scorer(args.numa_scoring, node.ledger.fidelity());
     attempt.run(|allocator| {
         if allocator.is_blind() {
-            return Err(Rejection::now(Reason::NoHints));
+            return Err(KoordinatorRejection::now(KoordinatorReason::NoHints));
         }
         let hint = choose(allocator, node, terms, policy, &scorer)?;
         match allocator.allocate(hint.mask) {
@@ -48,8 +50,8 @@ pub(super) fn admit(
     })
 }
 
-/// Best effort means: if not aligned, then anywhere.
-fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), Rejection> {
+/// BestSoFar effort means: if not aligned, then anywhere.
+fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), KoordinatorRejection> {
     let all = ScoredHint {
         mask: Some(allocator.zones().iter().map(|zone| zone.node).collect()),
         ..ScoredHint::default()
@@ -63,20 +65,23 @@ fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), Reje
 
 fn choose(
     allocator: &Allocator<'_>,
-    node: &Node,
-    terms: &Terms,
+    node: &KoordinatorNode,
+    terms: &EffectivePolicy,
     policy: &NumaPolicy,
     scorer: &Scorer,
-) -> Result<ScoredHint, Rejection> {
+) -> Result<ScoredHint, KoordinatorRejection> {
     let merge_policy = match policy {
         NumaPolicy::BestEffort => MergePolicy::BestEffort,
         NumaPolicy::Restricted => MergePolicy::Restricted,
         NumaPolicy::SingleNumaNode => MergePolicy::SingleNumaNode,
         NumaPolicy::Other(_) => {
             // The original crashes here.
-            let unknown = policy.known().map(|_| ()).map_err(Reason::UnknownWord);
-            let why = unknown.err().unwrap_or(Reason::NoHints);
-            return Err(Rejection::with(Code::Error, why));
+            let unknown = policy
+                .known()
+                .map(|_| ())
+                .map_err(KoordinatorReason::UnknownValue);
+            let why = unknown.err().unwrap_or(KoordinatorReason::NoHints);
+            return Err(KoordinatorRejection::with(FrameworkCode::Error, why));
         }
     };
     let demands_alignment = merge_policy != MergePolicy::BestEffort;
@@ -84,12 +89,12 @@ fn choose(
     if demands_alignment {
         lists.weigh_only_preferred();
     }
-    let ground = Ground {
+    let ground = MergeContext {
         nodes: lists.nodes(),
         keeps_apart: terms.keeps_apart,
         occupancy: match terms.keeps_apart {
             true => node.ledger.occupancy(),
-            false => Occupancy::default(),
+            false => NumaOccupancy::default(),
         },
     };
     // A preferred placement beats everything that wider sets could add, and beyond some width nothing is preferred.
@@ -114,8 +119,8 @@ fn choose(
         more = lists.widen();
     }
     if let Some(hints) = lists.unlisted().filter(|_| needs_no_listing) {
-        return Err(Rejection {
-            code: Code::Unschedulable,
+        return Err(KoordinatorRejection {
+            code: FrameworkCode::Unschedulable,
             reasons: unlisted_reasons_against(merge_policy, hints),
         });
     }
@@ -124,15 +129,15 @@ fn choose(
         MergePolicy::None | MergePolicy::BestEffort => {
             Ok(merge(merge_policy, &ground, &providers).hint)
         }
-        MergePolicy::Restricted | MergePolicy::SingleNumaNode => Err(Rejection {
-            code: Code::Unschedulable,
+        MergePolicy::Restricted | MergePolicy::SingleNumaNode => Err(KoordinatorRejection {
+            code: FrameworkCode::Unschedulable,
             reasons: reasons_against(merge_policy, &providers),
         }),
     }
 }
 
-fn provider<'a>(lists: &'a HintLists<'_, '_>) -> Provider<'a> {
+fn provider<'a>(lists: &'a HintLists<'_, '_>) -> ProviderHintLists<'a> {
     let rows = lists.lists.iter();
-    rows.map(|list| (&list.name, Opinion::Hints(&list.hints)))
+    rows.map(|list| (&list.name, HintList::Hints(&list.hints)))
         .collect()
 }

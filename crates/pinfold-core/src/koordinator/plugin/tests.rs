@@ -5,15 +5,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::cpu_set::CpuSet;
 use crate::koordinator::amplify::Ratios;
-use crate::koordinator::cpus::tests::machine;
-use crate::koordinator::cpus::{CpuRow, Topology};
-use crate::koordinator::ledger::Ledger;
-use crate::koordinator::node::Report;
-use crate::koordinator::values::NodeBindPolicy;
+use crate::koordinator::cpu_topology::tests::machine;
+use crate::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
+use crate::koordinator::ledger::KoordinatorLedger;
+use crate::koordinator::node::KoordinatorReport;
+use crate::koordinator::policy_values::NodeBindPolicy;
 use crate::name::PodUid;
 use crate::node_set::{NodeId, NodeSet};
 
-fn zones(topology: &Topology, memory: i64) -> Vec<NodeAmounts> {
+fn zones(topology: &KoordinatorTopology, memory: i64) -> Vec<NodeAmounts> {
     let ids = topology.nodes.iter().map(|node| (node.id, node.cpus.len()));
     ids.map(|(id, cpus)| NodeAmounts {
         node: NodeId::new(id).expect("small"),
@@ -22,14 +22,19 @@ fn zones(topology: &Topology, memory: i64) -> Vec<NodeAmounts> {
     .collect()
 }
 
-fn node(topology: Topology, fidelity: Fidelity) -> Node {
+fn node(topology: KoordinatorTopology, fidelity: Fidelity) -> KoordinatorNode {
     let zones = zones(&topology, 64);
     let cpus = topology.all().len() as i64;
-    Node {
+    KoordinatorNode {
         allocatable: Amounts::from([("cpu", cpus * 1000), ("memory", 64 * zones.len() as i64)]),
-        report: Some(Report::new(topology, &CpuSet::new(), CpuSet::new(), zones)),
-        ledger: Ledger::new(fidelity),
-        ..Node::default()
+        report: Some(KoordinatorReport::new(
+            topology,
+            &CpuSet::new(),
+            CpuSet::new(),
+            zones,
+        )),
+        ledger: KoordinatorLedger::new(fidelity),
+        ..KoordinatorNode::default()
     }
 }
 
@@ -44,16 +49,20 @@ fn pod(qos: KoordinatorQos, milli: i64, spec: &str, numa: &str) -> PodDemand {
     }
 }
 
-fn state(pod: &PodDemand, fidelity: Fidelity) -> PodState {
-    pre_filter(pod, &Args::default(), fidelity)
+fn state(pod: &PodDemand, fidelity: Fidelity) -> PreFilterState {
+    pre_filter(pod, &KoordinatorArgs::default(), fidelity)
         .expect("a good pod")
         .expect("it asks for something")
 }
 
 /// All stages; what the pod got.
-fn place(node: &mut Node, name: &str, pod: &PodDemand) -> Result<Option<Allocation>, String> {
-    let (args, fidelity) = (Args::default(), node.ledger.fidelity());
-    let text = |rejection: Rejection| rejection.to_string();
+fn place(
+    node: &mut KoordinatorNode,
+    name: &str,
+    pod: &PodDemand,
+) -> Result<Option<Allocation>, String> {
+    let (args, fidelity) = (KoordinatorArgs::default(), node.ledger.fidelity());
+    let text = |rejection: KoordinatorRejection| rejection.to_string();
     let state = pre_filter(pod, &args, fidelity).map_err(text)?;
     let state = state.expect("it asks for something");
     let placement = filter(&state, node, &args).map_err(text)?;
@@ -69,7 +78,7 @@ fn a_pod_that_asks_for_nothing_is_none_of_our_business() {
         ..PodDemand::default()
     };
     assert_eq!(
-        pre_filter(&pod, &Args::default(), Fidelity::Sound),
+        pre_filter(&pod, &KoordinatorArgs::default(), Fidelity::Sound),
         Ok(None)
     );
 }
@@ -155,13 +164,13 @@ fn unknown_words_are_rejected_with_the_known_ones_in_sound_mode() {
         ),
     ];
     for pod in pods {
-        let rejection =
-            pre_filter(&pod, &Args::default(), Fidelity::Sound).expect_err("an unknown word");
+        let rejection = pre_filter(&pod, &KoordinatorArgs::default(), Fidelity::Sound)
+            .expect_err("an unknown word");
         assert!(
             rejection.to_string().contains("; known are "),
             "{rejection}"
         );
-        assert!(pre_filter(&pod, &Args::default(), Fidelity::Exact).is_ok());
+        assert!(pre_filter(&pod, &KoordinatorArgs::default(), Fidelity::Exact).is_ok());
     }
     let mut node = node(machine(1, 1, 4, 2), Fidelity::Sound);
     node.bind_policy = NodeBindPolicy::parse("PCPUOnly");
@@ -171,9 +180,9 @@ fn unknown_words_are_rejected_with_the_known_ones_in_sound_mode() {
 
 #[test]
 fn exclusive_default_means_what_the_scheduler_is_configured_with() {
-    let args = Args {
+    let args = KoordinatorArgs {
         default_exclusive: Some(ExclusivePolicy::PcpuLevel),
-        ..Args::default()
+        ..KoordinatorArgs::default()
     };
     let pod = pod(
         KoordinatorQos::Lsr,
@@ -182,8 +191,8 @@ fn exclusive_default_means_what_the_scheduler_is_configured_with() {
         "{}",
     );
     for (fidelity, level) in [
-        (Fidelity::Exact, Exclusive::Nothing),
-        (Fidelity::Sound, Exclusive::Core),
+        (Fidelity::Exact, ExclusiveLevel::Nothing),
+        (Fidelity::Sound, ExclusiveLevel::Core),
     ] {
         let state = pre_filter(&pod, &args, fidelity)
             .expect("a good pod")
@@ -227,30 +236,34 @@ fn machines_with_one_cpu_per_core_bind_whole_cores_and_exclude_by_numa_node() {
     let pod = pod(KoordinatorQos::Lsr, 2000, spec, "{}");
     let terms = |fidelity| {
         let node = node(machine(2, 1, 8, 1), fidelity);
-        Terms::of(&state(&pod, fidelity), &node, &Args::default()).expect("no conflict")
+        EffectivePolicy::of(&state(&pod, fidelity), &node, &KoordinatorArgs::default())
+            .expect("no conflict")
     };
     let sound = terms(Fidelity::Sound);
     assert_eq!(
         (sound.binding, sound.exclusive),
-        (Some(Binding::FullPcpus), Exclusive::NumaNode)
+        (Some(CpuBinding::FullPcpus), ExclusiveLevel::NumaNode)
     );
     let exact = terms(Fidelity::Exact);
     assert_eq!(
         (exact.binding, exact.exclusive),
-        (Some(Binding::SpreadByPcpus), Exclusive::Core)
+        (Some(CpuBinding::SpreadByPcpus), ExclusiveLevel::Core)
     );
 }
 
 #[test]
 fn numa_ids_with_gaps_are_ids_and_never_positions() {
-    let rows = (0..8).map(|at| CpuRow {
+    let rows = (0..8).map(|at| ReportedCpu {
         cpu: crate::cpu_set::CpuId::new(at).expect("small"),
         core: i64::from(at / 2),
         node: if at < 4 { 3 } else { 40 },
         socket: 0,
     });
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
-        let mut node = node(Topology::from_report(rows.clone(), fidelity), fidelity);
+        let mut node = node(
+            KoordinatorTopology::from_report(rows.clone(), fidelity),
+            fidelity,
+        );
         for name in ["a", "b"] {
             let pod = pod(
                 KoordinatorQos::Lsr,
@@ -309,7 +322,7 @@ fn a_node_without_enough_free_cpus_is_told_in_the_filter_in_sound_mode() {
         let mut node = node(machine(1, 1, 2, 2), fidelity);
         place(&mut node, "a", &pod(KoordinatorQos::Lsr, 3000, "{}", "{}")).expect("room");
         let late = state(&pod(KoordinatorQos::Lsr, 2000, "{}", "{}"), fidelity);
-        let args = Args::default();
+        let args = KoordinatorArgs::default();
         assert_eq!(
             filter(&late, &node, &args).is_err(),
             in_filter,
@@ -324,15 +337,15 @@ fn an_unknown_numa_policy_is_an_error_where_the_original_crashes() {
     let mut node = node(machine(1, 1, 2, 2), Fidelity::Exact);
     node.numa_policy = NumaPolicy::parse("None");
     let state = state(&pod(KoordinatorQos::Ls, 1000, "{}", "{}"), Fidelity::Exact);
-    let rejection = filter(&state, &node, &Args::default()).expect_err("unknown");
-    assert_eq!(rejection.code, Code::Error);
+    let rejection = filter(&state, &node, &KoordinatorArgs::default()).expect_err("unknown");
+    assert_eq!(rejection.code, FrameworkCode::Error);
 }
 
 #[test]
 fn the_used_policy_is_written_where_the_pod_left_it_open() {
     let mut node = node(machine(1, 1, 4, 2), Fidelity::Exact);
-    let args = Args::default();
-    let written = |node: &Node, text: &str| {
+    let args = KoordinatorArgs::default();
+    let written = |node: &KoordinatorNode, text: &str| {
         let pod = pod(KoordinatorQos::Lsr, 2000, text, "{}");
         let spec = pre_bind(&state(&pod, Fidelity::Exact), node, &args, &pod.spec);
         spec.map(|spec| serde_json::to_string(&spec).expect("as text"))
@@ -387,7 +400,7 @@ proptest! {
     ) {
         let reserved: CpuSet = reserved.into_iter().filter_map(crate::cpu_set::CpuId::new).collect();
         let topology = machine(sockets, nodes, 4, threads);
-        let report = Report::new(topology.clone(), &reserved, CpuSet::new(), zones(&topology, 64));
+        let report = KoordinatorReport::new(topology.clone(), &reserved, CpuSet::new(), zones(&topology, 64));
         let mut node = self::node(topology, Fidelity::Sound);
         node.report = Some(report);
         let ratios = Ratios([(CPU.into(), ratio)].into());
@@ -396,19 +409,19 @@ proptest! {
         for (at, (pod, stays)) in pods.into_iter().enumerate() {
             let name: PodUid = format!("pod-{at}").into();
             let before = node.ledger.clone();
-            let args = Args::default();
+            let args = KoordinatorArgs::default();
             let state = state(&pod, Fidelity::Sound);
             let Ok(placement) = filter(&state, &node, &args) else { continue };
             prop_assert!((0..=100).contains(&score(&state, &node, &args, placement.as_ref())));
             let allocation = reserve(&state, &node, &args, placement.as_ref());
             prop_assert!(allocation.is_ok(), "filter promised, reserve rejected: {:?}", allocation);
             let allocation = allocation.unwrap_or_default();
-            let expected = Outlook {
+            let expected = FilterAndScore {
                 placement,
                 score: score(&state, &node, &args, placement.as_ref()),
                 allocation: allocation.clone(),
             };
-            prop_assert_eq!(outlook(&state, &node, &args), Ok(expected));
+            prop_assert_eq!(filter_and_score(&state, &node, &args), Ok(expected));
             if let Some(own) = allocation.as_ref().filter(|_| state.bind) {
                 prop_assert!(own.cpus.is_disjoint(before.held().cpus()));
                 prop_assert!(own.cpus.is_disjoint(&reserved));

@@ -5,19 +5,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::cpu_set::CpuId;
 use crate::koordinator::amounts::Amounts;
-use crate::koordinator::cpus::tests::machine;
+use crate::koordinator::cpu_topology::tests::machine;
 
 fn cpus(text: &str) -> CpuSet {
     CpuSet::parse(text).expect("a CPU list")
 }
 
-fn example() -> Holders {
-    Holders {
+fn example() -> CpuHolders {
+    CpuHolders {
         lse: cpus("2-3"),
         lsr: cpus("4-5"),
         kubelet_pinned: cpus("6-7"),
         kubelet_reserved: cpus("0-1"),
-        ..Holders::default()
+        ..CpuHolders::default()
     }
 }
 
@@ -31,9 +31,9 @@ fn lse_and_pinned_cpus_leave_both_pools_and_lsr_only_the_shared_one() {
 
 #[test]
 fn pools_are_reported_per_numa_node_and_empty_ones_not_at_all() {
-    let holders = Holders {
+    let holders = CpuHolders {
         lsr: cpus("0-3"),
-        ..Holders::default()
+        ..CpuHolders::default()
     };
     let pools = Pools::of(&machine(2, 1, 2, 2), &holders);
     let part = |socket, node, cpuset| PoolPart {
@@ -127,7 +127,7 @@ proptest! {
         lse in some_cpus(), lsr in some_cpus(), kubelet_pinned in some_cpus(),
         node_reserved in some_cpus(), system_exclusive in some_cpus(), kubelet_reserved in some_cpus(),
     ) {
-        let holders = Holders { lse, lsr, kubelet_pinned, node_reserved, system_exclusive, kubelet_reserved };
+        let holders = CpuHolders { lse, lsr, kubelet_pinned, node_reserved, system_exclusive, kubelet_reserved };
         let topology = machine(2, 2, 4, 2);
         let pools = Pools::of(&topology, &holders);
         let (shared, best_effort) = (union(&pools.shared), union(&pools.best_effort));

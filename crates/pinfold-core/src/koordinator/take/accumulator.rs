@@ -2,15 +2,15 @@
 
 use std::cmp::Reverse;
 
-use super::lines::{Line, signed};
-use super::{Take, TakeError};
+use super::cpu_order::{CpuOrder, signed};
+use super::{KoordinatorTakeError, TakeRequest};
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::koordinator::cpus::Topology;
-use crate::koordinator::values::{Binding, Exclusive};
+use crate::koordinator::cpu_topology::KoordinatorTopology;
+use crate::koordinator::policy_values::{CpuBinding, ExclusiveLevel};
 
-pub(super) struct Accumulator<'a> {
-    pub(super) take: &'a Take<'a>,
-    pub(super) topology: &'a Topology,
+pub(super) struct KoordinatorAccumulator<'a> {
+    pub(super) take: &'a TakeRequest<'a>,
+    pub(super) topology: &'a KoordinatorTopology,
     /// What is still free.
     pub(super) allocatable: CpuSet,
     /// How many are still missing.
@@ -18,8 +18,8 @@ pub(super) struct Accumulator<'a> {
     pub(super) taken: CpuSet,
 }
 
-impl<'a> Accumulator<'a> {
-    pub(super) fn new(take: &'a Take<'a>, allocatable: CpuSet, needed: usize) -> Self {
+impl<'a> KoordinatorAccumulator<'a> {
+    pub(super) fn new(take: &'a TakeRequest<'a>, allocatable: CpuSet, needed: usize) -> Self {
         Self {
             take,
             topology: take.topology,
@@ -29,14 +29,14 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    pub(super) fn run(mut self) -> Result<CpuSet, TakeError> {
-        let packs = self.take.binding == Binding::FullPcpus;
+    pub(super) fn run(mut self) -> Result<CpuSet, KoordinatorTakeError> {
+        let packs = self.take.binding == CpuBinding::FullPcpus;
         let done = (packs || self.topology.cpus_per_core() == 1) && self.take_whole_cores()
             || !packs && self.take_from_one_group()
             || self.take_one_by_one();
         match done {
             true => Ok(self.taken),
-            false => Err(TakeError::Failed),
+            false => Err(KoordinatorTakeError::Failed),
         }
     }
 
@@ -46,14 +46,14 @@ impl<'a> Accumulator<'a> {
             // A core in use is not whole, so the original minds exclusive NUMA nodes only.
             let minds_cores = !self.take.fidelity.drops_numa_exclusivity();
             for attempt in self.take.attempts() {
-                if attempt == Exclusive::Core && !minds_cores {
+                if attempt == ExclusiveLevel::Core && !minds_cores {
                     continue;
                 }
                 let pool = &self.allocatable - &self.avoided(attempt);
                 if let Some(line) = self.cores_of_one_node(&pool) {
                     return self.take_first(&line);
                 }
-                if attempt == Exclusive::Nothing {
+                if attempt == ExclusiveLevel::Nothing {
                     break;
                 }
             }
@@ -73,7 +73,7 @@ impl<'a> Accumulator<'a> {
     }
 
     /// Whole sockets from the emptiest on, then core by core from the fullest of the rest.
-    fn take_sockets(&mut self, mut by_socket: Vec<(usize, Line)>) -> bool {
+    fn take_sockets(&mut self, mut by_socket: Vec<(usize, CpuOrder)>) -> bool {
         by_socket.sort_by_key(|(socket, line)| (Reverse(line.len()), *socket));
         let mut too_large = Vec::new();
         for (_, line) in by_socket {
@@ -93,12 +93,12 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    fn take_core_by_core(&mut self, mut lines: Vec<Line>) -> bool {
+    fn take_core_by_core(&mut self, mut lines: Vec<CpuOrder>) -> bool {
         let size = self.topology.cpus_per_core();
         if size == 0 || self.needed < size {
             return false;
         }
-        lines.sort_by_key(Line::len);
+        lines.sort_by_key(CpuOrder::len);
         for line in lines {
             for core in line.chunks(size) {
                 self.take_all(core);
@@ -114,8 +114,8 @@ impl<'a> Accumulator<'a> {
     }
 
     /// The same, but never more than needed: a core that is too large stays whole.
-    fn take_fitting_cores(&mut self, mut lines: Vec<Line>) -> bool {
-        lines.sort_by_key(Line::len);
+    fn take_fitting_cores(&mut self, mut lines: Vec<CpuOrder>) -> bool {
+        lines.sort_by_key(CpuOrder::len);
         for line in lines {
             let mut rest = line.as_slice();
             while let Some(&first) = rest.first() {
@@ -159,7 +159,7 @@ impl<'a> Accumulator<'a> {
             || tries().any(|(attempt, one_per_core)| self.take_from_socket(attempt, one_per_core))
     }
 
-    fn take_from_node(&mut self, attempt: Exclusive, one_per_core: bool) -> bool {
+    fn take_from_node(&mut self, attempt: ExclusiveLevel, one_per_core: bool) -> bool {
         if self.needed > self.topology.cpus_per_node() {
             return false;
         }
@@ -186,14 +186,14 @@ impl<'a> Accumulator<'a> {
         best.is_some_and(|(_, line)| self.take_spread(line))
     }
 
-    fn take_from_socket(&mut self, attempt: Exclusive, one_per_core: bool) -> bool {
+    fn take_from_socket(&mut self, attempt: ExclusiveLevel, one_per_core: bool) -> bool {
         if self.needed > self.topology.cpus_per_socket() {
             return false;
         }
         // The original does not mind exclusive NUMA nodes here.
         let minds_nodes = !self.take.fidelity.drops_numa_exclusivity();
         let pool = match attempt {
-            Exclusive::NumaNode if !minds_nodes => self.allocatable.clone(),
+            ExclusiveLevel::NumaNode if !minds_nodes => self.allocatable.clone(),
             _ => &self.allocatable - &self.avoided(attempt),
         };
         let sign = self.sign();
@@ -212,7 +212,7 @@ impl<'a> Accumulator<'a> {
     }
 
     /// One CPU of each core anywhere, if there are cores enough.
-    fn take_one_of_each_core(&mut self, attempt: Exclusive) -> bool {
+    fn take_one_of_each_core(&mut self, attempt: ExclusiveLevel) -> bool {
         let mut line = self.line_anywhere(attempt);
         self.keep_one_per_core(&mut line);
         line.len() >= self.needed && self.take_first(&line)
@@ -232,7 +232,7 @@ impl<'a> Accumulator<'a> {
         false
     }
 
-    fn take_spread(&mut self, line: Line) -> bool {
+    fn take_spread(&mut self, line: CpuOrder) -> bool {
         let line = self.spread(line);
         self.take_first(&line)
     }

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cpu_set::CpuId;
-use crate::koordinator::cpus::tests::machine;
-use crate::koordinator::cpus::{CpuRow, Totals};
-use crate::koordinator::held::{HeldCpu, HeldPlace};
+use crate::koordinator::cpu_topology::tests::machine;
+use crate::koordinator::cpu_topology::{CpuTotals, ReportedCpu};
+use crate::koordinator::held_cpus::{HeldCpu, HeldPlace};
 
 fn cpus(text: &str) -> CpuSet {
     CpuSet::parse(text).expect("a CPU list")
@@ -14,27 +14,27 @@ fn cpus(text: &str) -> CpuSet {
 
 /// Everything of `topology` but what is asked for can be changed on the result.
 fn ask<'a>(
-    topology: &'a Topology,
+    topology: &'a KoordinatorTopology,
     held: &'a HeldCpus,
     available: &'a CpuSet,
     needed: usize,
-) -> Take<'a> {
+) -> TakeRequest<'a> {
     static NOTHING: std::sync::LazyLock<CpuSet> = std::sync::LazyLock::new(CpuSet::new);
-    Take {
+    TakeRequest {
         topology,
         max_refs: 1,
         available,
         preferred: &NOTHING,
         held,
         needed,
-        binding: Binding::FullPcpus,
-        exclusive: Exclusive::Nothing,
+        binding: CpuBinding::FullPcpus,
+        exclusive: ExclusiveLevel::Nothing,
         strategy: NumaStrategy::LeastAllocated,
         fidelity: Fidelity::Sound,
     }
 }
 
-fn hold(topology: &Topology, text: &str, exclusive: Exclusive) -> HeldCpus {
+fn hold(topology: &KoordinatorTopology, text: &str, exclusive: ExclusiveLevel) -> HeldCpus {
     let mut held = HeldCpus::new();
     for cpu in &cpus(text) {
         let (core, node) = topology.ids(cpu).expect("a CPU of the machine");
@@ -51,7 +51,7 @@ fn hold(topology: &Topology, text: &str, exclusive: Exclusive) -> HeldCpus {
     held
 }
 
-fn per_node(topology: &Topology, taken: &CpuSet) -> Vec<usize> {
+fn per_node(topology: &KoordinatorTopology, taken: &CpuSet) -> Vec<usize> {
     topology
         .nodes
         .iter()
@@ -64,7 +64,7 @@ fn spreading_uses_every_core_before_a_sibling() {
     let topology = machine(2, 1, 4, 2);
     let held = HeldCpus::new();
     let mut take = ask(&topology, &held, topology.all(), 8);
-    take.binding = Binding::SpreadByPcpus;
+    take.binding = CpuBinding::SpreadByPcpus;
     assert_eq!(take.run(), Ok(cpus("0,2,4,6,8,10,12,14")));
     take.fidelity = Fidelity::Exact;
     assert_eq!(
@@ -79,10 +79,10 @@ fn replicas_share_no_core_while_a_plain_pod_may_take_the_siblings() {
     let topology = machine(1, 1, 4, 2);
     let nobody = HeldCpus::new();
     let mut replica = ask(&topology, &nobody, topology.all(), 2);
-    replica.binding = Binding::SpreadByPcpus;
-    replica.exclusive = Exclusive::Core;
+    replica.binding = CpuBinding::SpreadByPcpus;
+    replica.exclusive = ExclusiveLevel::Core;
     let first = replica.run().expect("there is room");
-    let held = hold(&topology, &first.to_string(), Exclusive::Core);
+    let held = hold(&topology, &first.to_string(), ExclusiveLevel::Core);
     let left = topology.all() - &first;
     (replica.held, replica.available) = (&held, &left);
     let second = replica.run().expect("there is room");
@@ -98,7 +98,7 @@ fn replicas_share_no_core_while_a_plain_pod_may_take_the_siblings() {
     );
 
     let both = &first | &second;
-    let held = hold(&topology, &both.to_string(), Exclusive::Core);
+    let held = hold(&topology, &both.to_string(), ExclusiveLevel::Core);
     let left = topology.all() - &both;
     let plain = ask(&topology, &held, &left, 4);
     assert_eq!(plain.run(), Ok(left.clone()), "the siblings of both");
@@ -110,7 +110,7 @@ fn whole_cores_are_a_wish_that_single_cpus_fulfil_where_needed() {
     let held = HeldCpus::new();
     let available = cpus("0-1,2,4,6");
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
-        let take = Take {
+        let take = TakeRequest {
             fidelity,
             ..ask(&topology, &held, &available, 4)
         };
@@ -126,7 +126,7 @@ fn distribute_evenly_splits_evenly_and_keeps_cores_whole() {
     take.strategy = NumaStrategy::DistributeEvenly;
     let whole = take.run().expect("enough CPUs");
     assert_eq!(per_node(&topology, &whole), [6, 4]);
-    take.binding = Binding::SpreadByPcpus;
+    take.binding = CpuBinding::SpreadByPcpus;
     let spread = take.run().expect("enough CPUs");
     assert_eq!(per_node(&topology, &spread), [5, 5]);
     take.fidelity = Fidelity::Exact;
@@ -146,7 +146,7 @@ fn distribute_evenly_takes_more_elsewhere_when_a_numa_node_runs_out() {
     let available = cpus("0,8-15");
     let mut take = ask(&topology, &held, &available, 6);
     take.strategy = NumaStrategy::DistributeEvenly;
-    take.binding = Binding::SpreadByPcpus;
+    take.binding = CpuBinding::SpreadByPcpus;
     let taken = take.run().expect("enough CPUs");
     assert_eq!(per_node(&topology, &taken), [1, 5]);
 }
@@ -154,11 +154,11 @@ fn distribute_evenly_takes_more_elsewhere_when_a_numa_node_runs_out() {
 #[test]
 fn without_a_numa_node_of_its_own_an_exclusive_pod_keeps_to_cores_of_its_own() {
     let topology = machine(2, 1, 4, 2);
-    let held = hold(&topology, "0,8", Exclusive::NumaNode);
+    let held = hold(&topology, "0,8", ExclusiveLevel::NumaNode);
     let available = topology.all() - held.cpus();
     let mut take = ask(&topology, &held, &available, 2);
-    take.binding = Binding::SpreadByPcpus;
-    take.exclusive = Exclusive::NumaNode;
+    take.binding = CpuBinding::SpreadByPcpus;
+    take.exclusive = ExclusiveLevel::NumaNode;
     let taken = take.run().expect("enough CPUs");
     assert!(taken.is_disjoint(&cpus("0-1,8-9")), "{taken} shares a core");
     take.fidelity = Fidelity::Exact;
@@ -172,13 +172,13 @@ fn without_a_numa_node_of_its_own_an_exclusive_pod_keeps_to_cores_of_its_own() {
 #[test]
 fn exclusive_replicas_share_no_core_and_a_plain_pod_may_take_the_siblings() {
     let topology = machine(1, 1, 4, 2);
-    let held = hold(&topology, "0,2", Exclusive::Core);
+    let held = hold(&topology, "0,2", ExclusiveLevel::Core);
     let available = topology.all() - held.cpus();
     let mut take = ask(&topology, &held, &available, 2);
-    take.binding = Binding::SpreadByPcpus;
-    take.exclusive = Exclusive::Core;
+    take.binding = CpuBinding::SpreadByPcpus;
+    take.exclusive = ExclusiveLevel::Core;
     assert_eq!(take.run(), Ok(cpus("4,6")));
-    take.exclusive = Exclusive::Nothing;
+    take.exclusive = ExclusiveLevel::Nothing;
     assert_eq!(take.run(), Ok(cpus("1,3")));
 }
 
@@ -195,7 +195,7 @@ fn the_strategy_chooses_the_fullest_or_the_emptiest_numa_node() {
 }
 
 /// Sockets of 1, 3 and 3 cores: what a socket has on average is not what it has.
-fn uneven() -> Topology {
+fn uneven() -> KoordinatorTopology {
     let sizes = [(0, 1), (1, 3), (2, 3)];
     let mut rows = Vec::new();
     for (socket, cores) in sizes {
@@ -203,7 +203,7 @@ fn uneven() -> Topology {
             let at = u32::try_from(rows.len()).expect("small");
             let core = i64::from(at / 2);
             let cpu = CpuId::new(at).expect("small");
-            rows.push(CpuRow {
+            rows.push(ReportedCpu {
                 cpu,
                 core,
                 node: socket,
@@ -211,13 +211,13 @@ fn uneven() -> Topology {
             });
         }
     }
-    let totals = Totals {
+    let totals = CpuTotals {
         cpus: 14,
         cores: 7,
         nodes: 3,
         sockets: 3,
     };
-    Topology::new(rows, totals)
+    KoordinatorTopology::new(rows, totals)
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn never_more_cpus_than_asked_for() {
 
 #[test]
 fn a_core_with_an_offline_cpu_is_whole_when_the_rest_is_free() {
-    let rows = [(0, 0), (1, 0), (2, 1), (4, 2), (5, 2)].map(|(cpu, core)| CpuRow {
+    let rows = [(0, 0), (1, 0), (2, 1), (4, 2), (5, 2)].map(|(cpu, core)| ReportedCpu {
         cpu: CpuId::new(cpu).expect("small"),
         core,
         node: 0,
         socket: 0,
     });
-    let topology = Topology::from_report(rows, Fidelity::Sound);
+    let topology = KoordinatorTopology::from_report(rows, Fidelity::Sound);
     let held = HeldCpus::new();
     let take = ask(&topology, &held, topology.all(), 4);
     assert_eq!(take.run(), Ok(cpus("0-1,4-5")));
@@ -252,15 +252,15 @@ prop_compose! {
     fn any_machine()(
         rows in proptest::collection::vec((0_i64..3, 0_i64..3, 0_i64..4, 1_usize..4), 1..12),
         fidelity in prop_oneof![Just(Fidelity::Exact), Just(Fidelity::Sound)],
-    ) -> Topology {
+    ) -> KoordinatorTopology {
         let mut cpus = Vec::new();
         for (socket, node, core, threads) in rows {
             for _ in 0..threads {
                 let cpu = CpuId::new(u32::try_from(cpus.len()).expect("small")).expect("small");
-                cpus.push(CpuRow { cpu, core, node: socket * 3 + node, socket });
+                cpus.push(ReportedCpu { cpu, core, node: socket * 3 + node, socket });
             }
         }
-        Topology::from_report(cpus, fidelity)
+        KoordinatorTopology::from_report(cpus, fidelity)
     }
 }
 
@@ -272,15 +272,15 @@ proptest! {
         picks in proptest::collection::vec(0_u8..6, 36),
         needed in 0_usize..40,
         (binding, exclusive, strategy) in (
-            prop_oneof![Just(Binding::FullPcpus), Just(Binding::SpreadByPcpus)],
-            prop_oneof![Just(Exclusive::Nothing), Just(Exclusive::Core), Just(Exclusive::NumaNode)],
+            prop_oneof![Just(CpuBinding::FullPcpus), Just(CpuBinding::SpreadByPcpus)],
+            prop_oneof![Just(ExclusiveLevel::Nothing), Just(ExclusiveLevel::Core), Just(ExclusiveLevel::NumaNode)],
             prop_oneof![Just(NumaStrategy::MostAllocated), Just(NumaStrategy::LeastAllocated), Just(NumaStrategy::DistributeEvenly)],
         ),
     ) {
         let mut held = HeldCpus::new();
         let mut preferred = CpuSet::new();
         for (cpu, pick) in topology.all().iter().zip(picks) {
-            let exclusive = [Exclusive::Nothing, Exclusive::Core, Exclusive::NumaNode].get(usize::from(pick));
+            let exclusive = [ExclusiveLevel::Nothing, ExclusiveLevel::Core, ExclusiveLevel::NumaNode].get(usize::from(pick));
             let place = topology.ids(cpu).map(|(core, node)| HeldPlace { core, node });
             match exclusive {
                 Some(&exclusive) => held.insert(cpu, HeldCpu { place, refs: 1, exclusive }),
@@ -289,19 +289,19 @@ proptest! {
             }
         }
         let available = topology.all() - held.cpus();
-        let take = Take { binding, exclusive, strategy, preferred: &preferred, ..ask(&topology, &held, &available, needed) };
+        let take = TakeRequest { binding, exclusive, strategy, preferred: &preferred, ..ask(&topology, &held, &available, needed) };
         match take.run() {
             Ok(taken) => {
                 prop_assert_eq!(taken.len(), needed);
                 prop_assert!(taken.is_subset(&available));
             }
             Err(error) => {
-                prop_assert_eq!(error, TakeError::NotEnough);
+                prop_assert_eq!(error, KoordinatorTakeError::NotEnough);
                 prop_assert!(available.len() < needed);
             }
         }
         // The original may take too many, but never what is not available.
-        let exact = Take { fidelity: Fidelity::Exact, ..take }.run();
+        let exact = TakeRequest { fidelity: Fidelity::Exact, ..take }.run();
         prop_assert_eq!(exact.is_ok(), available.len() >= needed);
         prop_assert!(exact.unwrap_or_default().is_subset(&available));
     }
@@ -313,7 +313,7 @@ proptest! {
         let held = HeldCpus::new();
         let gone: CpuSet = taken_before.into_iter().filter_map(CpuId::new).collect();
         let available = topology.all() - &gone;
-        let take = Take { binding: Binding::SpreadByPcpus, ..ask(&topology, &held, &available, needed) };
+        let take = TakeRequest { binding: CpuBinding::SpreadByPcpus, ..ask(&topology, &held, &available, needed) };
         let Ok(taken) = take.run() else { return Ok(()) };
         let doubled = topology.cores.iter().any(|core| core.cpus.iter().filter(|cpu| taken.contains(**cpu)).count() > 1);
         let untouched = topology.cores.iter().any(|core| {

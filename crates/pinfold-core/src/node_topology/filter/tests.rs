@@ -78,7 +78,7 @@ pub(in crate::node_topology) fn pod(containers: &[Amounts<'_>]) -> Pod {
 
 fn verdict(topology: &NodeTopology, pod: &Pod, fidelity: Fidelity) -> Result<(), String> {
     let everything = amounts(&[("v/nic1", "9"), ("v/nic2", "9"), ("hugepages-2Mi", "1Gi")]);
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod,
         overhead: &ResourceList::new(),
     };
@@ -100,7 +100,7 @@ fn twelve_cpus_and_a_card_go_where_both_are_available() {
         zone(3, &[("cpu", "15"), ("memory", "9Gi"), ("v/nic1", "3")]),
     ];
     let allocatable = amounts(&[("v/nic1", "9"), ("v/nic2", "6")]);
-    let room = Room {
+    let room = FilterState {
         zones: NumaZones::of(&zones),
         allocatable: &allocatable,
         qos: QosClass::Guaranteed,
@@ -209,7 +209,7 @@ fn other_policies_and_silent_nodes_are_not_filtered() {
     assert!(exact(&node, &pod).is_err());
     node.attributes[0].value = "restricted".to_owned();
     assert_eq!(exact(&node, &pod), Ok(()));
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &ResourceList::new(),
     };

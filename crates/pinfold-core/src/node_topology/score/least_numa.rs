@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 use super::BEST;
 use crate::fidelity::Fidelity;
 use crate::node_set::NodeSet;
-use crate::node_topology::manager::Manager;
-use crate::node_topology::numa::{NumaZone, NumaZones};
+use crate::node_topology::numa_zones::{NumaZone, NumaZones};
+use crate::node_topology::topology_manager::TopologyManagerConfig;
 use crate::pod::{Pod, ResourceList};
 use crate::quantity::Quantity;
 
@@ -37,7 +37,11 @@ struct Needed {
 }
 
 /// The score of a pod that is aligned as a whole.
-pub(super) fn of_pod(zones: &NumaZones, request: &ResourceList, manager: &Manager) -> i64 {
+pub(super) fn of_pod(
+    zones: &NumaZones,
+    request: &ResourceList,
+    manager: &TopologyManagerConfig,
+) -> i64 {
     if zones.report_none_of(request) {
         return BEST;
     }
@@ -48,7 +52,7 @@ pub(super) fn of_pod(zones: &NumaZones, request: &ResourceList, manager: &Manage
 pub(super) fn of_containers(
     mut zones: NumaZones,
     pod: &Pod,
-    manager: &Manager,
+    manager: &TopologyManagerConfig,
     fidelity: Fidelity,
 ) -> i64 {
     let mut worst = Needed {
@@ -75,7 +79,7 @@ pub(super) fn of_containers(
 }
 
 impl Needed {
-    fn score(&self, manager: &Manager) -> i64 {
+    fn score(&self, manager: &TopologyManagerConfig) -> i64 {
         let share = BEST / manager.max_numa_nodes.max(1);
         let count = i64::try_from(self.nodes.len()).unwrap_or(i64::MAX);
         BEST - count * share + if self.optimal { share / 2 } else { 0 }
@@ -85,12 +89,12 @@ impl Needed {
 /// The fewest zones with room for the request.
 fn needed(zones: &[NumaZone], request: &ResourceList) -> Option<Needed> {
     let zones = &zones[..zones.len().min(MOST_ZONES)];
-    let mut search = Search::new(zones, request);
+    let mut search = ZoneSearch::new(zones, request);
     (1..=zones.len()).find_map(|size| search.of_size(size))
 }
 
 /// Combinations of zones by their places in the list.
-struct Search<'a> {
+struct ZoneSearch<'a> {
     zones: &'a [NumaZone],
     /// What must be reached, one entry per resource that is really asked for.
     need: SmallVec<[Quantity; 4]>,
@@ -113,7 +117,7 @@ struct Partial {
     distance: i64,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ZoneSearch<'a> {
     fn new(zones: &'a [NumaZone], request: &ResourceList) -> Self {
         let asked = || request.iter().filter(|(_, quantity)| !quantity.is_zero());
         let adds = |zone: &NumaZone| {
@@ -166,7 +170,7 @@ impl<'a> Search<'a> {
         let mut closest = i64::MAX;
         self.steps = allowance;
         self.closest(&Partial::default(), 0, size, &mut closest);
-        let mut best = Best {
+        let mut best = BestCombination {
             closest: average(closest, size).min(average(UNKNOWN, 1)),
             distance: TOO_FAR,
             places: SmallVec::new(),
@@ -242,7 +246,7 @@ impl<'a> Search<'a> {
         sums: &[Quantity],
         from: usize,
         size: usize,
-        best: &mut Best,
+        best: &mut BestCombination,
     ) {
         let missing = size - partial.places.len();
         if missing == 0 {
@@ -289,7 +293,7 @@ fn most(
 }
 
 /// The best combination with room so far.
-struct Best {
+struct BestCombination {
     /// How close a combination of that size can be.
     closest: f32,
     distance: f32,
@@ -298,7 +302,7 @@ struct Best {
     done: bool,
 }
 
-impl Best {
+impl BestCombination {
     #[expect(clippy::float_cmp, reason = "equal sums give equal averages")]
     fn offer(&mut self, places: &[usize], distance: f32) {
         self.done = distance == self.closest;

@@ -5,8 +5,13 @@ use crate::node_topology::filter::tests::{amounts, pod, topology, zone};
 use crate::node_topology::{Attribute, Zone};
 use crate::pod::Pod;
 
-fn scored(topology: &NodeTopology, pod: &Pod, strategy: Strategy, fidelity: Fidelity) -> i64 {
-    let request = PodRequest {
+fn scored(
+    topology: &NodeTopology,
+    pod: &Pod,
+    strategy: ScoringStrategy,
+    fidelity: Fidelity,
+) -> i64 {
+    let request = TopologyPodRequest {
         pod,
         overhead: &ResourceList::new(),
     };
@@ -14,12 +19,12 @@ fn scored(topology: &NodeTopology, pod: &Pod, strategy: Strategy, fidelity: Fide
         Some(topology),
         &request,
         strategy,
-        &Weights::new(),
+        &ResourceWeights::new(),
         fidelity,
     )
 }
 
-fn of_zones(zones: Vec<Zone>, strategy: Strategy) -> i64 {
+fn of_zones(zones: Vec<Zone>, strategy: ScoringStrategy) -> i64 {
     let pod = pod(&[&[("cpu", "4"), ("memory", "8Gi")]]);
     scored(&topology("pod", zones), &pod, strategy, Fidelity::Exact)
 }
@@ -29,17 +34,21 @@ fn the_worked_numbers() {
     let roomy = || zone(0, &[("cpu", "8"), ("memory", "32Gi")]);
     let small = || zone(1, &[("cpu", "1"), ("memory", "1Gi")]);
     let table = [
-        (vec![roomy()], Strategy::LeastAllocated, 62),
-        (vec![roomy(), small()], Strategy::LeastAllocated, 62),
-        (vec![small(), roomy()], Strategy::LeastAllocated, 62),
-        (vec![roomy()], Strategy::MostAllocated, 37),
-        (vec![roomy()], Strategy::BalancedAllocation, 96),
-        (vec![roomy(), small()], Strategy::BalancedAllocation, 96),
-        (vec![roomy()], Strategy::LeastNumaNodes, 94),
-        (vec![small()], Strategy::LeastAllocated, 0),
-        (vec![small()], Strategy::LeastNumaNodes, 0),
-        (Vec::new(), Strategy::LeastAllocated, 0),
-        (Vec::new(), Strategy::LeastNumaNodes, 100),
+        (vec![roomy()], ScoringStrategy::LeastAllocated, 62),
+        (vec![roomy(), small()], ScoringStrategy::LeastAllocated, 62),
+        (vec![small(), roomy()], ScoringStrategy::LeastAllocated, 62),
+        (vec![roomy()], ScoringStrategy::MostAllocated, 37),
+        (vec![roomy()], ScoringStrategy::BalancedAllocation, 96),
+        (
+            vec![roomy(), small()],
+            ScoringStrategy::BalancedAllocation,
+            96,
+        ),
+        (vec![roomy()], ScoringStrategy::LeastNumaNodes, 94),
+        (vec![small()], ScoringStrategy::LeastAllocated, 0),
+        (vec![small()], ScoringStrategy::LeastNumaNodes, 0),
+        (Vec::new(), ScoringStrategy::LeastAllocated, 0),
+        (Vec::new(), ScoringStrategy::LeastNumaNodes, 100),
     ];
     for (zones, strategy, expected) in table {
         assert_eq!(
@@ -53,7 +62,7 @@ fn the_worked_numbers() {
 #[test]
 fn two_numa_nodes_score_lower_the_farther_they_are_apart() {
     let half = |id| zone(id, &[("cpu", "2"), ("memory", "8Gi")]);
-    let least = Strategy::LeastNumaNodes;
+    let least = ScoringStrategy::LeastNumaNodes;
     assert_eq!(of_zones(vec![half(0), half(1)], least), 82);
     // Nodes 0 and 1 are close together, but node 1 is too small.
     let mut zones = vec![
@@ -70,13 +79,13 @@ fn two_numa_nodes_score_lower_the_farther_they_are_apart() {
 fn weights_below_one_count_one() {
     let node = topology("pod", vec![zone(0, &[("cpu", "8"), ("memory", "32Gi")])]);
     let pod = pod(&[&[("cpu", "4"), ("memory", "8Gi")]]);
-    let request = PodRequest {
+    let request = TopologyPodRequest {
         pod: &pod,
         overhead: &amounts(&[]),
     };
     for (cpu, expected) in [(-5, 62), (0, 62), (1, 62), (3, 56)] {
-        let weights = Weights::from([("cpu".into(), cpu)]);
-        let least = Strategy::LeastAllocated;
+        let weights = ResourceWeights::from([("cpu".into(), cpu)]);
+        let least = ScoringStrategy::LeastAllocated;
         let found = score(Some(&node), &request, least, &weights, Fidelity::Exact);
         assert_eq!(found, expected, "weight {cpu}");
     }
@@ -86,7 +95,7 @@ fn weights_below_one_count_one() {
 fn huge_amounts_do_not_wrap_around_in_sound_scores() {
     let node = topology("pod", vec![zone(0, &[("cpu", "8"), ("memory", "4Ei")])]);
     let pod = pod(&[&[("cpu", "4"), ("memory", "1Ei")]]);
-    let most = Strategy::MostAllocated;
+    let most = ScoringStrategy::MostAllocated;
     assert_eq!(scored(&node, &pod, most, Fidelity::Sound), (50 + 25) / 2);
     assert_ne!(scored(&node, &pod, most, Fidelity::Exact), (50 + 25) / 2);
 }
@@ -103,15 +112,30 @@ fn containers_without_a_request_score_without_a_panic() {
     pod.containers[0].requests = amounts(&[("cpu", "2"), ("memory", "2Gi")]);
     pod.containers[1].requests.clear();
     assert_eq!(
-        scored(&node, &pod, Strategy::LeastAllocated, Fidelity::Sound),
+        scored(
+            &node,
+            &pod,
+            ScoringStrategy::LeastAllocated,
+            Fidelity::Sound
+        ),
         37
     );
     assert_eq!(
-        scored(&node, &pod, Strategy::BalancedAllocation, Fidelity::Sound),
+        scored(
+            &node,
+            &pod,
+            ScoringStrategy::BalancedAllocation,
+            Fidelity::Sound
+        ),
         100
     );
     assert_eq!(
-        scored(&node, &pod, Strategy::LeastNumaNodes, Fidelity::Sound),
+        scored(
+            &node,
+            &pod,
+            ScoringStrategy::LeastNumaNodes,
+            Fidelity::Sound
+        ),
         94
     );
 }
@@ -127,7 +151,7 @@ fn sound_takes_from_the_zone_with_the_id_not_from_the_place_of_that_number() {
     let node = topology("container", zones);
     let four_cpus: &[(&str, &str)] = &[("cpu", "4"), ("memory", "1Gi")];
     let pod = pod(&[four_cpus, four_cpus]);
-    let least = Strategy::LeastNumaNodes;
+    let least = ScoringStrategy::LeastNumaNodes;
     assert_eq!(scored(&node, &pod, least, Fidelity::Sound), 0);
     assert_eq!(scored(&node, &pod, least, Fidelity::Exact), 94);
 }
@@ -149,7 +173,12 @@ fn sixty_four_zones_end() {
         value: "64".into(),
     });
     let pod = pod(&[&[("cpu", "100"), ("memory", "20Gi")]]);
-    let found = scored(&node, &pod, Strategy::LeastNumaNodes, Fidelity::Sound);
+    let found = scored(
+        &node,
+        &pod,
+        ScoringStrategy::LeastNumaNodes,
+        Fidelity::Sound,
+    );
     // At least 20 nodes for the memory; every node costs one.
     assert!((100 - 64..=100 - 20).contains(&found), "{found}");
 }
@@ -213,7 +242,7 @@ proptest! {
         let pod = pod(&[&[("cpu", text.as_str()), ("memory", "1Gi")]]);
         let expected = by_all_combinations(&zones, asked);
         let node = topology("pod", zones);
-        let found = scored(&node, &pod, Strategy::LeastNumaNodes, Fidelity::Exact);
+        let found = scored(&node, &pod, ScoringStrategy::LeastNumaNodes, Fidelity::Exact);
         prop_assert_eq!(found, expected);
     }
 }

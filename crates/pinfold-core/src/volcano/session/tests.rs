@@ -10,9 +10,9 @@ fn name(text: &str) -> NodeName {
     NodeName::from(text)
 }
 
-fn one_node(free: &str, fidelity: Fidelity) -> Session {
+fn one_node(free: &str, fidelity: Fidelity) -> VolcanoSession {
     let node = node("n", "best-effort", machine(2, 4, 1), free);
-    Session::open([node], 1, fidelity)
+    VolcanoSession::open([node], 1, fidelity)
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_task_with_a_policy_is_told_why_a_node_will_not_do() {
         node.numa.iter_mut().for_each(change);
         node
     };
-    let bare = Node {
+    let bare = SessionNode {
         name: name("n"),
         numa: None,
     };
@@ -45,7 +45,7 @@ fn a_task_with_a_policy_is_told_why_a_node_will_not_do() {
     let asks = task("t", "restricted", &["2"]);
     for (node, reason) in table {
         for fidelity in BOTH {
-            let mut session = Session::open([node.clone()], 1, fidelity);
+            let mut session = VolcanoSession::open([node.clone()], 1, fidelity);
             let error = session.predicate(&asks, &name("n")).expect_err(reason);
             assert_eq!(error.misfit.to_string(), reason);
             assert_eq!(error.misfit.code(), StatusCode::Error);
@@ -68,7 +68,7 @@ fn a_pod_without_a_policy_passes_unless_the_node_has_one() {
         ("restricted", Some(cpus("0-2"))),
     ] {
         let node = node("n", policy, machine(2, 4, 1), "0-7");
-        let session = Session::open([node], 1, Fidelity::Sound);
+        let session = VolcanoSession::open([node], 1, Fidelity::Sound);
         assert_eq!(
             session.simulate(&plain, &name("n")),
             Ok(decided),
@@ -100,7 +100,7 @@ fn a_decision_whose_cpus_are_gone_is_not_bound() {
             Fidelity::Exact => assert_eq!(both, Ok(())),
             Fidelity::Sound => assert_eq!(
                 both,
-                Err(NotBound::Conflict {
+                Err(BindConflict::Conflict {
                     node: name("n"),
                     taken: cpus("0-2"),
                 })
@@ -153,8 +153,8 @@ fn a_task_is_bound_once() {
     let again = session.place(&asks, &[name("n")]);
     assert!(matches!(
         again,
-        Err(NotPlaced::NotBound {
-            reason: NotBound::Already { .. },
+        Err(TaskNotPlaced::BindConflict {
+            reason: BindConflict::Already { .. },
             ..
         })
     ));
@@ -170,17 +170,17 @@ fn the_node_with_the_smaller_span_wins_and_the_first_among_equals() {
     ];
     let names = [name("n0"), name("n1"), name("n2")];
     let asks = task("a", "best-effort", &["3"]);
-    let mut session = Session::open(nodes, 10, Fidelity::Sound);
+    let mut session = VolcanoSession::open(nodes, 10, Fidelity::Sound);
     let placement = session.place(&asks, &names).expect("fits");
     assert_eq!(session.order(&asks, &names), Some(vec![0.0, 500.0, 500.0]));
     assert_eq!(placement.node, names[1]);
-    assert_eq!(Session::best(&names, None), Some(&names[0]));
-    assert_eq!(Session::best(&[], Some(&[])), None);
+    assert_eq!(VolcanoSession::best(&names, None), Some(&names[0]));
+    assert_eq!(VolcanoSession::best(&[], Some(&[])), None);
     let submitted = session.close();
     assert_eq!(submitted[&asks.pod.uid].cpus, cpus("0-2"));
 }
 
-fn tasks() -> impl Strategy<Value = Vec<Task>> {
+fn tasks() -> impl Strategy<Value = Vec<VolcanoTask>> {
     let policy = prop_oneof![Just("best-effort"), Just("restricted"), Just("none")];
     let amounts = proptest::collection::vec(
         prop_oneof![Just("1"), Just("2"), Just("3"), Just("1500m"), Just("7")],
@@ -194,7 +194,7 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
     })
 }
 
-fn nodes() -> impl Strategy<Value = Vec<Node>> {
+fn nodes() -> impl Strategy<Value = Vec<SessionNode>> {
     let policy = prop_oneof![Just("best-effort"), Just("restricted")];
     let free = proptest::option::of(any_cpus());
     proptest::collection::vec((policy, odd_machine(), free), 1..4).prop_map(|list| {
@@ -215,7 +215,7 @@ proptest! {
     fn undoing_restores_everything(nodes in nodes(), tasks in tasks(), exact: bool) {
         let fidelity = if exact { Fidelity::Exact } else { Fidelity::Sound };
         let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
-        let mut session = Session::open(nodes, 1, fidelity);
+        let mut session = VolcanoSession::open(nodes, 1, fidelity);
         let mut history = Vec::new();
         for task in &tasks {
             let before = session.clone();
@@ -235,13 +235,13 @@ proptest! {
         nodes in nodes(), tasks in tasks(),
     ) {
         let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
-        let mut session = Session::open(nodes.clone(), 1, Fidelity::Sound);
+        let mut session = VolcanoSession::open(nodes.clone(), 1, Fidelity::Sound);
         let before = session.clone();
         match session.place_all(&tasks, &names) {
             Err(_) => prop_assert_eq!(session, before),
             Ok(placed) => {
                 prop_assert_eq!(placed.len(), tasks.len());
-                let free = |session: &Session, node: &NodeName| {
+                let free = |session: &VolcanoSession, node: &NodeName| {
                     session.free(node).cloned().unwrap_or_default()
                 };
                 let left: Vec<_> = names.iter().map(|node| free(&session, node)).collect();
@@ -267,7 +267,7 @@ proptest! {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut asks = task("t", "", &texts);
         asks.policy = None;
-        let session = Session::open(nodes.clone(), 1, Fidelity::Sound);
+        let session = VolcanoSession::open(nodes.clone(), 1, Fidelity::Sound);
         for node in &nodes {
             if let Ok(Some(decided)) = session.simulate(&asks, &node.name) {
                 prop_assert_eq!(decided.len(), amounts.iter().sum::<usize>());

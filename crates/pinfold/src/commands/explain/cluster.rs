@@ -2,25 +2,23 @@
 
 use std::process::ExitCode;
 
-use pinfold_core::cluster::{PodAsk, Verdict};
+use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
+use pinfold_kube::cluster::{PodChange, find_changes};
 use pinfold_kube::pod::PodObject;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
-use self::changes::Change;
 use crate::args::ExplainArgs;
 use crate::cluster::Nodes;
 use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output::{self, remark};
-
-pub(crate) mod changes;
 
 /// More nodes than this are counted, not listed.
 const LISTED: usize = 10;
@@ -35,7 +33,7 @@ struct Explanation<'a> {
     /// Why the others cannot.
     rejections: Vec<Reason>,
     /// What would let it in, if no node takes it.
-    changes: Vec<Change>,
+    changes: Vec<PodChange>,
 }
 
 /// A node that could take the pod.
@@ -65,15 +63,15 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let pod = input::first_object(&args.pod)?;
     let ask = nodes.ask(&pod)?;
     let fits = candidates(&mut nodes, &ask);
-    let rejections = nodes.cluster.ask_all(&ask).into_iter();
+    let rejections = nodes.cluster.evaluate_all(&ask).into_iter();
     let rejections: Vec<_> = rejections
-        .filter_map(|answer| Some((answer.node.clone(), answer.verdict.rejection()?.clone())))
+        .filter_map(|answer| Some((answer.node.clone(), answer.evaluation.rejection()?.clone())))
         .collect();
     let explanation = Explanation {
         pod: &pod.pod.name,
         dialect: nodes.reading.dialect.name(),
         changes: match fits.is_empty() {
-            true => changes::find(&nodes, &pod),
+            true => find_changes(&nodes.cluster, &nodes.reading, &nodes.names, &pod),
             false => Vec::new(),
         },
         fits,
@@ -81,7 +79,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     };
     output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
     Ok(match explanation.fits.is_empty() {
-        true => ExitCode::from(REFUSED),
+        true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }
@@ -100,15 +98,15 @@ fn settle(nodes: &mut Nodes, pod: &PodObject) -> Result<(), Failure> {
     Ok(())
 }
 
-fn candidates(nodes: &mut Nodes, ask: &PodAsk) -> Vec<Candidate> {
+fn candidates(nodes: &mut Nodes, ask: &PodRequest) -> Vec<Candidate> {
     let ranked = nodes.cluster.rank(ask).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
         .map(|ranked| (ranked.node.clone(), ranked.score))
         .collect();
     let candidate = |(node, score)| {
-        let (cpus, numa_nodes) = match nodes.cluster.ask(ask, &node) {
-            Verdict::Fits(fit) => (fit.cpus, fit.numa),
-            Verdict::NoOpinion | Verdict::Rejected(_) => Default::default(),
+        let (cpus, numa_nodes) = match nodes.cluster.evaluate(ask, &node) {
+            Evaluation::Fits(fit) => (fit.cpus, fit.numa),
+            Evaluation::FitsInTotal | Evaluation::Rejected(_) => Default::default(),
         };
         Candidate {
             node,
@@ -147,7 +145,9 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
         text.push_str("\nWhat would fit\n");
         for (number, change) in (1..).zip(&found.changes) {
             let lead = format!("{number:>2}. ");
-            text.push_str(&paragraph(&lead, &change.told(), 4, width));
+            let place = place(&change.cpus, change.numa_nodes);
+            let line = format!("{} ({}: {place})", change.change, change.node);
+            text.push_str(&paragraph(&lead, &line, 4, width));
         }
     }
     text
@@ -188,7 +188,7 @@ fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
     rejecting.sort();
     let mut rows = 0;
     for name in rejecting.into_iter().take(LISTED) {
-        let Some(portrait) = nodes.portrait(name) else {
+        let Some(portrait) = nodes.node_view(name) else {
             continue;
         };
         let occupancy = &portrait.occupancy;

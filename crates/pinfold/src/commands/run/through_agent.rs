@@ -1,46 +1,47 @@
-//! Runs where an agent keeps the node: the agent gives the place and puts this process there, and the command inherits it.
+//! `pinfold run` on a node with an agent: the agent admits a pod for the run and pins this process; the command inherits
+//! CPUs and memory.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use pinfold_agent::http::{Admitted, Enforced, Target};
-use pinfold_standalone::{Passing, Request};
+use pinfold_agent_api::{AdmittedPod, PinResult, PinTarget};
+use pinfold_standalone::{RunRequest, SignalForwarder};
 use serde_json::{Value, json};
 
 use super::{environment, not_run};
-use crate::agent_client::{AgentClient, Unanswered};
+use crate::agent_client::{AgentClient, RequestError};
 use crate::commands::admit;
 use crate::exit::Failure;
 
-/// Asks for a place, runs the command there, and gives the place back.
+/// Admits a pod for the command, pins this process to it, runs the command, and releases the pod.
 pub(super) fn run(
     agent: &AgentClient,
-    request: &Request,
+    request: &RunRequest,
     name: &str,
     command: &[OsString],
 ) -> Result<ExitCode, Failure> {
     if request.exclusive {
         return Err(Failure::BadInput(
-            "--exclusive is not for runs of an agent: its configuration says whether CPUs become partitions (cgroups.partitions)".into(),
+            "--exclusive cannot be combined with an agent: its configuration decides about cpuset partitions (cgroups.partitions)".into(),
         ));
     }
-    // Before anything is taken: a signal that comes from now on is passed on, not obeyed.
-    let passing = Passing::new().map_err(environment)?;
+    // Before the pod is admitted: from now on signals are forwarded to the command, so that the pod is always released.
+    let passing = SignalForwarder::new().map_err(environment)?;
     let pid = std::process::id();
     let manifest = manifest(request, u64::from(pid), name).to_string();
-    let admitted: Admitted = match agent.ask("POST", "/v1/pods", manifest.as_bytes()) {
+    let admitted: AdmittedPod = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
         Ok(admitted) => admitted,
-        Err(unanswered) => return unanswered.end(),
+        Err(error) => return error.into_exit_code(),
     };
     let uid = &admitted.pod.uid;
-    let code = match enforce(agent, &admit::path(uid, "/enforce"), pid) {
+    let code = match enforce(agent, &admit::path(uid, "/pin"), pid) {
         Ok(_) => passing.run(command).map_err(environment),
-        Err(unanswered) => Err(unanswered.into()),
+        Err(error) => Err(error.into()),
     };
-    let left: Result<Value, Unanswered> = agent.ask("DELETE", &admit::path(uid, ""), b"");
+    let released: Result<Value, RequestError> = agent.send("DELETE", &admit::path(uid, ""), b"");
     let code = code?;
-    if let Err(unanswered) = left {
-        Failure::from(unanswered).report();
+    if let Err(error) = released {
+        Failure::from(error).report(crate::PROGRAM);
     }
     Ok(match code {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
@@ -48,18 +49,19 @@ pub(super) fn run(
     })
 }
 
-fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<Enforced, Unanswered> {
-    let target = Target {
+fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<PinResult, RequestError> {
+    let target = PinTarget {
         container: None,
         pid: Some(pid),
         cgroup: None,
     };
-    let body = serde_json::to_vec(&target).map_err(|error| Unanswered::Lost(error.to_string()))?;
-    agent.ask("POST", path, &body)
+    let body =
+        serde_json::to_vec(&target).map_err(|error| RequestError::Connection(error.to_string()))?;
+    agent.send("POST", path, &body)
 }
 
-/// The run as a pod's manifest.
-fn manifest(request: &Request, id: u64, name: &str) -> Value {
+/// The manifest of a pod with the resources of the run.
+fn manifest(request: &RunRequest, id: u64, name: &str) -> Value {
     let pod = request.pod(id, name);
     let containers = pod.containers.iter().map(|container| {
         let amounts: serde_json::Map<String, Value> = container
@@ -83,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_manifest_of_a_run_asks_for_what_the_run_asks_for() {
+    fn the_manifest_requests_the_resources_of_the_run() {
         let quantity = |text: &str| Some(text.parse().expect("a quantity"));
-        let request = Request {
+        let request = RunRequest {
             cpus: quantity("2"),
             memory: quantity("1Gi"),
-            ..Request::default()
+            ..RunRequest::default()
         };
         let text = manifest(&request, 7, "x").to_string();
         let read = pinfold_kube::pod::read("a run", text.as_bytes()).expect("a pod");

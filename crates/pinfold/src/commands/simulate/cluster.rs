@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pinfold_core::cluster::{
-    Cluster, Decided, Dialect, Member, NotPlaced, Placement, PodAsk, Rejection,
+    Cluster, ClusterNode, Dialect, NodeRejection, PlaceError, Placement, PlacementDetail,
+    PodRequest,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
@@ -23,7 +24,7 @@ use serde::Serialize;
 
 use crate::args::SimulateArgs;
 use crate::cluster::Nodes;
-use crate::exit::{Failure, REFUSED};
+use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
 use crate::simulation::{Counts, Step};
 use crate::{input, output, script};
@@ -118,14 +119,14 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     }
     Ok(match counts.rejected {
         0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(REFUSED),
+        _ => ExitCode::from(REJECTED),
     })
 }
 
 /// Pods that come and go.
 struct Play<'a> {
     pods: &'a [PodObject],
-    asks: Vec<PodAsk>,
+    asks: Vec<PodRequest>,
     events: Vec<Event>,
     counts: Counts,
 }
@@ -168,11 +169,11 @@ impl Play<'_> {
                     rejections: Vec::new(),
                 }
             }
-            Err(NotPlaced::Already { node, .. }) => Event {
+            Err(PlaceError::AlreadyPlaced { node, .. }) => Event {
                 told: format!("is on node {node} already"),
                 ..Event::about("add", name)
             },
-            Err(NotPlaced::NoNode { rejections, .. }) => {
+            Err(PlaceError::NoNode { rejections, .. }) => {
                 self.counts.rejected += 1;
                 let reasons = grouped_reasons(&rejections);
                 Event {
@@ -199,10 +200,10 @@ impl Play<'_> {
     }
 
     /// The pod itself in the first round, a pod like it in later ones.
-    fn ask(&self, index: usize, round: u32) -> PodAsk {
+    fn ask(&self, index: usize, round: u32) -> PodRequest {
         match round {
             1 => self.asks[index].clone(),
-            _ => self.asks[index].again(round),
+            _ => self.asks[index].copy(round),
         }
     }
 }
@@ -224,8 +225,8 @@ impl Event {
 
 /// `node-1: NUMA node 0, CPUs 4-7`.
 fn told(placement: &Placement) -> String {
-    let what = match &placement.decided {
-        Decided::Kubelet(assignment) => outcome::placement(assignment),
+    let what = match &placement.detail {
+        PlacementDetail::Kubelet(assignment) => outcome::placement(assignment),
         _ => place(&placement.cpus, placement.numa),
     };
     format!("{}: {what}", placement.node)
@@ -253,10 +254,14 @@ fn annotations(
     placement: &Placement,
 ) -> BTreeMap<&'static str, String> {
     let mut texts = BTreeMap::new();
-    let Decided::Koordinator { status, spec } = &placement.decided else {
+    let PlacementDetail::Koordinator { status, spec } = &placement.detail else {
         return texts;
     };
-    let report = match nodes.cluster.node(&placement.node).map(Member::dialect) {
+    let report = match nodes
+        .cluster
+        .node(&placement.node)
+        .map(ClusterNode::dialect)
+    {
         Some(Dialect::Koordinator { node, .. }) => node.report.as_ref(),
         _ => None,
     };
@@ -272,7 +277,7 @@ fn annotations(
 }
 
 /// Rejections by reason, the most frequent first.
-pub(crate) fn grouped_reasons(rejections: &[(NodeName, Rejection)]) -> Vec<Reason> {
+pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<Reason> {
     let mut by_text = BTreeMap::<String, Vec<NodeName>>::new();
     for (node, rejection) in rejections {
         by_text
@@ -310,10 +315,10 @@ impl Reason {
 
 fn reports(nodes: &Nodes) -> Vec<NodeReport> {
     let cluster: &Cluster = &nodes.cluster;
-    let report = |(name, member): (&NodeName, &Member)| NodeReport {
+    let report = |(name, member): (&NodeName, &ClusterNode)| NodeReport {
         node: name.clone(),
         pods: member.pods(),
-        occupancy: nodes.portrait(name).map(|portrait| portrait.occupancy),
+        occupancy: nodes.node_view(name).map(|portrait| portrait.occupancy),
     };
     cluster.nodes().map(report).collect()
 }
@@ -326,7 +331,7 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
     text.push_str(&events(report));
     for (name, _) in nodes.cluster.nodes().take(DRAWN) {
         let _ = write!(text, "\n{name}\n");
-        let Some(portrait) = nodes.portrait(name) else {
+        let Some(portrait) = nodes.node_view(name) else {
             text.push_str("  says nothing about its NUMA nodes\n");
             continue;
         };
@@ -421,7 +426,7 @@ fn table(nodes: &[NodeReport]) -> String {
 /// One picture per node: `FILE` is `cluster.svg`, the pictures are `cluster-NODE.svg`.
 fn draw(nodes: &Nodes, file: &Path) -> Result<(), Failure> {
     for (name, _) in nodes.cluster.nodes() {
-        if let Some(portrait) = nodes.portrait(name) {
+        if let Some(portrait) = nodes.node_view(name) {
             let plan = Plan::new(&portrait.machine, &portrait.occupancy);
             let picture = svg::draw(&plan, &portrait.occupancy, name.as_str());
             output::write_file(&picture_file(file, name), picture.as_bytes())?;

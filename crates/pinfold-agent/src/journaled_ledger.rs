@@ -1,0 +1,521 @@
+//! [`JournaledLedger`]: a node's ledger whose every change is written to the journal.
+//!
+//! Each method changes the ledger in memory, writes one journal transaction and returns after the write is on disk. If
+//! the write fails, the change to the ledger is undone and the method returns an error.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::decision::{Decision, Verdict};
+use pinfold_core::device::{DeviceOffer, PreferredAllocation};
+use pinfold_core::ledger::{
+    Admission, Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules,
+};
+use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::pod::Pod;
+use pinfold_render::{explain, outcome};
+
+use pinfold_journal::{
+    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalSnapshot,
+    PinnedProcess, PodRecord, Timestamp,
+};
+
+mod compare;
+mod rules_change;
+
+pub use compare::{JournalDifference, JournalRepair, RunningPods};
+pub use rules_change::{PodOutcome, RulesChange, RulesChangeError};
+
+/// A node's ledger together with its journal.
+#[derive(Debug)]
+pub struct JournaledLedger {
+    ledger: Ledger,
+    records: BTreeMap<PodUid, PodRecord>,
+    journal: Journal,
+    /// Bytes of an incomplete transaction that were cut off the journal when it was opened.
+    truncated_bytes: u64,
+    /// Error of the last compaction of the journal. Compaction is retried after the next change.
+    compaction_error: Option<JournalError>,
+    /// Error of the last journal write.
+    write_error: Option<String>,
+    /// Makes journal writes fail as on a full disk.
+    #[cfg(test)]
+    disk_is_full: bool,
+}
+
+/// Errors of [`JournaledLedger`]. Neither the ledger nor the journal has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum JournaledLedgerError {
+    /// The ledger rejected the request, for example because it does not hold the pod.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The CPUs that were chosen for the pod are not available.
+    #[error(transparent)]
+    Grant(#[from] GrantError),
+    /// The journal could not be written.
+    #[error("nothing was changed, because the journal could not be written: {0}")]
+    Journal(#[from] JournalError),
+    /// A rules change cannot be applied.
+    #[error(transparent)]
+    RulesChange(#[from] RulesChangeError),
+}
+
+impl JournaledLedger {
+    /// Opens the journal in `folder` and rebuilds the ledger from it. A new journal starts with an empty node and
+    /// `rules`. An existing journal keeps the rules that it was written with: [`JournaledLedger::compare`] finds that
+    /// they differ, [`JournaledLedger::plan_rules_change`] plans the change to `rules`.
+    ///
+    /// # Errors
+    /// If the journal cannot be opened, or its entries contradict each other.
+    pub fn open(
+        folder: &Path,
+        rules: Arc<Rules>,
+        limits: JournalLimits,
+    ) -> Result<Self, JournaledLedgerError> {
+        let (mut journal, history) = Journal::open(folder, limits)?;
+        let (ledger, records, truncated_bytes) = match history {
+            Some(history) => {
+                let ledger = history.ledger(&journal.path())?;
+                (ledger, history.records(), history.truncated_bytes)
+            }
+            None => {
+                let (ledger, records) = (Ledger::new(rules), BTreeMap::new());
+                journal.write_first_snapshot(snapshot(&ledger, &records, 0))?;
+                (ledger, records, 0)
+            }
+        };
+        Ok(Self {
+            ledger,
+            records,
+            journal,
+            truncated_bytes,
+            compaction_error: None,
+            write_error: None,
+            #[cfg(test)]
+            disk_is_full: false,
+        })
+    }
+
+    /// The ledger: the CPUs, memory and devices that each pod holds.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Records of the pods in the ledger: origin, labels and annotations, and processes pinned through the API.
+    #[must_use]
+    pub fn records(&self) -> &BTreeMap<PodUid, PodRecord> {
+        &self.records
+    }
+
+    /// Size of the journal in bytes, without preallocated space.
+    #[must_use]
+    pub fn journal_length(&self) -> u64 {
+        self.journal.length()
+    }
+
+    /// Number of the last journal entry. It increases with every change.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.journal.last_number()
+    }
+
+    /// Error of the last compaction of the journal; `None` if it succeeded. A failed compaction loses no data.
+    #[must_use]
+    pub fn compaction_error(&self) -> Option<&JournalError> {
+        self.compaction_error.as_ref()
+    }
+
+    /// Bytes of an incomplete transaction at the end of the journal, which were moved to another file when the journal
+    /// was opened. The change that they describe was never reported as done.
+    #[must_use]
+    pub fn truncated_bytes(&self) -> u64 {
+        self.truncated_bytes
+    }
+
+    /// Error of the last journal write; `None` if it succeeded.
+    #[must_use]
+    pub fn write_error(&self) -> Option<&str> {
+        self.write_error.as_deref()
+    }
+
+    /// Whether the journal must be reopened before it can be written again.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.journal.is_broken()
+    }
+
+    /// Makes journal writes fail as on a full disk, or succeed again.
+    #[cfg(test)]
+    pub(crate) fn fail_to_write(&mut self, fails: bool) {
+        self.disk_is_full = fails;
+    }
+
+    /// Clears the last write error if the disk has space again.
+    pub fn retry_writing(&mut self) {
+        if self.write_error.is_some() && self.journal.probe_disk().is_ok() {
+            self.write_error = None;
+        }
+    }
+
+    /// Admits or rejects `pod`, and journals the decision either way.
+    ///
+    /// # Errors
+    /// If the ledger already holds the pod, or the journal cannot be written.
+    pub fn admit(
+        &mut self,
+        pod: &Arc<Pod>,
+        record: PodRecord,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, JournaledLedgerError> {
+        self.admit_with_context(pod, record, "", plugins, now)
+    }
+
+    /// Admits or rejects `pod` after an earlier attempt to place it failed. `context` says why that attempt failed; the
+    /// journal entry's message starts with it.
+    ///
+    /// # Errors
+    /// If the ledger already holds the pod, or the journal cannot be written.
+    pub fn admit_with_context(
+        &mut self,
+        pod: &Arc<Pod>,
+        record: PodRecord,
+        context: &str,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, JournaledLedgerError> {
+        let admission = self.ledger.admit(pod, plugins)?;
+        self.journal_admission(pod, admission, record, context, now)
+    }
+
+    /// Admits `pod` with exactly the CPUs that a scheduler chose for it.
+    ///
+    /// # Errors
+    /// If these CPUs are not available, which is not journaled: the caller then admits the pod without them. Or if the
+    /// journal cannot be written.
+    pub fn admit_with_cpus(
+        &mut self,
+        pod: &Arc<Pod>,
+        cpus: &CpuSet,
+        record: PodRecord,
+        plugins: &mut dyn PreferredAllocation,
+        now: Timestamp,
+    ) -> Result<Decision, JournaledLedgerError> {
+        let admission = self.ledger.admit_with(pod, cpus, plugins)?;
+        let context = format!("CPUs {cpus}, as its scheduler chose");
+        self.journal_admission(pod, admission, record, &context, now)
+    }
+
+    /// Journals an admission or rejection by the ledger.
+    fn journal_admission(
+        &mut self,
+        pod: &Arc<Pod>,
+        admission: Admission,
+        record: PodRecord,
+        context: &str,
+        now: Timestamp,
+    ) -> Result<Decision, JournaledLedgerError> {
+        let decision = admission.decision;
+        let (event, message) = match &decision.verdict {
+            Verdict::Admitted(assignment) => (
+                JournalEvent::Admitted(pod.uid.clone()),
+                outcome::placement(assignment),
+            ),
+            Verdict::Rejected(_) => (
+                JournalEvent::Rejected(pod.uid.clone()),
+                explain::one_line(&decision),
+            ),
+        };
+        let message = match context {
+            "" => message,
+            context => format!("{context}; {message}"),
+        };
+        let facts = serde_json::to_value(&decision);
+        let mut entry = self.entry(now, event, message, admission.change);
+        entry.pod_name.clone_from(&pod.name);
+        entry.pod = (!decision.is_admitted()).then(|| pod.clone());
+        // The facts only explain the decision: failing to serialize them does not reject the pod.
+        entry.decision = facts.ok();
+        entry.record = decision.is_admitted().then(|| record.clone());
+        self.write(entry)?;
+        if decision.is_admitted() {
+            self.records.insert(pod.uid.clone(), record);
+        }
+        Ok(decision)
+    }
+
+    /// Admits `pod` with CPUs that were chosen outside the ledger. `message` says by which component.
+    ///
+    /// # Errors
+    /// If these CPUs are not available, or the journal cannot be written.
+    pub fn grant(
+        &mut self,
+        pod: &Arc<Pod>,
+        cpus: &GrantedCpus,
+        record: PodRecord,
+        message: String,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let change = self.ledger.grant(pod, cpus)?;
+        let event = JournalEvent::Admitted(pod.uid.clone());
+        let mut entry = self.entry(now, event, message, Some(change));
+        entry.pod_name.clone_from(&pod.name);
+        entry.record = Some(record.clone());
+        self.write(entry)?;
+        self.records.insert(pod.uid.clone(), record);
+        Ok(())
+    }
+
+    /// Journals the rejection of a `pod` that was rejected without consulting the ledger. `message` is the reason.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn reject(
+        &mut self,
+        pod: &Arc<Pod>,
+        message: String,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let event = JournalEvent::Rejected(pod.uid.clone());
+        let mut entry = self.entry(now, event, message, None);
+        entry.pod_name.clone_from(&pod.name);
+        entry.pod = Some(pod.clone());
+        self.write(entry)
+    }
+
+    /// Records that a control group outside the container runtime is pinned to the CPUs of a container of `pod`.
+    ///
+    /// # Errors
+    /// If the ledger has no such pod or container, or the journal cannot be written.
+    pub fn pin_cgroup(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        group: &str,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let target = format!("control group {group}");
+        self.update_record(pod, container, &target, now, |record| {
+            record.cgroups.insert(group.to_owned(), container.clone());
+        })
+    }
+
+    /// Records that a process is pinned to the CPUs of a container of `pod`, and removes records of the pod's processes
+    /// for which `alive` returns false.
+    ///
+    /// # Errors
+    /// If the ledger has no such pod or container, or the journal cannot be written.
+    pub fn pin_process(
+        &mut self,
+        pod: &PodUid,
+        pinned: &PinnedProcess,
+        alive: &dyn Fn(&PinnedProcess) -> bool,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let target = format!("process {}", pinned.process.pid);
+        self.update_record(pod, &pinned.container, &target, now, |record| {
+            let others = |other: &PinnedProcess| other.process != pinned.process && alive(other);
+            record.processes.retain(others);
+            record.processes.push(pinned.clone());
+        })
+    }
+
+    fn update_record(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        target: &str,
+        now: Timestamp,
+        update: impl FnOnce(&mut PodRecord),
+    ) -> Result<(), JournaledLedgerError> {
+        let Some(resident) = self.ledger.state().residents().get(pod) else {
+            return Err(LedgerError::NotHere(pod.clone()).into());
+        };
+        if resident.pod.container(container).is_none() {
+            let (pod, container) = (pod.clone(), container.clone());
+            return Err(LedgerError::NoSuchContainer { pod, container }.into());
+        }
+        let before = self.records.get(pod).cloned().unwrap_or_default();
+        let mut record = before.clone();
+        update(&mut record);
+        if record == before {
+            return Ok(());
+        }
+        let event = JournalEvent::Pinned(pod.clone(), container.clone());
+        let message = format!("{target} is pinned to the CPUs of container {container}");
+        let mut entry = self.entry(now, event, message, None);
+        entry.pod_name = self.pod_name(pod);
+        entry.record = Some(record.clone());
+        self.write(entry)?;
+        self.records.insert(pod.clone(), record);
+        Ok(())
+    }
+
+    /// Records that a container of `pod` started. Returns whether this released resources of init containers before it.
+    ///
+    /// # Errors
+    /// If the ledger has no such pod or container, or the journal cannot be written.
+    pub fn start_container(
+        &mut self,
+        pod: &PodUid,
+        container: &ContainerName,
+        now: Timestamp,
+    ) -> Result<bool, JournaledLedgerError> {
+        let pod_name = self.pod_name(pod);
+        let Some(change) = self.ledger.start(pod, container)? else {
+            return Ok(false);
+        };
+        let event = JournalEvent::ContainerStarted(pod.clone(), container.clone());
+        let message = format!(
+            "container {container} started; resources of init containers before it are released"
+        );
+        let mut entry = self.entry(now, event, message, Some(change));
+        entry.pod_name = pod_name;
+        self.write(entry)?;
+        Ok(true)
+    }
+
+    /// Releases everything that `pod` holds.
+    ///
+    /// # Errors
+    /// If the ledger does not hold the pod, or the journal cannot be written.
+    pub fn release(&mut self, pod: &PodUid, now: Timestamp) -> Result<(), JournaledLedgerError> {
+        let pod_name = self.pod_name(pod);
+        let change = self.ledger.release(pod)?;
+        let event = JournalEvent::Released(pod.clone());
+        let mut entry = self.entry(now, event, "released".to_owned(), Some(change));
+        entry.pod_name = pod_name;
+        self.write(entry)?;
+        self.records.remove(pod);
+        Ok(())
+    }
+
+    /// Sets the devices that the plugin of `resource` advertises; `None` if the plugin has disconnected. Returns whether
+    /// the ledger changed.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn set_devices(
+        &mut self,
+        resource: &ResourceName,
+        devices: Option<DeviceOffer>,
+        now: Timestamp,
+    ) -> Result<bool, JournaledLedgerError> {
+        let message = match &devices {
+            Some(devices) => format!("{resource}: {} devices advertised", devices.len()),
+            None => format!("{resource}: its device plugin has disconnected"),
+        };
+        let Some(change) = self.ledger.offer(resource.clone(), devices) else {
+            return Ok(false);
+        };
+        let event = JournalEvent::DevicesChanged(resource.clone());
+        let entry = self.entry(now, event, message, Some(change));
+        self.write(entry)?;
+        Ok(true)
+    }
+
+    /// Applies a planned rules change as one journal transaction.
+    ///
+    /// # Errors
+    /// If the ledger has changed since the plan was made, a pod has no placement under the new rules, or the journal
+    /// cannot be written.
+    pub fn apply_rules_change(
+        &mut self,
+        change: RulesChange,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let message = change.summary();
+        let ledger = change.into_ledger(self.generation())?;
+        let entry = self.entry(now, JournalEvent::RulesChanged, message, None);
+        let snapshot = snapshot(&ledger, &self.records, entry.number);
+        let written = self.journal.write_with_snapshot(entry, Some(snapshot));
+        self.record_write_result(&written);
+        written?;
+        self.ledger = ledger;
+        self.compact_if_needed();
+        Ok(())
+    }
+
+    fn pod_name(&self, pod: &PodUid) -> String {
+        let resident = self.ledger.state().residents().get(pod);
+        resident.map_or_else(String::new, |resident| resident.pod.name.clone())
+    }
+
+    fn entry(
+        &self,
+        time: Timestamp,
+        event: JournalEvent,
+        message: String,
+        change: Option<Change>,
+    ) -> JournalEntry {
+        JournalEntry {
+            number: self.journal.last_number().saturating_add(1),
+            time,
+            event,
+            pod_name: String::new(),
+            message,
+            change,
+            record: None,
+            pod: None,
+            decision: None,
+        }
+    }
+
+    /// Journals the change that the ledger has just made, or undoes it if the write fails.
+    fn write(&mut self, entry: JournalEntry) -> Result<(), JournaledLedgerError> {
+        let change = entry.change.clone();
+        let written = self.write_to_journal(entry);
+        self.record_write_result(&written);
+        if let Err(error) = written {
+            if let Some(change) = &change {
+                self.ledger
+                    .undo(change)
+                    .expect("the last change of a ledger can be undone");
+            }
+            return Err(error.into());
+        }
+        self.compact_if_needed();
+        Ok(())
+    }
+
+    fn write_to_journal(&mut self, entry: JournalEntry) -> Result<(), JournalError> {
+        #[cfg(test)]
+        if self.disk_is_full {
+            return Err(JournalError::File {
+                operation: "write to",
+                path: self.journal.path(),
+                error: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        self.journal.write(entry)
+    }
+
+    fn record_write_result(&mut self, written: &Result<(), JournalError>) {
+        self.write_error = written.as_ref().err().map(ToString::to_string);
+    }
+
+    /// Compacts the journal if it exceeds its limits. All changes are on disk already, so a failure is only recorded.
+    fn compact_if_needed(&mut self) {
+        if self.journal.needs_compaction() {
+            let snapshot = snapshot(&self.ledger, &self.records, self.journal.last_number());
+            self.compaction_error = self.journal.compact(snapshot).err();
+        }
+    }
+}
+
+fn snapshot(
+    ledger: &Ledger,
+    records: &BTreeMap<PodUid, PodRecord>,
+    number: u64,
+) -> JournalSnapshot {
+    JournalSnapshot {
+        number,
+        machine: ledger.rules().machine().clone(),
+        settings: ledger.rules().settings().clone(),
+        state: ledger.state().clone(),
+        records: records.clone(),
+    }
+}

@@ -1,0 +1,230 @@
+//! [`JournaledLedger`]: the history, differences from the running node, and rules changes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pinfold_agent::journaled_ledger::PodOutcome;
+use pinfold_agent::{
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RunningPods,
+};
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::Rules;
+use pinfold_journal::{FILE, JournalEvent, JournalHistory, JournalLimits, PodRecord, Timestamp};
+
+#[path = "faults/fixture.rs"]
+#[allow(dead_code, reason = "shared with the tests of faults")]
+mod fixture;
+
+use fixture::{pod, rules, rules_with};
+
+fn admit(journaled: &mut JournaledLedger, uid: &str, cpus: u64) -> bool {
+    let decision = journaled.admit(
+        &pod(uid, cpus),
+        PodRecord::default(),
+        &mut NoPreference,
+        Timestamp(1000),
+    );
+    decision.expect("written").is_admitted()
+}
+
+fn journaled(folder: &Path, rules: Arc<Rules>) -> JournaledLedger {
+    JournaledLedger::open(&folder.join("agent"), rules, JournalLimits::default())
+        .expect("a journal")
+}
+
+/// A running node that matches the journal.
+fn as_recorded(journaled: &JournaledLedger) -> RunningPods {
+    let cpus = journaled.ledger().state().cpus();
+    let residents = journaled.ledger().state().residents().keys();
+    let pods = residents.map(|uid| {
+        let main = "main".into();
+        let own = cpus.container(uid, &main).unwrap_or_else(|| cpus.shared());
+        (uid.clone(), [(main, own.clone())].into())
+    });
+    RunningPods {
+        pods: pods.collect(),
+    }
+}
+
+#[test]
+fn the_journal_has_every_decision_with_its_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules());
+    assert!(admit(&mut journaled, "a", 4));
+    assert!(!admit(&mut journaled, "b", 17));
+    journaled
+        .release(&"a".into(), Timestamp(2000))
+        .expect("released");
+    assert_eq!(journaled.generation(), 3);
+    let history = JournalHistory::read(&folder.path().join("agent").join(FILE)).expect("readable");
+    let events: Vec<&JournalEvent> = history.entries.iter().map(|entry| &entry.event).collect();
+    let (a, b) = ("a".into(), "b".into());
+    let expected = [
+        JournalEvent::Admitted(a),
+        JournalEvent::Rejected(b),
+        JournalEvent::Released("a".into()),
+    ];
+    assert_eq!(events, expected.iter().collect::<Vec<_>>());
+    assert!(
+        history.entries[0].message.contains("CPUs"),
+        "{}",
+        history.entries[0].message
+    );
+    let rejected = &history.entries[1];
+    assert!(
+        rejected.message.contains("TopologyAffinityError"),
+        "{}",
+        rejected.message
+    );
+    assert!(
+        rejected
+            .decision
+            .as_ref()
+            .is_some_and(|facts| facts["explanation"].is_object())
+    );
+    assert!(rejected.pod.is_some() && rejected.change.is_none());
+}
+
+#[test]
+fn a_node_that_matches_the_journal_has_no_differences() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = journaled(folder.path(), rules());
+    assert!(admit(&mut first, "a", 4) && admit(&mut first, "b", 2));
+    drop(first);
+    let journaled = journaled(folder.path(), rules());
+    assert_eq!(journaled.compare(&as_recorded(&journaled), &rules()), []);
+}
+
+#[test]
+fn every_difference_has_a_repair() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules());
+    assert!(admit(&mut journaled, "gone", 4) && admit(&mut journaled, "moved", 2));
+    let mut running = as_recorded(&journaled);
+    let cpus = running.pods.remove("gone").expect("a running pod");
+    running.pods.insert("unknown".into(), cpus);
+    let moved = running.pods.get_mut("moved").expect("a running pod");
+    let recorded = moved.insert("main".into(), CpuSet::new()).expect("it runs");
+    let found = journaled.compare(&running, &rules_with("best-effort", 2));
+    let repairs: Vec<JournalRepair> = found.iter().map(|one| journaled.repair(one)).collect();
+    assert_eq!(found[0], JournalDifference::NotRunning("gone".into()));
+    assert_eq!(repairs[0], JournalRepair::Release("gone".into()));
+    assert_eq!(found[1], JournalDifference::SettingsChanged);
+    assert_eq!(repairs[1], JournalRepair::ChangeRules);
+    let pin = JournalRepair::Pin {
+        pod: "moved".into(),
+        container: "main".into(),
+        cpus: recorded,
+    };
+    assert_eq!(repairs[2], pin);
+    let JournalDifference::Unknown { trespass, .. } = &found[3] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(trespass.len(), 4);
+    assert!(matches!(repairs[3], JournalRepair::Admit { .. }));
+    assert_eq!(found.len(), 4);
+}
+
+#[test]
+fn under_a_stricter_policy_pods_keep_their_cpus_and_unaligned_pods_are_listed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules_with("best-effort", 2));
+    assert!(admit(&mut journaled, "wide", 20) && admit(&mut journaled, "small", 2));
+    let before = as_recorded(&journaled);
+    let strict = rules_with("single-numa-node", 2);
+    let plan = journaled.plan_rules_change(&strict).expect("a plan");
+    assert!(
+        matches!(plan.outcomes[0].1, PodOutcome::Unaligned { .. }),
+        "{:?}",
+        plan.outcomes
+    );
+    // Its memory is on both NUMA nodes, as is the other pod's.
+    assert!(
+        matches!(plan.outcomes[1].1, PodOutcome::Unaligned { .. }),
+        "{:?}",
+        plan.outcomes
+    );
+    journaled
+        .apply_rules_change(plan, Timestamp(3000))
+        .expect("written");
+    assert_eq!(as_recorded(&journaled), before);
+    drop(journaled);
+    let journaled = self::journaled(folder.path(), strict.clone());
+    assert_eq!(journaled.compare(&before, &strict), []);
+    assert_eq!(journaled.ledger().rules().policy(), strict.policy());
+}
+
+#[test]
+fn aligned_pods_are_unchanged_by_a_stricter_policy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules_with("best-effort", 2));
+    assert!(admit(&mut journaled, "a", 4) && admit(&mut journaled, "b", 2));
+    let plan = journaled.plan_rules_change(&rules_with("single-numa-node", 2));
+    let outcomes = plan.expect("a plan").outcomes;
+    assert_eq!(
+        outcomes,
+        [
+            ("a".into(), PodOutcome::Unchanged),
+            ("b".into(), PodOutcome::Unchanged)
+        ]
+    );
+}
+
+#[test]
+fn pods_on_cpus_that_become_reserved_are_moved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules());
+    assert!(admit(&mut journaled, "a", 4));
+    let more = rules_with("restricted", 8);
+    let plan = journaled.plan_rules_change(&more).expect("a plan");
+    assert!(
+        matches!(
+            plan.outcomes[0].1,
+            PodOutcome::Moved {
+                needs_restart: false,
+                ..
+            }
+        ),
+        "{:?}",
+        plan.outcomes
+    );
+    journaled
+        .apply_rules_change(plan, Timestamp(1))
+        .expect("written");
+    let own = journaled.ledger().state().cpus().containers_of(&"a".into());
+    assert!(own.is_disjoint(&more.reserved_cpus()));
+    assert_eq!(journaled.ledger().audit(), []);
+}
+
+#[test]
+fn a_rules_change_with_an_unplaceable_pod_or_of_an_old_generation_is_not_applied() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules());
+    assert!(admit(&mut journaled, "a", 14) && admit(&mut journaled, "b", 14));
+    let plan = journaled
+        .plan_rules_change(&rules_with("restricted", 10))
+        .expect("a plan");
+    assert!(
+        matches!(plan.outcomes[1].1, PodOutcome::Unplaceable { .. }),
+        "{:?}",
+        plan.outcomes
+    );
+    let before = journaled.ledger().state().clone();
+    let error = journaled
+        .apply_rules_change(plan, Timestamp(1))
+        .expect_err("rejected");
+    assert!(
+        matches!(error, JournaledLedgerError::RulesChange(_)) && error.to_string().contains('b'),
+        "{error}"
+    );
+    assert_eq!(*journaled.ledger().state(), before);
+    let plan = journaled.plan_rules_change(&rules()).expect("a plan");
+    journaled
+        .release(&"a".into(), Timestamp(2))
+        .expect("released");
+    let error = journaled
+        .apply_rules_change(plan, Timestamp(3))
+        .expect_err("rejected");
+    assert!(error.to_string().contains("plan again"), "{error}");
+}

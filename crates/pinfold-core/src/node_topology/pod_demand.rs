@@ -1,0 +1,72 @@
+//! What a pod asks for, in the form the plugin looks at it.
+
+use super::resource_kinds::is_native;
+use crate::fidelity::Fidelity;
+use crate::pod::{Pod, ResourceList};
+use crate::qos::QosClass;
+
+/// A pod and what running it costs on top.
+#[derive(Clone, Copy, Debug)]
+pub struct TopologyPodRequest<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// The overhead its runtime class declares.
+    pub overhead: &'a ResourceList,
+}
+
+impl TopologyPodRequest<'_> {
+    /// The pod's class.
+    #[must_use]
+    pub fn qos(&self) -> QosClass {
+        QosClass::of(self.pod)
+    }
+
+    /// Whether some container asks for a device, even for none of it.
+    #[must_use]
+    pub fn names_a_device(&self) -> bool {
+        let mut names = self
+            .pod
+            .all_containers()
+            .flat_map(|container| container.requests.keys());
+        names.any(|name| !is_native(name.as_str()))
+    }
+
+    /// What the pod needs at its peak, overhead included. Mirrors `GetPodEffectiveRequest`, which takes
+    /// sidecars for init containers that end; the sound way lets them run beside all that come later.
+    #[must_use]
+    pub fn effective(&self, fidelity: Fidelity) -> ResourceList {
+        let mut peak = ResourceList::new();
+        let mut running = ResourceList::new();
+        for container in &self.pod.init_containers {
+            if container.restartable && !fidelity.forgets_sidecars() {
+                add(&mut running, &container.requests);
+            } else {
+                let mut now = running.clone();
+                add(&mut now, &container.requests);
+                raise(&mut peak, now);
+            }
+        }
+        for container in &self.pod.containers {
+            add(&mut running, &container.requests);
+        }
+        raise(&mut peak, running);
+        add(&mut peak, self.overhead);
+        peak
+    }
+}
+
+fn add(sum: &mut ResourceList, more: &ResourceList) {
+    for (name, quantity) in more {
+        *sum.entry(name.clone()).or_default() += *quantity;
+    }
+}
+
+/// Resource by resource the larger of the two.
+fn raise(peak: &mut ResourceList, other: ResourceList) {
+    for (name, quantity) in other {
+        let highest = peak.entry(name).or_insert(quantity);
+        if *highest < quantity {
+            *highest = quantity;
+        }
+    }
+}

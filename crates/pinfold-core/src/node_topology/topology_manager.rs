@@ -1,0 +1,164 @@
+//! How the node's kubelet is configured, read from its topology object.
+//!
+//! Mirrors `TopologyManagerFromNodeResourceTopology`: the first of the deprecated policy words, then the
+//! attributes field by field, each valid value replacing what was there. What is not valid is passed over.
+
+use std::str::FromStr;
+
+use super::{NodeTopology, attributes};
+use crate::policy::TopologyPolicy;
+use crate::settings::TopologyScope;
+
+/// The configuration of a node's topology manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopologyManagerConfig {
+    /// Its policy.
+    pub policy: TopologyPolicy,
+    /// Its scope.
+    pub scope: TopologyScope,
+    /// The most NUMA nodes it deals with, 2 to 1024: the unit in which scores count NUMA nodes.
+    pub max_numa_nodes: i64,
+}
+
+impl Default for TopologyManagerConfig {
+    fn default() -> Self {
+        Self {
+            policy: TopologyPolicy::None,
+            scope: TopologyScope::Container,
+            max_numa_nodes: 8,
+        }
+    }
+}
+
+/// Larger numbers of NUMA nodes are not believed.
+const MOST_NUMA_NODES: i64 = 1024;
+
+impl TopologyManagerConfig {
+    /// Reads the configuration.
+    #[must_use]
+    pub fn of(topology: &NodeTopology) -> Self {
+        let mut manager = Self::default();
+        if let Some(word) = topology.topology_policies.first()
+            && let Some((policy, scope)) = policy_and_scope(word)
+        {
+            (manager.policy, manager.scope) = (policy, scope);
+        }
+        for attribute in &topology.attributes {
+            let value = attribute.value.as_str();
+            match attribute.name.as_str() {
+                attributes::TOPOLOGY_SCOPE => {
+                    manager.scope = value.parse().unwrap_or(manager.scope);
+                }
+                attributes::TOPOLOGY_POLICY => {
+                    manager.policy = value.parse().unwrap_or(manager.policy);
+                }
+                attributes::MAX_NUMA_NODES => match value.parse::<i64>() {
+                    Ok(most) if most > 1 => manager.max_numa_nodes = most.min(MOST_NUMA_NODES),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        manager
+    }
+}
+
+/// The deprecated words that state both. `None`, `Restricted` and `BestEffort` state no scope and are
+/// passed over like unknown ones.
+fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
+    Some(match word {
+        "SingleNUMANodePodLevel" => (TopologyPolicy::SingleNumaNode, TopologyScope::Pod),
+        "SingleNUMANodeContainerLevel" => {
+            (TopologyPolicy::SingleNumaNode, TopologyScope::Container)
+        }
+        "RestrictedPodLevel" => (TopologyPolicy::Restricted, TopologyScope::Pod),
+        "RestrictedContainerLevel" => (TopologyPolicy::Restricted, TopologyScope::Container),
+        "BestEffortPodLevel" => (TopologyPolicy::BestEffort, TopologyScope::Pod),
+        "BestEffortContainerLevel" => (TopologyPolicy::BestEffort, TopologyScope::Container),
+        _ => return None,
+    })
+}
+
+/// The policy and the scope in the kubelet's own words, for who has to know what it will do. A word that no kubelet knows
+/// stays as it is, for the rules to complain about: a node that may align pods must not be taken for one that does not.
+/// The deprecated words without a scope, which the plugin passes over, still name a policy.
+pub(super) fn policy_and_scope_names(topology: &NodeTopology) -> (String, String) {
+    let manager = TopologyManagerConfig::of(topology);
+    let is_stated = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
+    let word = topology.topology_policies.first().map(String::as_str);
+    let policy = match word.filter(|_| !is_stated) {
+        Some("Restricted") => TopologyPolicy::Restricted.name(),
+        Some("BestEffort") => TopologyPolicy::BestEffort.name(),
+        Some(word) if word != "None" && policy_and_scope(word).is_none() => word,
+        _ => manager.policy.name(),
+    };
+    let policy = unknown::<TopologyPolicy>(topology, attributes::TOPOLOGY_POLICY).unwrap_or(policy);
+    let scope = unknown::<TopologyScope>(topology, attributes::TOPOLOGY_SCOPE);
+    let scope = scope.unwrap_or(manager.scope.name());
+    (policy.to_owned(), scope.to_owned())
+}
+
+/// The first value of an attribute that is none.
+fn unknown<'a, T: FromStr>(topology: &'a NodeTopology, name: &str) -> Option<&'a str> {
+    let own = topology.attributes.iter().filter(|own| own.name == name);
+    let mut values = own.map(|own| own.value.as_str());
+    values.find(|value| value.parse::<T>().is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_topology::Attribute;
+
+    fn read(words: &[&str], attributes: &[(&str, &str)]) -> TopologyManagerConfig {
+        TopologyManagerConfig::of(&NodeTopology {
+            topology_policies: words.iter().map(|&word| word.to_owned()).collect(),
+            attributes: attributes
+                .iter()
+                .map(|&(name, value)| Attribute {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                })
+                .collect(),
+            zones: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn attributes_win_over_the_policy_word_field_by_field() {
+        let word = "RestrictedPodLevel";
+        let manager = read(&[word], &[("topologyManagerPolicy", "single-numa-node")]);
+        assert_eq!(manager.policy, TopologyPolicy::SingleNumaNode);
+        assert_eq!(manager.scope, TopologyScope::Pod);
+    }
+
+    #[test]
+    fn only_the_first_word_counts_and_only_if_it_states_a_scope() {
+        let manager = read(&["BestEffort", "SingleNUMANodePodLevel"], &[]);
+        assert_eq!(manager, TopologyManagerConfig::default());
+    }
+
+    #[test]
+    fn values_that_are_not_valid_change_nothing() {
+        let most = "topologyManagerMaxNUMANodes";
+        for (value, expected) in [
+            ("16", 16),
+            ("1", 8),
+            ("x", 8),
+            ("-3", 8),
+            ("2000", 1024),
+            ("99999999999999999999", 8),
+        ] {
+            assert_eq!(
+                read(&[], &[(most, value)]).max_numa_nodes,
+                expected,
+                "{value}"
+            );
+        }
+        let twice = [
+            ("topologyManagerScope", "pod"),
+            ("topologyManagerScope", "?"),
+        ];
+        assert_eq!(read(&[], &twice).scope, TopologyScope::Pod);
+    }
+}

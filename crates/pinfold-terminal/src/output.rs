@@ -1,0 +1,133 @@
+//! Results on standard output. A closed pipe (`| head`) ends the program without an error message.
+
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use clap::ValueEnum;
+use pinfold_render::Colour;
+
+use crate::exit::Failure;
+
+/// The columns of text that does not go to a terminal.
+const WIDTH: usize = 80;
+/// The least and most columns used on a terminal: pictures need 60, sentences are hard to read beyond 120.
+const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
+
+/// The value of `--output`: how a command prints its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// The columns that text on standard output may use: the terminal's width within limits, 80 for files and pipes.
+#[must_use]
+pub fn width() -> usize {
+    columns(&io::stdout()).map_or(WIDTH, |columns| {
+        columns.clamp(*WIDTHS.start(), *WIDTHS.end())
+    })
+}
+
+/// The width of a terminal; `None` if `stream` is no terminal or reports no size.
+pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Writes `text` to standard output.
+///
+/// # Errors
+/// If standard output cannot be written to, unless the reader has closed the pipe.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::Environment(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes `value` as JSON or YAML, or the result of `text` as it is.
+///
+/// # Errors
+/// If the value cannot be serialized or standard output cannot be written to.
+pub fn print_as<T: serde::Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match format {
+        Format::Text => print(&text()),
+        Format::Json => print_json(value),
+        Format::Yaml => print_yaml(value),
+    }
+}
+
+/// Writes a value as indented JSON.
+///
+/// # Errors
+/// If the value cannot be serialized or standard output cannot be written to.
+pub fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| {
+        Failure::Environment(format!("cannot write the result as JSON: {error}"))
+    })?;
+    print(&format!("{text}\n"))
+}
+
+/// Writes a value as YAML.
+///
+/// # Errors
+/// If the value cannot be serialized or standard output cannot be written to.
+pub fn print_yaml<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+    let text = serde_saphyr::to_string(value).map_err(|error| {
+        Failure::Environment(format!("cannot write the result as YAML: {error}"))
+    })?;
+    print(&text)
+}
+
+/// Writes a file that was named on the command line.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, content)
+        .map_err(|error| Failure::Environment(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Writes a warning or a note to standard error.
+#[expect(
+    clippy::print_stderr,
+    reason = "the one place where warnings and notes are printed"
+)]
+pub fn remark(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Shortens the name of a pod in the namespace `default` to its bare name.
+pub fn drop_default_namespace(pod: &mut String) {
+    if let Some(name) = pod.strip_prefix("default/") {
+        *pod = name.to_owned();
+    }
+}
+
+/// Colour on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
+#[must_use]
+pub fn colour() -> Colour {
+    let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    let capable = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    match io::stdout().is_terminal() && unset("NO_COLOR") && capable {
+        true => Colour::Ansi,
+        false => Colour::Plain,
+    }
+}
