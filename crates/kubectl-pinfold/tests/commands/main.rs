@@ -30,5 +30,5 @@ fn every_example_about_a_cluster_gives_its_expected_output() {
 
 #[test]
 fn every_line_of_the_pages_that_can_run_without_a_cluster_runs() {
-    pages::run_shell_lines();
+    assert!(pages::run_shell_lines() >= 1);
 }
