@@ -7,9 +7,9 @@
 //!                                                          first   remove(pod) releases
 //! ```
 //!
-//! Deterministic: nodes are evaluated in ascending order of their names, and of nodes with equal scores the first by name
-//! is used. Every node first compares the pod's requests with what is left of its allocatable ([`Shortage`]); then its
-//! dialect decides:
+//! Deterministic: nodes are evaluated in ascending order of their names, and of nodes with equal scores the first by
+//! name is used. Every node first compares the pod's requests with what is left of its allocatable ([`Shortage`]); then
+//! its dialect decides:
 //!
 //! | dialect | fits | score |
 //! |---|---|---|
@@ -159,15 +159,15 @@ impl Cluster {
         }
     }
 
-    /// Adds a node with the pods in its kubelet's ledger, or replaces the node of that name, which is returned. Pods that
-    /// were placed on the replaced node are dropped: the new node already accounts for every pod on it.
+    /// Adds a node with the pods in its kubelet's ledger, or replaces the node of that name, which is returned. Pods
+    /// that were placed on the replaced node are dropped: the new node already accounts for every pod on it.
     pub fn insert(&mut self, name: NodeName, mut node: ClusterNode) -> Option<ClusterNode> {
         let known = self.index.slot(name.as_str());
         let before = known.and_then(|at| self.clear_slot(at));
         self.interner.intern(&mut node);
         let mut pods = BTreeSet::new();
         if let Dialect::Kubelet(ledger) = node.dialect() {
-            for (uid, resident) in ledger.state().residents() {
+            for (uid, resident) in ledger.state().admitted_pods() {
                 // A pod that several ledgers hold belongs to the node that was inserted first.
                 if let Entry::Vacant(new) = self.pods.entry(uid.clone()) {
                     let requests = Amounts::of(&effective_requests(&resident.pod));

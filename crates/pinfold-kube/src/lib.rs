@@ -15,7 +15,6 @@
 //! | a cluster at one moment, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
-//! | times in RFC 3339 | [`timestamp`] |
 
 pub mod annotation;
 pub mod cluster;
@@ -36,8 +35,5 @@ pub mod pod;
 pub mod scheduling_constraints;
 pub mod state;
 mod suggest;
-pub mod timestamp;
 pub mod volcano;
 pub mod written_quantity;
-
-pub use timestamp::Timestamp;

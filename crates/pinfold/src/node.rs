@@ -99,7 +99,7 @@ impl Node {
     pub(crate) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(self.rules.clone());
         for (resource, offer) in &self.offers {
-            ledger.offer(resource.clone(), Some(offer.clone()));
+            ledger.set_devices(resource.clone(), Some(offer.clone()));
         }
         ledger
     }

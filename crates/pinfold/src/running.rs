@@ -56,7 +56,7 @@ fn restored(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
     let empty = node.ledger();
     let mut pool = DevicePool::new(node.machine().node_ids());
     for (resource, offer) in files.offers().into_iter().chain(node.offers.clone()) {
-        pool.report(resource, offer);
+        pool.set_devices(resource, offer);
     }
     let pods: Vec<Arc<Pod>> = files
         .unlisted_pods(&BTreeSet::new())
@@ -64,7 +64,7 @@ fn restored(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
         .map(Arc::new)
         .collect();
     let saved = files.to_saved_state(empty.state());
-    let restored = Ledger::restore(node.rules.clone(), saved, pool, &pods, &mut NoPreference);
+    let restored = Ledger::restart_from(node.rules.clone(), saved, pool, &pods, &mut NoPreference);
     let (ledger, _) = restored.map_err(|error| {
         Failure::BadInput(format!(
             "{}: the state does not fit this machine and configuration: {error}\n  \

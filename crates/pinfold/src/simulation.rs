@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pinfold_core::decision::{Assignment, Decision, Rejection, Verdict};
-use pinfold_core::device::{DeviceOffer, NoPreference};
+use pinfold_core::decision::{AdmissionResult, Assignment, Decision, Rejection};
+use pinfold_core::device::{AdvertisedDevices, NoPreference};
 use pinfold_core::ledger::{Ledger, LedgerError, LedgerState};
 use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_render::text::count;
-use pinfold_render::{explain, outcome};
+use pinfold_render::{explain, placement};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -85,7 +85,7 @@ pub(crate) struct Play<'a> {
     /// Who holds what before the first step; nobody anything if `None`.
     pub(crate) start: Option<&'a LedgerState>,
     /// What device plugins offer, which steps speak of.
-    pub(crate) offers: &'a [(ResourceName, Option<DeviceOffer>)],
+    pub(crate) offers: &'a [(ResourceName, Option<AdvertisedDevices>)],
 }
 
 impl<'a> Play<'a> {
@@ -104,7 +104,7 @@ impl<'a> Play<'a> {
     pub(crate) fn on(&self, node: &Node) -> Result<Simulation, Failure> {
         let ledger = match self.start {
             Some(state) => {
-                Ledger::resume(node.rules.clone(), state.clone()).map_err(|finding| {
+                Ledger::from_journal(node.rules.clone(), state.clone()).map_err(|finding| {
                     Failure::BadInput(format!(
                         "who runs already cannot stay under these rules: {finding}"
                     ))
@@ -187,7 +187,7 @@ impl Simulation {
                 self.happened("remove", &pod.name, &told);
             }
             Step::Restart => {
-                let residents = self.ledger.residents();
+                let residents = self.ledger.admitted_pods();
                 let pods: Vec<Arc<Pod>> = residents.iter().map(|one| one.pod.clone()).collect();
                 let restarted = self.ledger.restart(&mut NoPreference).map_err(|error| {
                     Failure::BadInput(format!("the kubelet would not start again: {error}"))
@@ -207,7 +207,7 @@ impl Simulation {
     }
 
     /// What a device plugin offers changes.
-    fn offer(&mut self, offer: Option<&(ResourceName, Option<DeviceOffer>)>) {
+    fn offer(&mut self, offer: Option<&(ResourceName, Option<AdvertisedDevices>)>) {
         let Some((resource, devices)) = offer else {
             return;
         };
@@ -215,7 +215,7 @@ impl Simulation {
             Some(devices) => format!("{resource}: {} devices on offer", devices.len()),
             None => format!("{resource}: its plugin is gone"),
         };
-        self.ledger.offer(resource.clone(), devices.clone());
+        self.ledger.set_devices(resource.clone(), devices.clone());
         self.happened("devices", "", &told);
     }
 
@@ -236,13 +236,13 @@ impl Simulation {
             true => self.counts.admitted += 1,
             false => self.counts.rejected += 1,
         }
-        let told = match &decision.verdict {
-            Verdict::Admitted(assignment) => outcome::placement(assignment),
-            Verdict::Rejected(_) => explain::one_line(&decision),
+        let told = match &decision.result {
+            AdmissionResult::Admitted(assignment) => placement::placement(assignment),
+            AdmissionResult::Rejected(_) => explain::one_line(&decision),
         };
-        let (assignment, rejection) = match decision.verdict {
-            Verdict::Admitted(assignment) => (Some(assignment), None),
-            Verdict::Rejected(rejection) => (None, Some(rejection)),
+        let (assignment, rejection) = match decision.result {
+            AdmissionResult::Admitted(assignment) => (Some(assignment), None),
+            AdmissionResult::Rejected(rejection) => (None, Some(rejection)),
         };
         self.events.push(Event {
             step,
@@ -268,8 +268,8 @@ impl Simulation {
 /// go on.
 fn nothing(error: &LedgerError) -> String {
     match error {
-        LedgerError::NotHere(_) => "is not here".to_owned(),
-        LedgerError::AlreadyHere(_) => "is here already".to_owned(),
+        LedgerError::NotAdmitted(_) => "is not here".to_owned(),
+        LedgerError::AlreadyAdmitted(_) => "is here already".to_owned(),
         other => other.to_string(),
     }
 }

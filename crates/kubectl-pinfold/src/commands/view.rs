@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use pinfold_core::name::NodeName;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::text::paragraph;
 use pinfold_render::{grid, svg};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
         )));
     };
     let pods = found.pods.len();
-    let plan = Plan::new(&portrait.machine, &portrait.occupancy);
+    let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
     let report = Report {
         node: &args.name,
         dialect: state.reading.dialect.name(),

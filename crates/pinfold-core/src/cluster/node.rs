@@ -114,7 +114,7 @@ impl ClusterNode {
     #[must_use]
     pub fn kubelet(ledger: Ledger, allocatable: Amounts) -> Self {
         let mut used = Amounts::new();
-        for resident in ledger.state().residents().values() {
+        for resident in ledger.state().admitted_pods().values() {
             resources_fit::add_pod(&mut used, &Amounts::of(&effective_requests(&resident.pod)));
         }
         Self {
@@ -319,7 +319,8 @@ impl ClusterNode {
             Dialect::Kubelet(ledger) => {
                 let state = ledger.state();
                 // Only the pod with this uid may reuse the CPUs of its own init containers.
-                is_placed && state.residents().contains_key(pod) || state.has_reusable_cpus_of(pod)
+                is_placed && state.admitted_pods().contains_key(pod)
+                    || state.has_reusable_cpus_of(pod)
             }
             Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
         }

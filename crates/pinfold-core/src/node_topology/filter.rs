@@ -122,7 +122,7 @@ impl FilterState<'_> {
                 false => AlignedUnit::InitContainer(name),
             };
             let zone = self.find(&container.requests).map_err(cannot_align(what))?;
-            if container.restartable && !fidelity.forgets_sidecars() {
+            if container.restartable && !fidelity.treats_sidecars_as_init_containers() {
                 self.take(zone, container)?;
             }
         }

@@ -61,11 +61,11 @@ fn plugin_args(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Koordinat
         args.default_bind = word.and_then(BindPolicy::parse);
     }
     if let Some(policy) = field.get("defaultCPUExclusivePolicy") {
-        let word = one_of(&policy, ExclusivePolicy::WORDS, report);
+        let word = one_of(&policy, ExclusivePolicy::VALUES, report);
         args.default_exclusive = word.and_then(ExclusivePolicy::parse);
     }
     if let Some(policy) = field.get("defaultNUMATopologyPolicy") {
-        let word = one_of(&policy, NumaPolicy::WORDS, report);
+        let word = one_of(&policy, NumaPolicy::VALUES, report);
         args.default_numa_policy = word.and_then(NumaPolicy::parse);
     }
     let what = "a mapping with type and resources";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pinfold_core::device::NoPreference;
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort};
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::svg;
 
 use crate::args::{MachineArg, NodeArgs};
@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     }
 
     let picture = std::env::temp_dir().join("pinfold-demo.svg");
-    let plan = Plan::new(node.machine(), &occupancy);
+    let plan = MachineLayout::new(node.machine(), &occupancy);
     let drawn = svg::draw(&plan, &occupancy, &node.name);
     let _ = match output::write_file(&picture, drawn.as_bytes()) {
         Ok(()) => write!(text, "\nThe same as a picture: {}\n", picture.display()),

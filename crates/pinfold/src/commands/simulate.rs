@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::pod::Pod;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::text::{count, grouped, paragraph};
 use pinfold_render::{grid, palette, svg};
 use serde::Serialize;
@@ -89,7 +89,7 @@ fn run_on(args: &SimulateArgs, node: &Node, play: &Play<'_>) -> Result<ExitCode,
         text(node, &simulation, &occupancy, &usages)
     })?;
     if let Some(path) = &args.svg {
-        let plan = Plan::new(node.machine(), &occupancy);
+        let plan = MachineLayout::new(node.machine(), &occupancy);
         let picture = svg::draw(&plan, &occupancy, &node.described());
         output::write_file(path, picture.as_bytes())?;
     }
@@ -114,7 +114,7 @@ pub(crate) fn text(
     text.push('\n');
     text.push_str(&events(&simulation.events, occupancy));
     text.push('\n');
-    let plan = Plan::new(node.machine(), occupancy);
+    let plan = MachineLayout::new(node.machine(), occupancy);
     let colour = output::colour();
     text.push_str(&grid::draw(
         &plan,

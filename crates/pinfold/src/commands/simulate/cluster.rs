@@ -16,10 +16,10 @@ use pinfold_core::occupancy::Occupancy;
 use pinfold_kube::koordinator::{self, ResourceStatus, keys};
 use pinfold_kube::pod::PodObject;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, grouped, paragraph};
-use pinfold_render::{grid, outcome, palette, svg};
+use pinfold_render::{grid, palette, placement, svg};
 use serde::Serialize;
 
 use crate::args::SimulateArgs;
@@ -226,7 +226,7 @@ impl Event {
 /// `node-1: NUMA node 0, CPUs 4-7`.
 fn told(placement: &Placement) -> String {
     let what = match &placement.detail {
-        PlacementDetail::Kubelet(assignment) => outcome::placement(assignment),
+        PlacementDetail::Kubelet(assignment) => placement::placement(assignment),
         _ => place(&placement.cpus, placement.numa),
     };
     format!("{}: {what}", placement.node)
@@ -335,7 +335,7 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
             text.push_str("  says nothing about its NUMA nodes\n");
             continue;
         };
-        let plan = Plan::new(&portrait.machine, &portrait.occupancy);
+        let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
         let (width, colour) = (output::width(), output::colour());
         let names = Legend::Names;
         text.push_str(&grid::draw(
@@ -427,7 +427,7 @@ fn table(nodes: &[NodeReport]) -> String {
 fn draw(nodes: &Nodes, file: &Path) -> Result<(), Failure> {
     for (name, _) in nodes.cluster.nodes() {
         if let Some(portrait) = nodes.node_view(name) {
-            let plan = Plan::new(&portrait.machine, &portrait.occupancy);
+            let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
             let picture = svg::draw(&plan, &portrait.occupancy, name.as_str());
             output::write_file(&picture_file(file, name), picture.as_bytes())?;
         }
