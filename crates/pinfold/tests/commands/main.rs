@@ -25,6 +25,16 @@ fn every_example_of_the_page_about_the_command_line_prints_what_the_page_shows()
 }
 
 #[test]
+fn the_readme_shows_what_the_program_prints_and_draws() {
+    assert_eq!(pages::check("README.md"), 1);
+    let demo = program::run(&program::root(), &["demo"]);
+    assert_eq!(demo.code, 0, "{}", demo.output());
+    let drawn = std::path::Path::new(program::scratch()).join("pinfold-demo.svg");
+    let drawn = std::fs::read_to_string(drawn).expect("the demo drew a picture");
+    golden::check(&program::root().join("docs/demo.svg"), &drawn);
+}
+
+#[test]
 fn every_example_gives_its_expected_output() {
     assert_eq!(examples::check(), 7);
 }
