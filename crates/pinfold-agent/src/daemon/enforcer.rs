@@ -144,7 +144,7 @@ impl Enforcer {
             let held = node.containers();
             let held = held
                 .filter_map(|container| Some((container.process()?, container.sent_allowance()?)));
-            held.map(|(held, told)| (held.clone(), told.clone()))
+            held.map(|(held, sent)| (held.clone(), sent.clone()))
                 .collect()
         };
         for (held, allowance) in held {

@@ -1,4 +1,4 @@
-//! Mirror mode: the kubelet decides; we only look and tell.
+//! Mode `mirror`: the kubelet's managers decide; the agent reads their state and publishes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::mirror::{Configz, Mirror, Picture, Places, objects};
 use pinfold_daemon::control::{Control, Wish};
 use pinfold_daemon::logs::Log;
 
-/// A node that a kubelet runs, as it was when it was last looked at.
+/// The API of a mirrored node: the kubelet's state at the last read.
 struct MirrorService {
     name: String,
     state: Mutex<MirrorState>,
@@ -39,7 +39,7 @@ impl MirrorService {
         state.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// This is how it is now.
+    /// Replaces the state.
     fn set_state(&self, state: MirrorState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
@@ -63,20 +63,20 @@ pub(super) fn run(
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
     log.info("started", &[("node", &name), ("mode", &"mirror")]);
-    // There is no journal to count by. Milliseconds of now are more than any count that began earlier has reached.
+    // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().0;
     let mut logged_remarks = Vec::new();
     let mut online = host::online_cpus();
     loop {
         let seen = host::online_cpus();
         if seen != online {
-            // The kubelet has to be restarted for that too.
+            // The online CPUs changed. The kubelet notices them only after a restart, too.
             match self::mirror(config, &name) {
                 Ok(new) => (mirror, online) = (new, seen),
                 Err(error) => log.error("machine", &[("why", &error)]),
             }
         }
-        // Nobody waits for this: whoever asks meanwhile is told what was so before.
+        // Reading the kubelet's state may take long: API requests get the last state meanwhile.
         if mirror.look() {
             generation += 1;
             let picture = mirror.picture().cloned().map(Arc::new);
@@ -101,7 +101,7 @@ pub(super) fn run(
                 log.info("stopping", &[]);
                 return Ok(());
             }
-            // The kubelet's configuration is read again all the time.
+            // The kubelet's configuration is read again at every pass.
             Some(Wish::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
@@ -115,7 +115,7 @@ pub(super) fn run(
     }
 }
 
-/// What is looked at, as configured.
+/// The reader of the kubelet's state, as configured.
 fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
     let machine = LocalMachine::detect()?;
     let places = Places {
@@ -137,7 +137,7 @@ fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
     })
 }
 
-/// The objects for schedulers.
+/// The objects to publish for schedulers.
 fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) -> Report {
     let published = objects(picture, name);
     let wants = |publication| config.kubernetes.publish.contains(&publication);
@@ -154,10 +154,10 @@ fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) 
     }
 }
 
-/// Everything that would change something.
+/// The error of every API request that would change something.
 fn mirror_only<T>() -> Result<T, AgentApiError> {
-    let error = "the kubelet decides on this node; the agent only mirrors it";
-    let hint = "set mode: manage to have the agent decide";
+    let error = "the agent is in mode mirror: the kubelet decides on this node";
+    let hint = "set `mode: manage` to let the agent decide";
     Err(AgentApiError::new(ApiErrorKind::Unsupported, error, hint))
 }
 
@@ -222,7 +222,7 @@ impl Probed for MirrorService {
             None => state.remarks,
         };
         if waiting.is_empty() {
-            waiting.push("the kubelet has not been looked at yet".to_owned());
+            waiting.push("the kubelet's state has not been read yet".to_owned());
         }
         Health {
             broken: Vec::new(),
