@@ -11,7 +11,7 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{Plugin, Rejection, RuntimeInfo};
+use nri::{Plugin, PluginError, RuntimeInfo};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
@@ -122,7 +122,7 @@ impl NriPlugin {
     fn release_response(
         &self,
         released: Result<Vec<Update>, JournaledLedgerError>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         match released {
             Ok(updates) => {
                 self.telemetry.node_changed();
@@ -131,7 +131,7 @@ impl NriPlugin {
             }
             Err(error) => {
                 self.telemetry.record_error(&error);
-                Err(Rejection::new(error.to_string()))
+                Err(PluginError::new(error.to_string()))
             }
         }
     }
@@ -145,11 +145,11 @@ impl NriPlugin {
         lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
     }
 
-    fn rejection(&self, rejected: &AdmitError) -> Rejection {
+    fn rejection(&self, rejected: &AdmitError) -> PluginError {
         if let AdmitError::Journal(error) = rejected {
             self.telemetry.record_error(error);
         }
-        Rejection::new(format!("Pinfold: {rejected}"))
+        PluginError::new(format!("Pinfold: {rejected}"))
     }
 }
 
@@ -173,7 +173,7 @@ impl Plugin for NriPlugin {
         ])
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
         self.telemetry.runtime_connected(runtime);
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         let sandboxes: Vec<Sandbox> = pods.iter().map(sandbox).collect();
         let alive = |container: &&Container| container.state() != ContainerState::Stopped;
         let managed = containers.iter().filter(alive).filter_map(|container| {
@@ -221,12 +221,12 @@ impl Plugin for NriPlugin {
             }
             Err(error) => {
                 self.telemetry.record_error(&error);
-                Err(Rejection::new(error.to_string()))
+                Err(PluginError::new(error.to_string()))
             }
         }
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let spec = self.pod_specs.pod(&sandbox.uid, POD_SPEC_TIMEOUT);
@@ -258,7 +258,7 @@ impl Plugin for NriPlugin {
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let uid = sandbox(pod).uid;
         let (released, pod_remains) = {
             let mut node = lock(&self.node);
@@ -276,7 +276,7 @@ impl Plugin for NriPlugin {
         self.release_response(released)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         self.stop_pod_sandbox(pod)
     }
 
@@ -284,7 +284,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Rejection> {
+    ) -> Result<CreateContainerResponse, PluginError> {
         let start = Instant::now();
         let managed = managed_container(container, &sandbox(pod));
         let (uid, name) = (managed.pod.clone(), managed.name.clone());
@@ -327,7 +327,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         if let DeviceSource::Agent(agent) = &self.devices {
             agent.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
@@ -338,7 +338,7 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
         // The quota of the pod's cgroup can only be removed now that the cgroup exists.
@@ -357,7 +357,7 @@ impl Plugin for NriPlugin {
         _: &PodSandbox,
         container: &Container,
         _: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Rejection> {
+    ) -> Result<UpdateContainerResponse, PluginError> {
         let allowance = lock(&self.node).container_allowance(&container.id);
         let allowance = allowance.filter(|_| self.pins);
         let updates = allowance.map(|allowance| {
@@ -374,14 +374,18 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         // Its exclusive CPUs are released at once: it may be an init container whose CPUs the next one needs.
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)?;
         Ok(Vec::new())
     }
 
-    fn remove_container(&mut self, _: &PodSandbox, container: &Container) -> Result<(), Rejection> {
+    fn remove_container(
+        &mut self,
+        _: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), PluginError> {
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)
     }
