@@ -58,8 +58,8 @@ pub trait Telemetry: Send + Sync {
     fn record_sync_change(&self, change: &SyncChange);
     /// The ledger or the journal failed.
     fn record_error(&self, error: &JournaledLedgerError);
-    /// A problem that does not stop the operation.
-    fn warn(&self, problem: &str);
+    /// A pod was rejected, but runs because another program pins containers.
+    fn record_tolerated_rejection(&self, pod: &Subject<'_>, reason: &str);
     /// The ledger changed: the published state of the node is stale.
     fn node_changed(&self);
 }
@@ -138,10 +138,8 @@ impl NriPlugin {
 
     /// Lets a rejected pod run in the shared pool, because another program pins containers.
     fn tolerate_rejected(&self, pod: &PodSandbox, rejected: &AdmitError) {
-        let (namespace, name) = (&pod.namespace, &pod.name);
-        self.telemetry.warn(&format!(
-            "pod {namespace}/{name} would be rejected, but runs because takeover.cpuSetAllocator is false: {rejected}"
-        ));
+        self.telemetry
+            .record_tolerated_rejection(&subject(pod, None), &rejected.to_string());
         lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
     }
 
@@ -271,7 +269,7 @@ impl Plugin for NriPlugin {
             && let DeviceSource::Agent(agent) = &self.devices
             && let Err(error) = agent.host.remove_pod(&uid)
         {
-            self.telemetry.warn(&error.to_string());
+            tracing::warn!(%uid, %error, "device checkpoint update failed");
         }
         self.release_response(released)
     }

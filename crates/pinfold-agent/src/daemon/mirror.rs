@@ -60,7 +60,7 @@ pub(super) fn run(
     let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
-    tracing::info!(node = %name, mode = "mirror", "started");
+    tracing::info!(node = %name, mode = "mirror", "agent started");
     // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().as_millisecond().unsigned_abs();
     let mut logged_remarks = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn run(
             // The online CPUs changed. The kubelet notices them only after a restart, too.
             match self::mirror(config, &name) {
                 Ok(new) => (mirror, online) = (new, seen),
-                Err(error) => tracing::error!(why = %error, "machine"),
+                Err(error) => tracing::error!(%error, "reading the machine's topology failed"),
             }
         }
         // Reading the kubelet's state may take long: API requests get the last state meanwhile.
@@ -91,22 +91,22 @@ pub(super) fn run(
         if mirror.remarks() != logged_remarks {
             logged_remarks = mirror.remarks().to_vec();
             for remark in &logged_remarks {
-                tracing::warn!(what = %remark, "mirror");
+                tracing::warn!(%remark, "reading the kubelet's state");
             }
         }
         match control.next(config.kubernetes.every) {
             Some(Wish::Stop) => {
-                tracing::info!("stopping");
+                tracing::info!("agent stopping");
                 return Ok(());
             }
             // The kubelet's configuration is read again at every pass.
             Some(Wish::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
-                        tracing::warn!(%field, "needs-restart");
+                        tracing::warn!(%field, "changed setting needs a restart");
                     }
                 }
-                Err(error) => tracing::error!(why = %error, "not-reloaded"),
+                Err(error) => tracing::error!(%error, "configuration reload failed"),
             },
             None => {}
         }

@@ -423,7 +423,7 @@ impl Agent for Service {
         if let Some(host) = &self.devices
             && let Err(error) = host.remove_pod(pod)
         {
-            self.telemetry.warn(&error.to_string());
+            tracing::warn!(%pod, %error, "device checkpoint update failed");
         }
         self.publish_updates(updates);
         Ok(())

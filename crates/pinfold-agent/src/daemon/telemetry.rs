@@ -74,7 +74,7 @@ impl Telemetry for NodeTelemetry {
             runtime = %runtime.name,
             version = %runtime.version,
             nri = %runtime.nri_version,
-            "connected"
+            "container runtime connected"
         );
     }
 
@@ -99,16 +99,32 @@ impl Telemetry for NodeTelemetry {
             self.metrics
                 .observe(&catalogue::ADMISSION_DURATION, &[], seconds * 1000.0);
         }
-        let container = what.container.unwrap_or_default();
         let (namespace, pod, uid) = (what.namespace, what.name, what.uid);
         let Some(why) = rejected else {
-            tracing::debug!(namespace, pod, %uid, container, "admitted");
+            match what.container {
+                Some(container) => {
+                    tracing::debug!(namespace, pod, uid, container, "container admitted")
+                }
+                None => tracing::debug!(namespace, pod, uid, "pod admitted"),
+            }
             return;
         };
         let reason = reason(why);
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
         self.metrics.count(&catalogue::REFUSALS, &[reason]);
-        tracing::warn!(namespace, pod, %uid, container, why, "rejected");
+        match what.container {
+            Some(container) => {
+                tracing::warn!(
+                    namespace,
+                    pod,
+                    uid,
+                    container,
+                    reason = why,
+                    "container rejected"
+                );
+            }
+            None => tracing::warn!(namespace, pod, uid, reason = why, "pod rejected"),
+        }
         if let Some(events) = &self.events {
             events.warn(Warning {
                 namespace: what.namespace.to_owned(),
@@ -121,15 +137,40 @@ impl Telemetry for NodeTelemetry {
     }
 
     fn record_sync_change(&self, change: &SyncChange) {
-        tracing::warn!(what = %change, "differs");
+        match change {
+            SyncChange::Released(pod) => {
+                tracing::warn!(%pod, "terminated pod released");
+            }
+            SyncChange::Adopted(pod) => {
+                tracing::warn!(%pod, "running pod was not in the journal and was admitted");
+            }
+            SyncChange::UsesSharedPool { pod, why } => tracing::warn!(
+                %pod,
+                reason = %why,
+                "running pod was not in the journal and uses the shared pool"
+            ),
+            SyncChange::KeptKubeletCpus { pod, cpus } => {
+                tracing::warn!(%pod, %cpus, "pod keeps the CPUs that the kubelet assigned");
+            }
+        }
     }
 
     fn record_error(&self, error: &JournaledLedgerError) {
-        tracing::error!(why = %error, "failed");
+        match error {
+            JournaledLedgerError::Journal(error) => tracing::error!(%error, "journal write failed"),
+            error => tracing::error!(%error, "ledger change failed"),
+        }
     }
 
-    fn warn(&self, problem: &str) {
-        tracing::warn!(what = %problem, "trouble");
+    fn record_tolerated_rejection(&self, pod: &Subject<'_>, reason: &str) {
+        let (namespace, pod, uid) = (pod.namespace, pod.name, pod.uid);
+        tracing::warn!(
+            namespace,
+            pod,
+            uid,
+            reason,
+            "rejected pod runs because takeover.cpuSetAllocator is false"
+        );
     }
 
     fn node_changed(&self) {

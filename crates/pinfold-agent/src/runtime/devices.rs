@@ -14,7 +14,7 @@ use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{PodObject, is_extended};
 
 use super::background_calls::BackgroundCalls;
-use super::{NriPlugin, Telemetry, device_edits, lock};
+use super::{NriPlugin, device_edits, lock};
 use crate::node::{ManagedNode, Sandbox};
 
 /// `Allocate` calls of device plugins, by pod, container and devices.
@@ -83,10 +83,8 @@ impl NriPlugin {
                 &align::allocated_devices(&answer),
             )),
             Err(error) => {
-                let name = &pod.pod.name;
-                self.telemetry.warn(&format!(
-                    "podresources API of the kubelet failed for pod {name}, so it is not aligned to its devices: {error}"
-                ));
+                let pod = &pod.pod.name;
+                tracing::warn!(%pod, %error, "kubelet podresources API failed: pod not aligned to its devices");
                 None
             }
         }
@@ -120,7 +118,7 @@ impl NriPlugin {
             return Err(PluginError::new(STILL_WAITING));
         };
         for conflict in &wanted.conflicts {
-            self.telemetry.warn(&conflict.to_string());
+            tracing::warn!(%pod, container = %name, %conflict, "device plugins disagree");
         }
         Ok(device_edits::adjust(adjustment, &wanted)?)
     }
@@ -131,9 +129,7 @@ impl NriPlugin {
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
     ) -> BTreeMap<PodUid, align::AlignedPod> {
         match &self.devices {
-            DeviceSource::Kubelet(reader) => {
-                kubelet_devices_of_new_pods(&self.node, reader, &*self.telemetry, pods)
-            }
+            DeviceSource::Kubelet(reader) => kubelet_devices_of_new_pods(&self.node, reader, pods),
             DeviceSource::Agent(_) => BTreeMap::new(),
         }
     }
@@ -143,7 +139,6 @@ impl NriPlugin {
 pub(crate) fn kubelet_devices_of_new_pods(
     node: &Mutex<ManagedNode>,
     reader: &PodResourcesClient,
-    telemetry: &dyn Telemetry,
     pods: &[(Sandbox, Option<Arc<PodObject>>)],
 ) -> BTreeMap<PodUid, align::AlignedPod> {
     let new_pods: Vec<&Arc<PodObject>> = {
@@ -160,10 +155,8 @@ pub(crate) fn kubelet_devices_of_new_pods(
     let listed = match reader.list() {
         Ok(listed) => listed,
         Err(error) => {
-            let count = new_pods.len();
-            telemetry.warn(&format!(
-                "podresources API of the kubelet failed, so {count} pods are not aligned to their devices: {error}"
-            ));
+            let pods = new_pods.len();
+            tracing::warn!(pods, %error, "kubelet podresources API failed: pods not aligned to their devices");
             return BTreeMap::new();
         }
     };

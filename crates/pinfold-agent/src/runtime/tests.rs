@@ -12,7 +12,7 @@ use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 use pinfold_journal::JournalLimits;
 
-/// Records the warnings.
+/// Records the pods that run although they were rejected.
 #[derive(Default)]
 struct Listener(Mutex<Vec<String>>);
 
@@ -21,8 +21,9 @@ impl Telemetry for Listener {
     fn record_decision(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
     fn record_sync_change(&self, _: &SyncChange) {}
     fn record_error(&self, _: &JournaledLedgerError) {}
-    fn warn(&self, problem: &str) {
-        self.0.lock().expect("unpoisoned").push(problem.to_owned());
+    fn record_tolerated_rejection(&self, pod: &Subject<'_>, _: &str) {
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        self.0.lock().expect("unpoisoned").push(name);
     }
     fn node_changed(&self) {}
 }
