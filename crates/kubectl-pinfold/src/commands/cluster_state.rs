@@ -34,7 +34,7 @@ pub(super) struct ClusterState {
     /// The nodes with their free resources, for filtering and scoring.
     pub(super) cluster: Cluster,
     /// The program that decides, and how objects are read for it.
-    pub(super) reading: DialectOptions,
+    pub(super) options: DialectOptions,
     /// Names of the pods.
     names: BTreeMap<PodUid, String>,
     /// Nodes whose reports are invalid, with the first error.
@@ -52,7 +52,7 @@ impl ClusterState {
             Some(path) => scheduler(path, args.dialect)?,
             None => (PluginArgs::default(), 1),
         };
-        let reading = DialectOptions {
+        let options = DialectOptions {
             dialect: match args.dialect {
                 Dialect::Kubelet => DialectName::Kubelet,
                 Dialect::Koordinator => DialectName::Koordinator,
@@ -68,13 +68,13 @@ impl ClusterState {
             true => live::inventory(args, namespace)?,
             false => files(args)?,
         };
-        Self::of(inventory, notes, reading, weight)
+        Self::of(inventory, notes, options, weight)
     }
 
     fn of(
         mut inventory: Inventory,
         mut notes: Vec<String>,
-        reading: DialectOptions,
+        options: DialectOptions,
         weight: i64,
     ) -> Result<Self, Failure> {
         for pod in &mut inventory.objects.pods {
@@ -91,7 +91,7 @@ impl ClusterState {
         let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
         let mut state = Self {
             cluster: Cluster::new().with_volcano_weight(weight),
-            reading,
+            options,
             names: names.collect(),
             inventory,
             unreadable: BTreeMap::new(),
@@ -110,17 +110,17 @@ impl ClusterState {
     /// Adds every node to the cluster.
     fn add_nodes(&mut self) {
         let (mut silent, mut odd) = (Vec::new(), Vec::new());
-        let reading = &self.reading;
+        let options = &self.options;
         for found in self.inventory.objects.nodes_with_sources() {
             let name = found.node.name();
-            if !reports(&found, reading.dialect) {
+            if !reports(&found, options.dialect) {
                 silent.push(name.to_string());
-            } else if reading.dialect == DialectName::Kubelet && !lists_cpus(&found) {
+            } else if options.dialect == DialectName::Kubelet && !lists_cpus(&found) {
                 self.counted.insert(name.clone());
             }
-            match found.member(reading) {
+            match found.member(options) {
                 Ok(read) => {
-                    if reports(&found, reading.dialect) {
+                    if reports(&found, options.dialect) {
                         odd.extend(read.warnings.iter().map(Diagnostic::to_string));
                     }
                     self.cluster.insert(name, read.value);
@@ -131,7 +131,7 @@ impl ClusterState {
                 }
             }
         }
-        let object = match reading.dialect {
+        let object = match options.dialect {
             DialectName::Volcano => "Numatopology",
             DialectName::Kubelet | DialectName::Koordinator => "NodeResourceTopology",
         };
@@ -183,21 +183,24 @@ impl ClusterState {
     }
 
     /// The node selector, affinity and tolerations of a pod.
-    pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
+    pub(super) fn constraints(&self, pod: &PodUid) -> PodConstraints {
         self.inventory.pods.get(pod).cloned().unwrap_or_default()
     }
 
     /// The nodes that a pod's selector, affinity or tolerations exclude, with the reason.
-    pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
+    pub(super) fn excluded_nodes(
+        &self,
+        constraints: &PodConstraints,
+    ) -> BTreeMap<NodeName, NodeMismatch> {
         let nodes = self.inventory.nodes.iter();
-        let barred =
-            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(terms)?)));
-        barred.collect()
+        let excluded = nodes
+            .filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(constraints)?)));
+        excluded.collect()
     }
 
     /// The request of a pod as the deciding program reads it.
-    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = pinfold_kube::cluster::pod_request(pod, &self.reading);
+    pub(super) fn request(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
+        let read = pinfold_kube::cluster::pod_request(pod, &self.options);
         let read = read.map_err(|findings| Failure::BadInput(findings.to_string()))?;
         for warning in &read.warnings {
             output::remark(&format!("warning: {warning}"));
@@ -216,11 +219,11 @@ impl ClusterState {
 
     /// `dialect kubelet`.
     pub(super) fn described(&self) -> String {
-        let exact = match self.reading.fidelity {
+        let exact = match self.options.fidelity {
             Fidelity::Exact => ", exact",
             Fidelity::Sound => "",
         };
-        format!("dialect {}{exact}", self.reading.dialect.name())
+        format!("dialect {}{exact}", self.options.dialect.name())
     }
 }
 
