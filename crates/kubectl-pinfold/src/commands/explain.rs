@@ -27,7 +27,7 @@ mod text;
 struct PodExplanation {
     namespace: String,
     pod: String,
-    dialect: &'static str,
+    decider: String,
     /// The node and NUMA nodes of a bound pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     location: Option<BoundLocation>,
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     let mut found = PodExplanation {
         namespace: pod.meta.namespace.clone(),
         pod: pod.meta.name.clone(),
-        dialect: state.options.dialect.name(),
+        decider: state.options.decider.to_string(),
         location: None,
         scheduler: None,
         fits: Vec::new(),

@@ -9,7 +9,7 @@ use pinfold_core::cluster::NodeView;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::occupancy::{DeviceSeat, HeldMemory, Holder, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, HeldMemory, Holder, Occupancy};
 use pinfold_kube::cluster::{DialectName, NodeSources, PodHoldings, PodLocation};
 use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtResource, NrtZone};
 use pinfold_kube::pod::is_extended;
@@ -85,7 +85,11 @@ impl ResourceUsage {
 pub(super) fn numa_usage(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUsage> {
     let name = found.node.name();
     let zones = found.topology.map(zones).unwrap_or_default();
-    let counted = state.options.dialect == DialectName::Kubelet;
+    let dialect = found.dialect(state.options.decider);
+    let counted = matches!(
+        dialect,
+        Some(DialectName::Kubelet | DialectName::SchedulerPlugins)
+    );
     let view = match counted {
         true => None,
         false => state.node_view(&name),
@@ -190,21 +194,21 @@ pub(super) fn node_view(state: &ClusterState, found: &NodeSources<'_>) -> Option
     let mut assignment = HolderAssignment {
         used: used_cpus(&view, &zones, state.counted.contains(&name)),
         occupancy: &mut view.occupancy,
-        devices: device_seats(&zones),
+        devices: device_uses(&zones),
     };
     let options = &state.options;
-    let mut without = 0;
+    let mut shared_only = 0;
     for pod in &found.pods {
         let (name, location) = (&pod.pod.name, found.location_of(pod, options));
         let mut known = assignment.occupancy.holders.iter();
         if location == PodLocation::Shared {
-            without += 1;
+            shared_only += 1;
         } else if !known.any(|holder| holder.name == *name) {
             assignment.assign(name, &location, &PodHoldings::of(pod));
         }
     }
     assignment.finish();
-    view.occupancy.without = without;
+    view.occupancy.shared_only_pods = shared_only;
     Some(view)
 }
 
@@ -245,17 +249,17 @@ fn used_cpus(
 
 /// Placeholder devices of each NUMA node by the counts in the report: used, free, then unhealthy ones. The flag says
 /// whether a device is in use by an unknown holder.
-fn device_seats(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceSeat, bool)> {
+fn device_uses(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceUse, bool)> {
     /// The most devices of one resource and NUMA node.
     const MAX_DEVICES: u64 = 64;
     let mut numbers = BTreeMap::<String, u64>::new();
-    let mut seats = Vec::new();
+    let mut devices = Vec::new();
     for (&id, zone) in zones {
         for (resource, share) in counts(Some(zone)).devices {
             let kind = resource.rsplit('/').next().unwrap_or_default().to_owned();
             for index in 0..share.total.min(MAX_DEVICES) {
                 let number = numbers.entry(resource.clone()).or_default();
-                let seat = DeviceSeat {
+                let device = DeviceUse {
                     resource: ResourceName::from(resource.as_str()),
                     id: format!("{kind}-{number}"),
                     nodes: NodeSet::single(id),
@@ -263,11 +267,11 @@ fn device_seats(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceSeat, bool)> {
                     healthy: index < share.total - share.reserved,
                 };
                 *number += 1;
-                seats.push((seat, index < share.used));
+                devices.push((device, index < share.used));
             }
         }
     }
-    seats
+    devices
 }
 
 /// Assigns the resources in use on a node to its pods.
@@ -276,7 +280,7 @@ struct HolderAssignment<'a> {
     /// CPUs in use without a known holder.
     used: BTreeMap<NodeId, Vec<CpuId>>,
     /// Devices, and whether each is in use without a known holder.
-    devices: Vec<(DeviceSeat, bool)>,
+    devices: Vec<(DeviceUse, bool)>,
 }
 
 impl HolderAssignment<'_> {
@@ -297,7 +301,7 @@ impl HolderAssignment<'_> {
         let holder = self.occupancy.holders.len();
         let mut has_devices = false;
         for (resource, amount) in &holding.devices {
-            let near = |device: &DeviceSeat| alone.is_some_and(|node| device.nodes.contains(node));
+            let near = |device: &DeviceUse| alone.is_some_and(|node| device.nodes.contains(node));
             let amount = usize::try_from(*amount).unwrap_or(usize::MAX);
             let unknown = self
                 .devices
@@ -352,13 +356,13 @@ impl HolderAssignment<'_> {
         occupancy.shared = &occupancy.shared - &held;
         occupancy.reserved = &occupancy.reserved - &held;
         if !self.devices.is_empty() {
-            let seat = |(mut device, used): (DeviceSeat, bool)| {
+            let finished = |(mut device, used): (DeviceUse, bool)| {
                 if used {
                     device.holder = Some(others);
                 }
                 device
             };
-            occupancy.devices = self.devices.into_iter().map(seat).collect();
+            occupancy.devices = self.devices.into_iter().map(finished).collect();
         }
     }
 }

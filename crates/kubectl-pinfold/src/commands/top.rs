@@ -23,7 +23,7 @@ const MAX_NAME: usize = 20;
 /// The result as JSON or YAML.
 #[derive(Serialize)]
 struct TopReport {
-    dialect: &'static str,
+    decider: String,
     nodes: Vec<NodeUsage>,
     /// The NUMA node with the most free CPUs: the largest request that can still be aligned.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         }
     }
     let report = TopReport {
-        dialect: state.options.dialect.name(),
+        decider: state.options.decider.to_string(),
         largest_free: largest_free(&nodes),
         nodes,
         notes,

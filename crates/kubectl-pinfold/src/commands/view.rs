@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use pinfold_core::name::NodeName;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::text::paragraph;
 use pinfold_render::{grid, svg};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use pinfold_terminal::{Failure, output};
 #[derive(Serialize)]
 struct NodeViewReport<'a> {
     node: &'a str,
-    dialect: &'static str,
+    decider: String,
     /// Whether CPU ids are real; otherwise they are placeholders.
     real_ids: bool,
     pods: usize,
@@ -49,10 +49,10 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
         )));
     };
     let pods = found.pods.len();
-    let plan = Plan::new(&view.machine, &view.occupancy);
+    let plan = MachineLayout::new(&view.machine, &view.occupancy);
     let report = NodeViewReport {
         node: &args.name,
-        dialect: state.options.dialect.name(),
+        decider: state.options.decider.to_string(),
         real_ids: !state.counted.contains(&name),
         pods,
         occupancy: &view.occupancy,

@@ -113,7 +113,7 @@ impl Numatopology {
     pub fn node(&self, fidelity: Fidelity) -> Result<WithWarnings<SessionNode>, Diagnostics> {
         let mut report = DiagnosticReport::about(&self.meta.origin.file, KIND, &self.meta.name);
         let numa = self.numa_info(fidelity, &mut report);
-        if fidelity.forgives_unreadable_reports() {
+        if fidelity.accepts_unreadable_reports() {
             report.forgive();
         }
         let name = self.meta.name.as_str().into();
@@ -192,7 +192,7 @@ impl Numatopology {
             unexpected(&path, "the id of a CPU, 0 to 4095", key, hint, report);
         }
         let cpu =
-            cpu.or_else(|| CpuId::new(0).filter(|_| fidelity.forgives_unreadable_reports()))?;
+            cpu.or_else(|| CpuId::new(0).filter(|_| fidelity.accepts_unreadable_reports()))?;
         let node = NodeId::new(info.numa);
         let socket = u32::try_from(info.socket);
         let core = u32::try_from(info.core);
