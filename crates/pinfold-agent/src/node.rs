@@ -216,7 +216,7 @@ impl ManagedNode {
         self.journaled
             .ledger()
             .state()
-            .residents()
+            .admitted_pods()
             .contains_key(pod)
     }
 
@@ -353,7 +353,7 @@ impl ManagedNode {
         };
         self.update_seq = self.update_seq.saturating_add(1);
         container.update_seq = self.update_seq;
-        let residents = self.journaled.ledger().state().residents();
+        let residents = self.journaled.ledger().state().admitted_pods();
         let resident = residents.get(&container.resident);
         let is_in_spec = resident.is_some_and(|here| here.pod.container(&container.name).is_some());
         if !is_in_spec {

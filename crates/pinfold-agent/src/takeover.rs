@@ -40,7 +40,7 @@ pub fn find_cpu_conflict(ledger: &Ledger, kubelet: &ContainerCpus) -> Option<Cpu
         let pinned = containers
             .values()
             .fold(CpuSet::new(), |all, one| &all | one);
-        let residents = ledger.state().residents().keys();
+        let residents = ledger.state().admitted_pods().keys();
         // A container admitted without its pod's spec has the UID `<pod>/<container>` in the ledger.
         let mut others = residents.filter(|agent_pod| {
             let of_pod = agent_pod.as_str().strip_prefix(kubelet_pod.as_str());

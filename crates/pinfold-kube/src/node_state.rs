@@ -76,7 +76,7 @@ impl PublishedNodeState {
     /// The state of a node whose books these are.
     #[must_use]
     pub fn of(ledger: &Ledger, dialect: DialectName) -> Self {
-        let residents = ledger.residents().into_iter();
+        let residents = ledger.admitted_pods().into_iter();
         Self {
             dialect,
             fidelity: ledger.rules().fidelity(),

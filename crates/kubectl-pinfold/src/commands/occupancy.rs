@@ -9,7 +9,7 @@ use pinfold_core::cluster::NodeView;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::occupancy::{DeviceSeat, HeldMemory, Holder, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, HeldMemory, Holder, Occupancy};
 use pinfold_kube::cluster::{DialectName, NodeSources, PodHoldings, PodLocation};
 use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtResource, NrtZone};
 use pinfold_kube::pod::is_extended;
@@ -85,7 +85,11 @@ impl Share {
 pub(super) fn uses(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUse> {
     let name = found.node.name();
     let zones = found.topology.map(zones).unwrap_or_default();
-    let counted = state.reading.dialect == DialectName::Kubelet;
+    let dialect = found.dialect(state.reading.decider);
+    let counted = matches!(
+        dialect,
+        Some(DialectName::Kubelet | DialectName::SchedulerPlugins)
+    );
     let portrait = match counted {
         true => None,
         false => state.node_view(&name),
@@ -204,7 +208,7 @@ pub(super) fn portrait(state: &ClusterState, found: &NodeSources<'_>) -> Option<
         }
     }
     seating.finish();
-    portrait.occupancy.without = sharing;
+    portrait.occupancy.shared_only_pods = sharing;
     Some(portrait)
 }
 
@@ -244,7 +248,7 @@ fn taken(
 }
 
 /// As many devices near each NUMA node as are counted: taken ones first, then free ones, then those out of order.
-fn devices(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceSeat, bool)> {
+fn devices(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceUse, bool)> {
     /// More of one kind are not drawn one by one.
     const MOST: u64 = 64;
     let mut numbers = BTreeMap::<String, u64>::new();
@@ -254,7 +258,7 @@ fn devices(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceSeat, bool)> {
             let kind = resource.rsplit('/').next().unwrap_or_default().to_owned();
             for index in 0..share.total.min(MOST) {
                 let number = numbers.entry(resource.clone()).or_default();
-                let seat = DeviceSeat {
+                let seat = DeviceUse {
                     resource: ResourceName::from(resource.as_str()),
                     id: format!("{kind}-{number}"),
                     nodes: NodeSet::single(id),
@@ -274,7 +278,7 @@ struct Seating<'a> {
     occupancy: &'a mut Occupancy,
     taken: BTreeMap<NodeId, Vec<CpuId>>,
     /// Devices, and whether each is taken by somebody without a name yet.
-    devices: Vec<(DeviceSeat, bool)>,
+    devices: Vec<(DeviceUse, bool)>,
 }
 
 impl Seating<'_> {
@@ -295,7 +299,7 @@ impl Seating<'_> {
         let holder = self.occupancy.holders.len();
         let mut has_devices = false;
         for (resource, amount) in &holding.devices {
-            let near = |device: &DeviceSeat| alone.is_some_and(|node| device.nodes.contains(node));
+            let near = |device: &DeviceUse| alone.is_some_and(|node| device.nodes.contains(node));
             let amount = usize::try_from(*amount).unwrap_or(usize::MAX);
             let free = self
                 .devices
@@ -350,7 +354,7 @@ impl Seating<'_> {
         occupancy.shared = &occupancy.shared - &held;
         occupancy.reserved = &occupancy.reserved - &held;
         if !self.devices.is_empty() {
-            let seat = |(mut device, taken): (DeviceSeat, bool)| {
+            let seat = |(mut device, taken): (DeviceUse, bool)| {
                 if taken {
                     device.holder = Some(others);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, NodeRejection, PodRequest, Shortage};
-use pinfold_core::decision::{Decision, Manager};
+use pinfold_core::decision::{Decision, ResourceManager};
 use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, NodeFacts, ResourceFacts};
 use pinfold_core::name::NodeName;
@@ -168,14 +168,17 @@ pub(super) fn decided(cluster: &Cluster, node: &NodeName, ask: &PodRequest) -> O
 /// No single NUMA node has it all.
 fn single(alignment: &Alignment) -> No {
     let most = |facts: &ResourceFacts| facts.nodes.iter().map(|node| node.free).max();
-    let lacks = |facts: &&ResourceFacts| most(facts).is_none_or(|most| most < facts.asked);
+    let lacks = |facts: &&ResourceFacts| most(facts).is_none_or(|most| most < facts.requested);
     let short: Vec<&ResourceFacts> = alignment.resources.iter().filter(lacks).collect();
     let whom = match &alignment.container {
         Some(name) => format!("container {name}"),
         None => "the pod".to_owned(),
     };
     let list = |facts: &[&ResourceFacts]| {
-        let words: Vec<String> = facts.iter().map(|one| amount_of(one, one.asked)).collect();
+        let words: Vec<String> = facts
+            .iter()
+            .map(|one| amount_of(one, one.requested))
+            .collect();
         words.join(" and ")
     };
     if short.is_empty() {
@@ -189,8 +192,8 @@ fn single(alignment: &Alignment) -> No {
         };
     }
     let missing = |facts: &&ResourceFacts| {
-        let missing = facts.asked.saturating_sub(most(facts).unwrap_or(0));
-        missing.saturating_mul(1000) / facts.asked.max(1)
+        let missing = facts.requested.saturating_sub(most(facts).unwrap_or(0));
+        missing.saturating_mul(1000) / facts.requested.max(1)
     };
     let has: Vec<String> = short.iter().filter_map(|facts| best(facts)).collect();
     No {
@@ -217,8 +220,8 @@ fn best(facts: &ResourceFacts) -> Option<String> {
 fn amount_of(facts: &ResourceFacts, amount: u64) -> String {
     let name = &facts.resource;
     match facts.manager {
-        Manager::Cpu => count(usize::try_from(amount).unwrap_or(usize::MAX), "CPU", "CPUs"),
-        Manager::Memory => format!("{} {name}", amount::bytes(amount)),
-        Manager::Device => format!("{amount} {name}"),
+        ResourceManager::Cpu => count(usize::try_from(amount).unwrap_or(usize::MAX), "CPU", "CPUs"),
+        ResourceManager::Memory => format!("{} {name}", amount::bytes(amount)),
+        ResourceManager::Device => format!("{amount} {name}"),
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use pinfold_core::name::NodeName;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::text::paragraph;
 use pinfold_render::{grid, svg};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use pinfold_terminal::{Failure, output};
 #[derive(Serialize)]
 struct Report<'a> {
     node: &'a str,
-    dialect: &'static str,
+    decider: String,
     /// Whether CPUs have their real numbers.
     numbered: bool,
     pods: usize,
@@ -49,10 +49,10 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
         )));
     };
     let pods = found.pods.len();
-    let plan = Plan::new(&portrait.machine, &portrait.occupancy);
+    let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
     let report = Report {
         node: &args.name,
-        dialect: state.reading.dialect.name(),
+        decider: state.reading.decider.to_string(),
         numbered: !state.counted.contains(&name),
         pods,
         occupancy: &portrait.occupancy,

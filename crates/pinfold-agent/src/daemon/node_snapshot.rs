@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::device::{DeviceOffer, DevicesByResource};
+use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
 use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::ledger::Ledger;
-use pinfold_core::memory::Block;
+use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
@@ -44,7 +44,7 @@ impl NodeSnapshot {
     /// Who holds what, and what there is to hold.
     pub(super) fn pod_resources(&self) -> PodResourcesSnapshot {
         let mut pods: Vec<PodSnapshot> = Vec::new();
-        for resident in self.ledger.residents() {
+        for resident in self.ledger.admitted_pods() {
             let pod = &resident.pod;
             let Some(assignment) = self.ledger.assignment(&pod.uid) else {
                 continue;
@@ -77,7 +77,7 @@ impl NodeSnapshot {
         PodResourcesSnapshot { pods, allocatable }
     }
 
-    fn devices(&self, held: &DevicesByResource) -> BTreeMap<ResourceName, DeviceOffer> {
+    fn devices(&self, held: &DevicesByResource) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let pool = self.ledger.state().pool();
         let of = |(resource, ids): (&ResourceName, _)| {
             let mut offer = pool.devices(resource)?.clone();
@@ -92,11 +92,13 @@ impl NodeSnapshot {
         let rules = self.ledger.rules();
         let state = self.ledger.state();
         let memory = state.memory().nodes().iter().flat_map(|(&node, row)| {
-            row.memory.iter().map(move |(resource, amounts)| Block {
-                resource: resource.clone(),
-                size: amounts.allocatable,
-                nodes: NodeSet::single(node),
-            })
+            row.memory
+                .iter()
+                .map(move |(resource, amounts)| MemoryBlock {
+                    resource: resource.clone(),
+                    size: amounts.allocatable,
+                    nodes: NodeSet::single(node),
+                })
         });
         let pool = state.pool();
         let devices = pool.resources().filter_map(|resource| {
@@ -160,7 +162,7 @@ impl NodeSnapshot {
                 kubelet_reserved: reserved,
                 ..CpuHolders::default()
             };
-            for pod in self.ledger.state().residents().keys() {
+            for pod in self.ledger.state().admitted_pods().keys() {
                 holders.lse |= &self.ledger.exclusive_cpus(pod);
             }
             Pools::of(&facts.topology(rules.fidelity()), &holders)
@@ -169,7 +171,7 @@ impl NodeSnapshot {
     }
 
     fn pod_cpus(&self) -> Vec<PodCpuAllocation> {
-        let pods = self.ledger.residents().into_iter().map(|resident| {
+        let pods = self.ledger.admitted_pods().into_iter().map(|resident| {
             let pod = &resident.pod;
             let (namespace, name) = split_name(&pod.name);
             let origin = self.records.get(&pod.uid).map(|record| record.origin);
@@ -186,7 +188,7 @@ impl NodeSnapshot {
 
     fn allocations(&self) -> Vec<PodAllocation> {
         let cpus = self.ledger.state().cpus();
-        let pods = self.ledger.residents().into_iter().map(|resident| {
+        let pods = self.ledger.admitted_pods().into_iter().map(|resident| {
             let pod = &resident.pod;
             let (namespace, name) = split_name(&pod.name);
             let containers = pod.all_containers().filter_map(|container| {

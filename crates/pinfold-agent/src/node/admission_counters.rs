@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::decision::{Decision, Manager, Verdict};
+use pinfold_core::decision::{AdmissionResult, Decision, ResourceManager};
 use pinfold_core::ledger::Rules;
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::policy::TopologyPolicy;
@@ -39,9 +39,9 @@ impl AdmissionCounters {
     pub(super) fn count(&mut self, pod: &Pod, decision: &Decision, rules: &Rules) {
         let settings = rules.settings();
         let admitted = decision.is_admitted();
-        let short_of = |manager: Manager| match &decision.verdict {
-            Verdict::Rejected(rejection) => rejection.manager == Some(manager),
-            Verdict::Admitted(_) => false,
+        let short_of = |manager: ResourceManager| match &decision.result {
+            AdmissionResult::Rejected(rejection) => rejection.manager == Some(manager),
+            AdmissionResult::Admitted(_) => false,
         };
         let guaranteed = QosClass::of(pod) == QosClass::Guaranteed;
         let count = |containers: &[&Container]| u64::try_from(containers.len()).unwrap_or(u64::MAX);
@@ -55,12 +55,12 @@ impl AdmissionCounters {
             false => Vec::new(),
         };
         self.cpu_requests += count(&exclusive);
-        if short_of(Manager::Cpu) {
+        if short_of(ResourceManager::Cpu) {
             self.cpu_errors += 1;
         }
         if guaranteed && settings.memory_policy == "Static" {
             self.memory_requests += count(&all);
-            self.memory_errors += u64::from(short_of(Manager::Memory));
+            self.memory_errors += u64::from(short_of(ResourceManager::Memory));
         }
         let into = match admitted {
             true => &mut self.aligned,

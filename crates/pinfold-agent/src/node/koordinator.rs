@@ -115,7 +115,7 @@ impl Koordinator {
 
     /// Adds pods that are new in the ledger, and drops those that were released.
     pub(super) fn refresh_pods(&mut self, journaled: &JournaledLedger) {
-        let residents = journaled.ledger().state().residents();
+        let residents = journaled.ledger().state().admitted_pods();
         self.pods.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
             if self.pods.contains_key(uid) {

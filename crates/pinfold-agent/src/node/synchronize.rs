@@ -186,7 +186,7 @@ impl ManagedNode {
             let record = records.get(pod);
             record.is_some_and(|record| record.origin == PodOrigin::Api)
         };
-        let residents = self.journaled.ledger().state().residents().keys();
+        let residents = self.journaled.ledger().state().admitted_pods().keys();
         let terminated = residents.filter(|pod| !alive.contains(*pod) && !is_declared(pod));
         for pod in terminated.cloned().collect::<Vec<_>>() {
             self.journaled.release(&pod, now)?;
@@ -235,7 +235,7 @@ impl ManagedNode {
             .journaled
             .ledger()
             .state()
-            .residents()
+            .admitted_pods()
             .range(prefix.clone()..);
         let next = after.next();
         next.is_some_and(|(resident, _)| resident.as_str().starts_with(prefix.as_str()))

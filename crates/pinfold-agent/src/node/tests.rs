@@ -17,7 +17,7 @@ use pinfold_journal::JournalLimits;
 mod external;
 mod takeover;
 
-const NOW: Timestamp = Timestamp(1);
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// Two NUMA nodes with four cores of two threads each: 0-3,8-11 and 4-7,12-15. CPUs 0 and 8 are reserved.
 fn rules(policy: &str) -> Arc<Rules> {
@@ -212,7 +212,7 @@ fn a_rejected_pod_changes_nothing_and_has_a_reason() {
         "{why}"
     );
     assert!(scene.node.sandbox("box-big").is_none());
-    assert!(scene.node.journaled().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().admitted_pods().is_empty());
     assert_eq!(scene.node.rejections(), 1);
 }
 
@@ -236,7 +236,7 @@ fn without_a_pod_spec_each_container_is_admitted_separately() {
         .add_container(container, &mut NoPreference, NOW)
         .expect("admitted");
     assert_eq!(allowance.expect("exclusive CPUs").cpus, set("1,9"));
-    let residents = scene.node.journaled().ledger().residents();
+    let residents = scene.node.journaled().ledger().admitted_pods();
     assert_eq!(residents[0].pod.uid.as_str(), "p/main");
     assert_eq!(QosClass::of(&residents[0].pod), QosClass::Guaranteed);
     // It is known from the journal after a restart.
@@ -255,7 +255,7 @@ fn without_a_pod_spec_each_container_is_admitted_separately() {
     assert_eq!(changes, []);
     assert_eq!(scene.sent_cpus("p-main"), "1,9");
     scene.stop("p");
-    assert!(scene.node.journaled().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().admitted_pods().is_empty());
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_recreated_sandbox_keeps_the_resources_of_its_pod() {
         own.cpus
     );
     scene.node.stop_pod("box-again", NOW).expect("journaled");
-    assert!(scene.node.journaled().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().admitted_pods().is_empty());
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_restart_repairs_toward_the_journal() {
         .iter()
         .find(|update| update.container == "stays-main");
     assert_eq!(stays_update.expect("an allowance").allowance, own);
-    let residents = scene.node.journaled().ledger().residents();
+    let residents = scene.node.journaled().ledger().admitted_pods();
     let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
     assert_eq!(uids, ["stays", "declared", "new"]);
 }
@@ -593,7 +593,7 @@ fn a_declared_pod_keeps_its_cpus_when_its_sandbox_stops() {
     let uid = "declared".into();
     assert_eq!(scene.node.journaled().ledger().exclusive_cpus(&uid), own);
     scene.node.release(&uid, NOW).expect("journaled");
-    assert!(scene.node.journaled().ledger().residents().is_empty());
+    assert!(scene.node.journaled().ledger().admitted_pods().is_empty());
 }
 
 #[test]

@@ -56,13 +56,13 @@ impl Cluster {
             },
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
             Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
-            Dialect::Unknown => return None,
+            Dialect::SchedulerPlugins(_) | Dialect::Unknown => return None,
         };
         let holding = view.occupancy.holders.len();
         let pods = usize::try_from(node.pods())
             .unwrap_or(0)
             .max(here().count());
-        view.occupancy.without = pods.saturating_sub(holding);
+        view.occupancy.shared_only_pods = pods.saturating_sub(holding);
         Some(view)
     }
 }

@@ -35,6 +35,24 @@ pub enum TopologyRejection {
     Inconsistent(#[source] Box<Overdrawn>),
 }
 
+impl TopologyRejection {
+    /// The container and the resource, which the message of the plugin leaves out.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self {
+            TopologyRejection::CannotAlign { what, resource } => {
+                let container = what.container();
+                let container = container.map(|name| format!("{name}: "));
+                format!(
+                    "{}no NUMA zone has enough {resource}",
+                    container.unwrap_or_default()
+                )
+            }
+            TopologyRejection::Inconsistent(overdrawn) => overdrawn.to_string(),
+        }
+    }
+}
+
 /// The pod or container that must be in one NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlignedUnit {
@@ -46,6 +64,18 @@ pub enum AlignedUnit {
     InitContainer(ContainerName),
     /// One of its restartable init containers.
     Sidecar(ContainerName),
+}
+
+impl AlignedUnit {
+    /// The container's name; `None` for the pod as a whole.
+    fn container(&self) -> Option<&ContainerName> {
+        match self {
+            AlignedUnit::Pod => None,
+            AlignedUnit::Container(name)
+            | AlignedUnit::InitContainer(name)
+            | AlignedUnit::Sidecar(name) => Some(name),
+        }
+    }
 }
 
 impl std::fmt::Display for AlignedUnit {

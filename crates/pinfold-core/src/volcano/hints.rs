@@ -80,7 +80,7 @@ pub fn cpu_hints(
         thresholds: smallvec![Threshold::new(need, free)],
     };
     let hints = match component.is_empty() {
-        true => ResourceHints::Cannot,
+        true => ResourceHints::Unsatisfiable,
         false => ResourceHints::Family(Family {
             components: smallvec![component],
             preference: Preference::Width(least_width(

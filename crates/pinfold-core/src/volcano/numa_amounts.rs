@@ -208,7 +208,7 @@ fn hints(nodes: &BTreeMap<NodeId, NumaAmount>, need: u64) -> ResourceHints {
         )],
     };
     match component.is_empty() {
-        true => ResourceHints::Cannot,
+        true => ResourceHints::Unsatisfiable,
         false => ResourceHints::Family(Family {
             components: smallvec![component],
             preference: Preference::Width(least_width(

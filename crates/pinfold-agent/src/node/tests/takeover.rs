@@ -84,7 +84,7 @@ fn an_observe_only_node_admits_pods_and_sends_no_updates() {
 
 #[test]
 fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
-    use pinfold_core::device::{Device, DeviceOffer};
+    use pinfold_core::device::{AdvertisedDevices, Device};
     use pinfold_devices::align;
 
     let mut scene = Scene::kubelet();
@@ -96,7 +96,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         numa: Some(vec![1]),
         healthy: true,
     };
-    let offer: DeviceOffer = [("gpu7".into(), device)].into();
+    let offer: AdvertisedDevices = [("gpu7".into(), device)].into();
     let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
     let kubelet_devices = [("g".into(), align::align_pod(&pod.pod, &given))].into();
     let container = ManagedContainer::new("g-main".to_owned(), &sandbox_of_pod, "main".into());

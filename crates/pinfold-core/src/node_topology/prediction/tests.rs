@@ -87,7 +87,7 @@ fn a_rejection_lists_the_free_amount_of_each_numa_node() {
         .expect("one alignment");
     let facts = &alignment.resources[0];
     let free: Vec<u64> = facts.nodes.iter().map(|node| node.free).collect();
-    assert_eq!((facts.asked, free), (6, vec![5, 3]));
+    assert_eq!((facts.requested, free), (6, vec![5, 3]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The set of masks that come out of ANDing one mask of each list, folded list by list.
+//! The set of all ANDs of one mask per list, folded list by list.
 //!
 //! With n nodes there are at most 2^n of them, whatever the number of lists. Each list is folded in the
 //! cheaper of two ways:
@@ -11,19 +11,19 @@
 
 use crate::node_set::NodeSet;
 
-/// More nodes than this are not listed.
-pub(super) const MOST_NODES: usize = 16;
+/// Machines with more nodes than this are not merged by lists.
+pub(super) const MAX_NODES: usize = 16;
 
-/// The reachable masks so far, the empty one left out: it stays empty.
+/// All ANDs so far, except the empty mask: an AND with it stays empty.
 pub(super) struct Reachable {
     nodes: usize,
     members: Vec<u32>,
 }
 
 impl Reachable {
-    /// Before any list: all nodes. `nodes` is at most [`MOST_NODES`].
+    /// The neutral start: only the mask of all nodes. `nodes` is at most [`MAX_NODES`].
     pub(super) fn all(nodes: usize) -> Self {
-        debug_assert!(nodes <= MOST_NODES);
+        debug_assert!(nodes <= MAX_NODES);
         let all = (1_u32 << nodes) - 1;
         Self {
             nodes,
@@ -47,7 +47,7 @@ impl Reachable {
         self.members.extend(hits.map(|(mask, _)| mask));
     }
 
-    /// The masks reached.
+    /// The masks, ascending.
     pub(super) fn members(&self) -> &[u32] {
         &self.members
     }
@@ -125,7 +125,7 @@ impl Positions {
     /// The part of `mask` on the machine, as positions.
     pub(super) fn pack(&self, mask: NodeSet) -> u32 {
         let mut packed = 0;
-        for (position, node) in self.nodes.iter().enumerate().take(MOST_NODES) {
+        for (position, node) in self.nodes.iter().enumerate().take(MAX_NODES) {
             packed |= u32::from(mask.contains(node)) << position;
         }
         packed
@@ -133,7 +133,7 @@ impl Positions {
 
     /// The inverse of [`Positions::pack`].
     pub(super) fn unpack(&self, packed: u32) -> NodeSet {
-        let nodes = self.nodes.iter().enumerate().take(MOST_NODES);
+        let nodes = self.nodes.iter().enumerate().take(MAX_NODES);
         nodes
             .filter(|&(position, _)| packed >> position & 1 == 1)
             .map(|(_, node)| node)
@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn the_largest_possible_count_fits() {
-        let all: Vec<u32> = (1..1 << MOST_NODES).collect();
-        let mut reachable = Reachable::all(MOST_NODES);
+        let all: Vec<u32> = (1..1 << MAX_NODES).collect();
+        let mut reachable = Reachable::all(MAX_NODES);
         reachable.and(&all);
         reachable.and(&all);
         reachable.and(&all);

@@ -1,21 +1,21 @@
-//! [`Draft`]: the edits of one event while it is being decided, carried out as they come.
+//! [`Transaction`]: the edits of one event, applied to the state while the event is being decided.
 
-use super::change::{Change, Edit, Event};
+use super::change::{Change, Edit, LedgerEvent};
 use super::rules::Rules;
-use super::state::{LedgerState, Resident, ReusableCpus};
+use super::state::{AdmittedPod, LedgerState, ReusableCpus};
 use crate::cpu::CpuEdit;
-use crate::device::{DeviceEdit, DeviceOffer};
+use crate::device::{AdvertisedDevices, DeviceEdit};
 use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
 
-/// A state with the edits that one event has made in it so far.
-pub(super) struct Draft<'a> {
+/// A state, and the edits that the current event has applied to it so far.
+pub(super) struct Transaction<'a> {
     pub(super) rules: &'a Rules,
     pub(super) state: &'a mut LedgerState,
     edits: Vec<Edit>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Transaction<'a> {
     pub(super) fn new(rules: &'a Rules, state: &'a mut LedgerState) -> Self {
         Self {
             rules,
@@ -42,7 +42,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes `after` the CPUs that init containers leave.
+    /// Sets the CPUs that later containers of a pod may reuse.
     pub(super) fn reusable_cpus(&mut self, after: Option<ReusableCpus>) {
         if self.state.reusable_cpus != after {
             let before = self.state.reusable_cpus.clone();
@@ -50,11 +50,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes `after` what the plugin of a resource offers.
-    pub(super) fn offer(&mut self, resource: ResourceName, after: Option<DeviceOffer>) {
+    /// Sets the devices that the plugin of a resource advertises.
+    pub(super) fn set_devices(&mut self, resource: ResourceName, after: Option<AdvertisedDevices>) {
         let before = self.state.pool.devices(&resource).cloned();
         if before != after {
-            self.edit(Edit::Offer {
+            self.edit(Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
@@ -62,11 +62,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes `after` what is known of a pod.
-    pub(super) fn resident(&mut self, pod: &PodUid, after: Option<Resident>) {
-        let before = self.state.residents.get(pod).cloned().map(Box::new);
+    /// Sets or removes the entry of a pod.
+    pub(super) fn set_pod(&mut self, pod: &PodUid, after: Option<AdmittedPod>) {
+        let before = self.state.admitted_pods.get(pod).cloned().map(Box::new);
         let after = after.map(Box::new);
-        self.edit(Edit::Resident {
+        self.edit(Edit::Pod {
             pod: pod.clone(),
             before,
             after,
@@ -80,14 +80,14 @@ impl<'a> Draft<'a> {
         self.edits.push(edit);
     }
 
-    /// Takes everything back.
+    /// Reverts all edits.
     pub(super) fn discard(&mut self) {
         self.state.revert_all(&self.edits);
         self.edits.clear();
     }
 
-    /// The event with all its edits, now part of the ledger. `None` if it changed nothing.
-    pub(super) fn finish(self, event: Event) -> Option<Change> {
+    /// Commits the edits as the change of `event`. `None` if there are none.
+    pub(super) fn finish(self, event: LedgerEvent) -> Option<Change> {
         if self.edits.is_empty() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! [`Plan`]: the machine in the order a picture shows it, with the holder of every CPU looked up once.
+//! [`MachineLayout`]: the machine in the order of a picture, with the holder of every CPU.
 
 use std::collections::BTreeMap;
 
@@ -6,67 +6,67 @@ use pinfold_core::cpu_set::CpuId;
 use pinfold_core::machine::{Machine, NumaNode};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeId;
-use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
 
 /// A machine laid out for drawing.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MachineLayout {
     /// NUMA nodes in machine order.
-    pub nodes: Vec<PlannedNode>,
-    /// Names of the holders, by index.
+    pub nodes: Vec<NodeLayout>,
+    /// Names of the pods in [`Occupancy::holders`], by index.
     pub holders: Vec<String>,
-    /// Devices near no known NUMA node.
-    pub far_devices: Vec<DeviceSeat>,
-    /// Whether the picture is of a machine alone: nobody holds anything, and nothing is kept back.
+    /// Devices that report no known NUMA node.
+    pub far_devices: Vec<DeviceUse>,
+    /// Whether the picture shows only the machine: no pod holds anything, and no CPU is reserved.
     pub bare: bool,
 }
 
 /// One NUMA node.
 #[derive(Clone, Debug)]
-pub struct PlannedNode {
-    /// Its id.
+pub struct NodeLayout {
+    /// Its ID.
     pub id: NodeId,
     /// The sockets its cores belong to; none for a node without CPUs.
     pub sockets: Vec<u32>,
     /// Its L3 caches with their cores; one unnamed group where no L3 is reported.
-    pub caches: Vec<PlannedCache>,
+    pub caches: Vec<CacheLayout>,
     /// Memory and hugepages.
     pub memory: Vec<MemoryRow>,
     /// Devices near it.
-    pub devices: Vec<DeviceSeat>,
+    pub devices: Vec<DeviceUse>,
 }
 
 /// The cores below one L3 cache.
 #[derive(Clone, Debug)]
-pub struct PlannedCache {
-    /// The kernel's id, where known.
+pub struct CacheLayout {
+    /// The kernel's ID, if known.
     pub id: Option<u32>,
     /// The cores, in machine order.
-    pub cores: Vec<Vec<PlannedCpu>>,
+    pub cores: Vec<Vec<CpuCell>>,
 }
 
 /// One hardware thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlannedCpu {
-    /// Its id.
+pub struct CpuCell {
+    /// Its ID.
     pub id: CpuId,
-    /// Who has it.
-    pub seat: Seat,
+    /// The holder of the CPU.
+    pub used_by: CpuUse,
 }
 
-/// Who has a CPU.
+/// The holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
-    /// Nobody for itself alone.
+pub enum CpuUse {
+    /// In the shared pool.
     Free,
-    /// The system.
+    /// Reserved for the system.
     Reserved,
-    /// The holder with this index.
+    /// Held exclusively by the pod with this index in [`Occupancy::holders`].
     Held(usize),
 }
 
-impl Plan {
-    /// Lays out `machine` with the people of `occupancy` in their seats.
+impl MachineLayout {
+    /// Lays out `machine` with the holders of `occupancy`.
     #[must_use]
     pub fn new(machine: &Machine, occupancy: &Occupancy) -> Self {
         let mut holder_of = BTreeMap::new();
@@ -75,17 +75,17 @@ impl Plan {
                 holder_of.entry(cpu).or_insert(index);
             }
         }
-        let seat = |cpu: CpuId| match holder_of.get(&cpu) {
-            Some(&index) => Seat::Held(index),
-            None if occupancy.reserved.contains(cpu) => Seat::Reserved,
-            None => Seat::Free,
+        let cpu_use = |cpu: CpuId| match holder_of.get(&cpu) {
+            Some(&index) => CpuUse::Held(index),
+            None if occupancy.reserved.contains(cpu) => CpuUse::Reserved,
+            None => CpuUse::Free,
         };
         let known = machine.node_ids();
         Self {
             nodes: machine
                 .nodes()
                 .iter()
-                .map(|node| PlannedNode::new(node, occupancy, &seat))
+                .map(|node| NodeLayout::new(node, occupancy, &cpu_use))
                 .collect(),
             holders: occupancy
                 .holders
@@ -103,21 +103,24 @@ impl Plan {
     }
 }
 
-impl PlannedNode {
-    fn new(node: &NumaNode, occupancy: &Occupancy, seat: &impl Fn(CpuId) -> Seat) -> Self {
+impl NodeLayout {
+    fn new(node: &NumaNode, occupancy: &Occupancy, cpu_use: &impl Fn(CpuId) -> CpuUse) -> Self {
         let mut sockets: Vec<u32> = node.cores.iter().map(|core| core.socket).collect();
         sockets.sort_unstable();
         sockets.dedup();
-        let mut caches: Vec<PlannedCache> = Vec::new();
+        let mut caches: Vec<CacheLayout> = Vec::new();
         for core in &node.cores {
             let cpus = core
                 .threads
                 .iter()
-                .map(|&id| PlannedCpu { id, seat: seat(id) })
+                .map(|&id| CpuCell {
+                    id,
+                    used_by: cpu_use(id),
+                })
                 .collect();
             match caches.iter_mut().find(|cache| cache.id == core.l3) {
                 Some(cache) => cache.cores.push(cpus),
-                None => caches.push(PlannedCache {
+                None => caches.push(CacheLayout {
                     id: core.l3,
                     cores: vec![cpus],
                 }),
@@ -142,7 +145,7 @@ impl PlannedNode {
         }
     }
 
-    /// Whether there is nothing to show of it.
+    /// Whether it has no CPUs, memory and devices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.caches.is_empty()
@@ -152,8 +155,8 @@ impl PlannedNode {
 
     /// Devices near the node by resource, ascending by resource.
     #[must_use]
-    pub fn devices_by_resource(&self) -> BTreeMap<&ResourceName, Vec<&DeviceSeat>> {
-        let mut devices: BTreeMap<&ResourceName, Vec<&DeviceSeat>> = BTreeMap::new();
+    pub fn devices_by_resource(&self) -> BTreeMap<&ResourceName, Vec<&DeviceUse>> {
+        let mut devices: BTreeMap<&ResourceName, Vec<&DeviceUse>> = BTreeMap::new();
         for device in &self.devices {
             devices.entry(&device.resource).or_default().push(device);
         }
@@ -161,15 +164,17 @@ impl PlannedNode {
     }
 
     /// All CPUs of the node.
-    pub fn cpus(&self) -> impl Iterator<Item = PlannedCpu> {
+    pub fn cpus(&self) -> impl Iterator<Item = CpuCell> {
         self.caches
             .iter()
             .flat_map(|cache| cache.cores.iter().flatten().copied())
     }
 
-    /// How many CPUs nobody holds for itself alone; reserved ones are not counted.
+    /// The number of CPUs in the shared pool, without reserved ones.
     #[must_use]
     pub fn free_cpus(&self) -> usize {
-        self.cpus().filter(|cpu| cpu.seat == Seat::Free).count()
+        self.cpus()
+            .filter(|cpu| cpu.used_by == CpuUse::Free)
+            .count()
     }
 }

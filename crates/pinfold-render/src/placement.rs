@@ -1,4 +1,4 @@
-//! What a pod got, in one line.
+//! The assignment of a pod, in one line.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::Assignment;
@@ -7,7 +7,7 @@ use pinfold_core::node_set::NodeSet;
 
 use crate::amount;
 
-/// What all containers of a pod got together: `node 0, CPUs 1-4, memory 8 GiB, gpu0`.
+/// The assignment of all containers of a pod together: `node 0, CPUs 1-4, memory 8 GiB, gpu0`.
 #[must_use]
 pub fn placement(assignment: &Assignment) -> String {
     let mut nodes = NodeSet::EMPTY;

@@ -1,7 +1,7 @@
-//! Amounts in a pod: where they stand, and the pod with another one.
+//! [`RequestChange`]: finds the amounts of a pod's spec and replaces one of them.
 
-use super::{Alteration, Ask, Reach, Size};
-use crate::decision::Manager;
+use super::{Alteration, RemedyScope, RemedySize, RequestChange};
+use crate::decision::ResourceManager;
 use crate::demand;
 use crate::ledger::Ledger;
 use crate::name::ResourceName;
@@ -9,22 +9,22 @@ use crate::pod::{Container, Pod, ResourceList};
 use crate::qos::QosClass;
 use crate::quantity::Quantity;
 
-/// Memory is offered in steps of this many bytes.
+/// Memory amounts are proposed in steps of this many bytes.
 const MIB: u64 = 1 << 20;
 
-/// An amount that could be another one.
+/// An amount of a pod's spec that can be changed.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
-    /// The amount, for now unchanged.
-    pub(super) ask: Ask,
-    /// The least it may become: a Guaranteed pod keeps its class, and a pod covers its containers.
+    /// The amount, initially unchanged.
+    pub(super) ask: RequestChange,
+    /// The smallest valid amount: a Guaranteed pod keeps its class, and pod-level amounts cover the containers.
     pub(super) least: u64,
     /// Amounts are multiples of this.
     pub(super) grain: u64,
 }
 
 impl Slot {
-    /// All amounts of a pod that a manager of this ledger looks after, in the order of the pod.
+    /// All amounts of a pod that a manager of this ledger allocates, in the order of the pod.
     pub(super) fn all(ledger: &Ledger, pod: &Pod) -> Vec<Slot> {
         let mut slots = Vec::new();
         let pod_level = ledger.rules().pod_level();
@@ -36,23 +36,34 @@ impl Slot {
         if whole {
             if has_cpus {
                 let cpus = demand::pod_cpus(pod, pod_level) as u64;
-                slots.extend(Slot::of_pod(pod, "cpu".into(), Manager::Cpu, cpus));
+                slots.extend(Slot::of_pod(pod, "cpu".into(), ResourceManager::Cpu, cpus));
             }
             if has_memory {
                 for (resource, bytes) in demand::pod_memory(pod, pod_level).unwrap_or_default() {
-                    slots.extend(Slot::of_pod(pod, resource, Manager::Memory, bytes));
+                    slots.extend(Slot::of_pod(pod, resource, ResourceManager::Memory, bytes));
                 }
             }
         }
         for container in pod.all_containers() {
             if has_cpus {
                 let cpus = demand::container_cpus(pod, container, pod_level) as u64;
-                slots.extend(Slot::of(container, "cpu".into(), Manager::Cpu, cpus));
+                slots.extend(Slot::of(
+                    container,
+                    "cpu".into(),
+                    ResourceManager::Cpu,
+                    cpus,
+                ));
             }
             if has_memory {
-                let asked = demand::container_memory(pod, container, pod_level).unwrap_or_default();
-                for (resource, bytes) in asked {
-                    slots.extend(Slot::of(container, resource, Manager::Memory, bytes));
+                let requested =
+                    demand::container_memory(pod, container, pod_level).unwrap_or_default();
+                for (resource, bytes) in requested {
+                    slots.extend(Slot::of(
+                        container,
+                        resource,
+                        ResourceManager::Memory,
+                        bytes,
+                    ));
                 }
             }
             for (resource, amount) in &container.limits {
@@ -61,7 +72,7 @@ impl Slot {
                     slots.extend(Slot::of(
                         container,
                         resource.clone(),
-                        Manager::Device,
+                        ResourceManager::Device,
                         count,
                     ));
                 }
@@ -73,18 +84,18 @@ impl Slot {
     fn of(
         container: &Container,
         resource: ResourceName,
-        manager: Manager,
+        manager: ResourceManager,
         from: u64,
     ) -> Option<Slot> {
         let name = Some(container.name.clone());
         let (grain, least) = match manager {
-            Manager::Cpu => (1, 1),
-            Manager::Memory if resource.as_str() == "memory" => (MIB, MIB),
-            Manager::Memory => (page_size(&resource), 0),
-            Manager::Device => (1, 0),
+            ResourceManager::Cpu => (1, 1),
+            ResourceManager::Memory if resource.as_str() == "memory" => (MIB, MIB),
+            ResourceManager::Memory => (page_size(&resource), 0),
+            ResourceManager::Device => (1, 0),
         };
         (from > 0).then_some(Slot {
-            ask: Ask {
+            ask: RequestChange {
                 container: name,
                 resource,
                 manager,
@@ -96,8 +107,13 @@ impl Slot {
         })
     }
 
-    /// The pod's own amount: it must still cover its containers.
-    fn of_pod(pod: &Pod, resource: ResourceName, manager: Manager, from: u64) -> Option<Slot> {
+    /// A pod-level amount: it must still cover the containers.
+    fn of_pod(
+        pod: &Pod,
+        resource: ResourceName,
+        manager: ResourceManager,
+        from: u64,
+    ) -> Option<Slot> {
         let parts = Pod {
             pod_requests: None,
             pod_limits: None,
@@ -106,12 +122,12 @@ impl Slot {
         let parts = demand::effective_requests(&parts);
         let covered = parts.get(&resource).map_or(0, Quantity::value);
         let grain = match manager {
-            Manager::Memory if resource.as_str() == "memory" => MIB,
-            Manager::Memory => page_size(&resource),
-            Manager::Cpu | Manager::Device => 1,
+            ResourceManager::Memory if resource.as_str() == "memory" => MIB,
+            ResourceManager::Memory => page_size(&resource),
+            ResourceManager::Cpu | ResourceManager::Device => 1,
         };
         (from > 0).then(|| Slot {
-            ask: Ask {
+            ask: RequestChange {
                 container: None,
                 resource,
                 manager,
@@ -123,16 +139,16 @@ impl Slot {
         })
     }
 
-    /// The same with another amount.
-    pub(super) fn to(&self, to: u64) -> Ask {
-        Ask {
+    /// The change to another amount.
+    pub(super) fn to(&self, to: u64) -> RequestChange {
+        RequestChange {
             to,
             ..self.ask.clone()
         }
     }
 }
 
-/// The page size that a hugepages resource names; 1 MiB if it names none.
+/// The page size in a hugepages resource name; 1 MiB if there is none.
 fn page_size(resource: &ResourceName) -> u64 {
     let size = resource.as_str().strip_prefix("hugepages-");
     let size = size.and_then(|size| size.parse::<Quantity>().ok());
@@ -141,15 +157,15 @@ fn page_size(resource: &ResourceName) -> u64 {
         .unwrap_or(MIB)
 }
 
-impl Ask {
-    /// How much of what was asked is different, in thousandths, rounded up.
+impl RequestChange {
+    /// The relative difference of the amounts in thousandths, rounded up.
     pub(super) fn difference(&self) -> u64 {
         let parts = u128::from(self.from.abs_diff(self.to)) * 1000;
         u64::try_from(parts.div_ceil(u128::from(self.from.max(1)))).unwrap_or(u64::MAX)
     }
 
-    /// Writes the amount into `pod`: the request, and the limit by as much, so that the quality-of-service class stays.
-    /// `None` if the pod has no such amount or the limit would vanish.
+    /// Writes the amount into `pod`: the request, and the limit by the same difference, so that the QoS class stays.
+    /// `None` if the pod has no such amount or the limit would become zero.
     #[must_use]
     pub fn apply(&self, pod: &mut Pod) -> Option<()> {
         let mut found = None;
@@ -162,7 +178,7 @@ impl Ask {
         found
     }
 
-    /// The requests and limits the amount stands in.
+    /// The requests and limits that contain the amount.
     fn lists<'p>(&self, pod: &'p mut Pod) -> Option<[Option<&'p mut ResourceList>; 2]> {
         let Some(name) = &self.container else {
             return Some([pod.pod_requests.as_mut(), pod.pod_limits.as_mut()]);
@@ -172,18 +188,18 @@ impl Ask {
         Some([Some(&mut container.requests), Some(&mut container.limits)])
     }
 
-    /// `amount` as much larger or smaller as the ask. Devices have one amount only.
+    /// `amount` changed by the difference. Devices have one amount only.
     fn shifted(&self, amount: Quantity) -> Option<Quantity> {
         let (from, to) = (i128::from(self.from), i128::from(self.to));
         let count = |amount: i128| i64::try_from(amount).ok();
         let positive = |amount: i128| count(amount).filter(|&amount| amount > 0);
         match self.manager {
-            Manager::Device => count(to * 1000).map(Quantity::milli),
-            Manager::Cpu => {
+            ResourceManager::Device => count(to * 1000).map(Quantity::milli),
+            ResourceManager::Cpu => {
                 positive(i128::from(amount.milli_value()) + (to - from) * 1000).map(Quantity::milli)
             }
-            Manager::Memory if to == 0 => Some(Quantity::bytes(0)),
-            Manager::Memory => {
+            ResourceManager::Memory if to == 0 => Some(Quantity::bytes(0)),
+            ResourceManager::Memory => {
                 positive(i128::from(amount.value()) + to - from).map(Quantity::bytes)
             }
         }
@@ -191,11 +207,11 @@ impl Ask {
 }
 
 impl Alteration {
-    /// The pod after the change; the same if it is not the pod that changes.
+    /// The pod after the change; unchanged if the change does not affect the pod.
     #[must_use]
     pub fn pod(&self, pod: &Pod) -> Option<Pod> {
         let mut changed = pod.clone();
-        if let Alteration::Ask(asks) = self {
+        if let Alteration::Request(asks) = self {
             for ask in asks {
                 ask.apply(&mut changed)?;
             }
@@ -204,12 +220,16 @@ impl Alteration {
     }
 }
 
-impl Size {
-    /// Of a change of the pod: the largest difference of its parts.
-    pub(super) fn of_asks(asks: &[Ask]) -> Self {
-        Size {
-            reach: Reach::Pod,
-            amount: asks.iter().map(Ask::difference).max().unwrap_or(0),
+impl RemedySize {
+    /// The size of a change of the pod: the largest difference of its parts.
+    pub(super) fn of_asks(asks: &[RequestChange]) -> Self {
+        RemedySize {
+            scope: RemedyScope::Pod,
+            amount: asks
+                .iter()
+                .map(RequestChange::difference)
+                .max()
+                .unwrap_or(0),
             loss: 0,
         }
     }

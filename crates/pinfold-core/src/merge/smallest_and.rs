@@ -1,22 +1,22 @@
-//! Masks that are not preferred: the best of those reachable within one choice of parts.
+//! Masks that are not preferred: the smallest or closest one that is reachable within one choice of parts.
 
 use smallvec::SmallVec;
 
 use super::budget::Budget;
-use super::choice::Choice;
+use super::choice::NodeChoice;
 use super::packing::Bins;
 use crate::node_set::{NodeId, NodeSet};
 
-/// The smallest reachable mask of `width` nodes. `None` if there is none, or if the budget ran dry before one
-/// was met.
+/// The smallest reachable mask of `width` nodes. `None` if there is none, or if the budget ran out before one was
+/// found.
 ///
-/// From the highest node down, drop each node that can be dropped: dropping the higher node always makes the smaller
-/// mask. A set of nodes that can be dropped together with all decisions so far is carried along; it answers many
-/// questions before they are asked, and when the budget runs dry it is still a certified answer.
+/// From the highest node down, each node that can be dropped is dropped: dropping the higher node always makes the
+/// smaller mask. A set of nodes that can be dropped together with all decisions so far is kept along; it answers many
+/// questions without a search, and is a valid answer when the budget runs out.
 pub(super) fn smallest(bins: &Bins<'_>, width: usize, budget: &mut Budget) -> Option<NodeSet> {
     let within = bins.within;
     let surplus = within.len().checked_sub(width)?;
-    let mut witness = first_witness(bins, surplus, budget)?;
+    let mut droppable = first_droppable(bins, surplus, budget)?;
     let mut dropped = NodeSet::EMPTY;
     let mut below = within;
     let mut places = width;
@@ -25,24 +25,24 @@ pub(super) fn smallest(bins: &Bins<'_>, width: usize, budget: &mut Budget) -> Op
         if places == 0 || below.len() + 1 == places {
             break;
         }
-        if witness.contains(node) {
+        if droppable.contains(node) {
             dropped.insert(node);
             continue;
         }
         let must = dropped | NodeSet::single(node);
         match bins.can_drop(must, below, below.len() - places, budget) {
             Some(set) => {
-                witness = trim(set, must, surplus);
+                droppable = trim(set, must, surplus);
                 dropped = must;
             }
             None => places -= 1,
         }
     }
-    Some(within - witness)
+    Some(within - droppable)
 }
 
-/// Some `surplus` nodes that can be dropped together.
-fn first_witness(bins: &Bins<'_>, surplus: usize, budget: &mut Budget) -> Option<NodeSet> {
+/// `surplus` nodes that can be dropped together.
+fn first_droppable(bins: &Bins<'_>, surplus: usize, budget: &mut Budget) -> Option<NodeSet> {
     let dropped = bins.known.iter().map(|&mask| bins.within - mask);
     let known = dropped.max_by_key(|dropped| (dropped.len() >= surplus, *dropped));
     let set = match known.filter(|dropped| dropped.len() >= surplus) {
@@ -52,14 +52,14 @@ fn first_witness(bins: &Bins<'_>, surplus: usize, budget: &mut Budget) -> Option
     Some(trim(set, NodeSet::EMPTY, surplus))
 }
 
-/// `size` nodes of `set`, `must` among them, else the highest.
+/// `size` nodes of `set`: `must`, then the highest ones.
 fn trim(set: NodeSet, must: NodeSet, size: usize) -> NodeSet {
     let more = size.saturating_sub(must.len());
     let highest: NodeSet = (set - must).iter().rev().take(more).collect();
     must | highest
 }
 
-/// Which nodes to keep, as a choice for the search by distance.
+/// The choice of nodes to keep, for the search by distance.
 pub(super) struct Keep<'b, 's> {
     bins: &'b Bins<'s>,
     /// Nodes that cannot be dropped.
@@ -72,7 +72,7 @@ pub(super) struct Keep<'b, 's> {
 }
 
 impl<'b, 's> Keep<'b, 's> {
-    /// The choice of `width` nodes of W. A mask of that width is known to be reachable.
+    /// The choice of `width` nodes of W. A mask of that width must be reachable.
     pub(super) fn new(bins: &'b Bins<'s>, width: usize, budget: &'b mut Budget) -> Self {
         let mut keep = Self {
             bins,
@@ -86,7 +86,7 @@ impl<'b, 's> Keep<'b, 's> {
         keep
     }
 
-    /// Tells apart the nodes that cannot be dropped and those that cannot be kept.
+    /// Fixes the nodes that cannot be dropped and those that cannot be kept.
     fn filter(&mut self, width: usize) {
         let within = self.bins.within;
         let surplus = within.len() - width;
@@ -100,12 +100,12 @@ impl<'b, 's> Keep<'b, 's> {
                     .bins
                     .can_drop(alone, others, surplus - 1, budget)
                     .is_some()
-                    || budget.ran_dry());
+                    || budget.ran_out());
             let can_stay = self
                 .bins
                 .can_drop(NodeSet::EMPTY, others, surplus, budget)
                 .is_some()
-                || budget.ran_dry();
+                || budget.ran_out();
             match (can_go, can_stay) {
                 (true, true) => open.insert(node),
                 (false, true) => self.taken.insert(node),
@@ -121,7 +121,7 @@ impl<'b, 's> Keep<'b, 's> {
     }
 }
 
-impl Choice for Keep<'_, '_> {
+impl NodeChoice for Keep<'_, '_> {
     fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
@@ -150,10 +150,10 @@ impl Choice for Keep<'_, '_> {
     }
 
     fn alike(&self, x: NodeId, y: NodeId) -> bool {
-        self.bins.are_blind_to(x, y)
+        self.bins.treat_alike(x, y)
     }
 
-    fn gave_up(&self) -> bool {
-        self.budget.ran_dry()
+    fn ran_out(&self) -> bool {
+        self.budget.ran_out()
     }
 }

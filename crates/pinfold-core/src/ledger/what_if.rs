@@ -1,4 +1,4 @@
-//! What if the node were run otherwise, or were empty? Copies of a ledger under other circumstances.
+//! Copies of a ledger for what-if questions: without pods, under other rules.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use super::Ledger;
 use super::restart::SavedState;
 use super::rules::{Rules, SettingsError};
 use super::state::LedgerState;
-use crate::cpu::{CpuConfigError, CpuManager, Reservation, StaticCpus, StaticSettings};
+use crate::cpu::{CpuConfigError, CpuManager, CpuReservation, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::demand::PodLevel;
 use crate::device::DevicePool;
 use crate::settings::Settings;
 
 impl Ledger {
-    /// The same node without any pod; its devices stay.
+    /// The same node without pods; its devices stay.
     #[must_use]
     pub fn without_pods(&self) -> Self {
         let mut state = LedgerState::empty(&self.rules);
@@ -24,8 +24,9 @@ impl Ledger {
         }
     }
 
-    /// A node whose books are known but not its pods: what they hold is held by nobody of a name.
-    pub(crate) fn taken_over(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
+    /// A ledger whose totals of held resources are known but not its pods, as a NodeResourceTopology object reports
+    /// them.
+    pub(crate) fn from_counts(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
         let state = LedgerState {
             cpus: saved.cpus,
             memory: saved.memory,
@@ -36,31 +37,31 @@ impl Ledger {
         Self { rules, state }
     }
 
-    /// The same pods with what they hold under other rules for the same machine, which may differ in topology policy,
-    /// scope and options. `None` if they could not hold that then.
+    /// The same pods and assignments under other rules for the same machine, which may differ in topology policy, scope
+    /// and options. `None` if the assignments would be inconsistent there.
     #[must_use]
-    pub fn under(&self, rules: Arc<Rules>) -> Option<Self> {
-        let mut amended = Self {
+    pub fn with_rules(&self, rules: Arc<Rules>) -> Option<Self> {
+        let mut changed = Self {
             rules,
             state: self.state.clone(),
         };
-        if let Some(cpus) = amended.rules.cpus.as_static() {
-            // Strictly reserved CPUs are no part of the shared pool, others are.
+        if let Some(cpus) = changed.rules.cpus.as_static() {
+            // Strictly reserved CPUs are not part of the shared pool, others are.
             let reserved = cpus.reserved();
             let shared = match cpus.options().strict_reservation {
                 true => self.state.cpus.shared() - reserved,
                 false => self.state.cpus.shared() | reserved,
             };
             if let Some(edit) = self.state.cpus.set_shared(shared) {
-                amended.state.cpus.apply(&edit).ok()?;
+                changed.state.cpus.apply(&edit).ok()?;
             }
         }
         let known = self.audit();
-        let sound = amended
+        let sound = changed
             .audit()
             .iter()
             .all(|finding| known.contains(finding));
-        sound.then_some(amended)
+        sound.then_some(changed)
     }
 }
 
@@ -71,34 +72,34 @@ impl Rules {
         self.pod_level
     }
 
-    /// Whether containers can have CPUs for themselves alone.
+    /// Whether the CPU manager policy is `static`.
     pub(crate) fn has_exclusive_cpus(&self) -> bool {
         self.cpus.as_static().is_some()
     }
 
-    /// Whether placements are compared by the distances between NUMA nodes.
+    /// Whether the option `prefer-closest-numa-nodes` is on.
     pub(crate) fn compares_distances(&self) -> bool {
         self.distances.is_some()
     }
 
-    /// Whether the answers of the CPU manager depend on which CPUs share a core or a socket.
-    pub(crate) fn looks_at_cores(&self) -> bool {
+    /// Whether the hints of the CPU manager depend on which CPUs share a core or a socket.
+    pub(crate) fn depends_on_cores(&self) -> bool {
         let options = self.cpus.as_static().map(StaticCpus::options);
         options.is_some_and(|options| options.full_pcpus_only || options.align_by_socket)
     }
 
-    /// Whether the CPU manager chooses by which CPUs share a cache.
-    pub(crate) fn looks_at_caches(&self) -> bool {
+    /// Whether the CPU manager prefers CPUs that share an uncore cache.
+    pub(crate) fn prefers_cache_alignment(&self) -> bool {
         let options = self.cpus.as_static().map(StaticCpus::options);
         options.is_some_and(|options| options.prefer_align_by_cache)
     }
 
-    /// The same rules with exactly these CPUs kept from pods, be it none at all.
-    pub(crate) fn reserving(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
+    /// The same rules with exactly these CPUs reserved, possibly none.
+    pub(crate) fn with_reserved(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
         if let Some(cpus) = self.cpus.as_static() {
             let settings = StaticSettings {
                 options: cpus.options(),
-                reservation: Reservation {
+                reservation: CpuReservation {
                     count: reserved.len(),
                     cpus: CpuList::from(reserved),
                 },
@@ -113,15 +114,16 @@ impl Rules {
         Ok(self)
     }
 
-    /// Whether only whole cores are handed out.
-    pub(crate) fn fills_whole_cores(&self) -> bool {
+    /// Whether the option `full-pcpus-only` is on.
+    pub(crate) fn full_cores_only(&self) -> bool {
         self.cpus
             .as_static()
             .is_some_and(|cpus| cpus.options().full_pcpus_only)
     }
 
-    /// `settings` with the very CPUs reserved that are reserved here: which ones are chosen depends on the options.
-    pub(crate) fn pin_reserved(&self, mut settings: Settings) -> Settings {
+    /// `settings` with the same CPUs reserved as here, because which CPUs the policy would choose depends on its
+    /// options.
+    pub(crate) fn keep_reserved_cpus(&self, mut settings: Settings) -> Settings {
         if let Some(cpus) = self.cpus.as_static() {
             settings.reserved_cpus = Some(CpuList::from(cpus.reserved()));
         }

@@ -1,31 +1,31 @@
-//! [`Draft`]: the entries of a table that one decision is about to change, kept beside it.
+//! [`MemoryTransaction`]: the changed entries of a table while one decision is being made.
 
 use std::collections::BTreeMap;
 
 use super::edit::MemoryEdit;
-use super::reuse::Leftover;
-use super::table::{Block, MemoryState, NodeMemory};
+use super::reuse::ReusableInitMemory;
+use super::table::{MemoryBlock, MemoryState, NodeMemory};
 use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 
-/// Changed entries over an unchanged table. [`Draft::into_edits`] gives one edit per entry that differs.
-pub(super) struct Draft<'a> {
+/// Changed entries over an unchanged table. [`MemoryTransaction::into_edits`] returns one edit per entry that differs.
+pub(super) struct MemoryTransaction<'a> {
     state: &'a MemoryState,
     nodes: BTreeMap<NodeId, NodeMemory>,
-    containers: BTreeMap<(PodUid, ContainerName), Option<Vec<Block>>>,
-    pods: BTreeMap<PodUid, Option<Vec<Block>>>,
-    leftover: Option<Option<Leftover>>,
+    containers: BTreeMap<(PodUid, ContainerName), Option<Vec<MemoryBlock>>>,
+    pods: BTreeMap<PodUid, Option<Vec<MemoryBlock>>>,
+    reusable_init: Option<Option<ReusableInitMemory>>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> MemoryTransaction<'a> {
     pub(super) fn new(state: &'a MemoryState) -> Self {
         Self {
             state,
             nodes: BTreeMap::new(),
             containers: BTreeMap::new(),
             pods: BTreeMap::new(),
-            leftover: None,
+            reusable_init: None,
         }
     }
 
@@ -34,19 +34,19 @@ impl<'a> Draft<'a> {
         Some(self.nodes.entry(id).or_insert_with(|| current.clone()))
     }
 
-    /// Books `size` on `nodes`, lowest node first, and makes them one group. Every node counts one
-    /// more assignment even if nothing was left to book. Mirrors `updateMachineState`.
-    pub(super) fn book(&mut self, nodes: NodeSet, resource: &ResourceName, size: u64) {
+    /// Allocates `size` bytes on `nodes`, lowest node first, and makes them one group. Every node counts one more
+    /// assignment even if it provides nothing. Mirrors `updateMachineState`.
+    pub(super) fn allocate(&mut self, nodes: NodeSet, resource: &ResourceName, size: u64) {
         let mut left = size;
         for id in nodes {
             if let Some(node) = self.node_mut(id) {
-                node.book(nodes, resource, &mut left);
+                node.allocate(nodes, resource, &mut left);
             }
         }
     }
 
-    /// Gives blocks back. A node without a holder leaves its group. Mirrors `releaseMemory`.
-    pub(super) fn release(&mut self, blocks: &[Block], fidelity: Fidelity) {
+    /// Releases blocks. A node without assignments is removed from its group. Mirrors `releaseMemory`.
+    pub(super) fn release(&mut self, blocks: &[MemoryBlock], fidelity: Fidelity) {
         for block in blocks {
             let mut left = block.size;
             let mut release = |id| {
@@ -61,7 +61,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[Block]> {
+    pub(super) fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[MemoryBlock]> {
         match self.containers.get(&(pod.clone(), container.clone())) {
             Some(changed) => changed.as_deref(),
             None => self.state.blocks(pod, container),
@@ -72,18 +72,18 @@ impl<'a> Draft<'a> {
         &mut self,
         pod: &PodUid,
         container: &ContainerName,
-        blocks: Option<Vec<Block>>,
+        blocks: Option<Vec<MemoryBlock>>,
     ) {
         let key = (pod.clone(), container.clone());
         self.containers.insert(key, blocks);
     }
 
-    pub(super) fn set_pod_blocks(&mut self, pod: &PodUid, blocks: Option<Vec<Block>>) {
+    pub(super) fn set_pod_blocks(&mut self, pod: &PodUid, blocks: Option<Vec<MemoryBlock>>) {
         self.pods.insert(pod.clone(), blocks);
     }
 
-    pub(super) fn set_leftover(&mut self, leftover: Option<Leftover>) {
-        self.leftover = Some(leftover);
+    pub(super) fn set_reusable(&mut self, reusable_init: Option<ReusableInitMemory>) {
+        self.reusable_init = Some(reusable_init);
     }
 
     /// One edit per entry that differs from the table.
@@ -104,7 +104,7 @@ impl<'a> Draft<'a> {
             }
         }
         for ((pod, container), after) in self.containers {
-            let before = state.blocks(&pod, &container).map(<[Block]>::to_vec);
+            let before = state.blocks(&pod, &container).map(<[MemoryBlock]>::to_vec);
             if before != after {
                 edits.push(MemoryEdit::Container {
                     pod,
@@ -114,19 +114,19 @@ impl<'a> Draft<'a> {
                 });
             }
         }
-        if let Some(after) = self.leftover
-            && after != state.leftover
+        if let Some(after) = self.reusable_init
+            && after != state.reusable_init
         {
-            let before = state.leftover.clone();
-            edits.push(MemoryEdit::Leftover { before, after });
+            let before = state.reusable_init.clone();
+            edits.push(MemoryEdit::ReusableInitMemory { before, after });
         }
         edits
     }
 }
 
 impl NodeMemory {
-    /// Takes as much of `left` as the node has free.
-    pub(super) fn book(&mut self, group: NodeSet, resource: &ResourceName, left: &mut u64) {
+    /// Allocates as much of `left` as the node has free.
+    pub(super) fn allocate(&mut self, group: NodeSet, resource: &ResourceName, left: &mut u64) {
         self.assignments = self.assignments.saturating_add(1);
         self.cells = group;
         if let Some(amounts) = self.memory.get_mut(resource) {
@@ -137,7 +137,7 @@ impl NodeMemory {
         }
     }
 
-    /// Gives back as much of `left` as is booked here, by whomever.
+    /// Releases as much of `left` as is allocated here, by any pod.
     fn release(&mut self, id: NodeId, resource: &ResourceName, left: &mut u64) {
         self.assignments = self.assignments.saturating_sub(1);
         if self.assignments == 0 {

@@ -1,76 +1,76 @@
-//! [`Scene`]: all resources of one merge, made ready for searching.
+//! [`MergeProblem`]: the hints of all resources of one merge, prepared for searching.
 //!
 //! The hints of a resource are a union of parts. A *fixed* part is one mask; an explicit list is a union of those. An
-//! *open* part is all masks inside a universe that contain some forced nodes and meet some gauges; it is
-//! up-closed in its universe, and everything the searches do rests on that.
+//! *open* part is all masks inside a universe that contain some forced nodes and meet some thresholds; it is up-closed
+//! in its universe, and all searches rely on that.
 
 use smallvec::SmallVec;
 
-use super::budget::{Question, Questions};
-use super::facts::{WidthRange, Wish};
-use super::gauge::Gauge;
-use super::resources::{Hints, Resource};
+use super::budget::{MergeSearch, UnfinishedSearches};
+use super::facts::{HintSummary, WidthRange};
+use super::prepared_threshold::PreparedThreshold;
+use super::resources::{Hints, MergeResource};
 use super::width::Narrow;
 use crate::hint::{Component, Family, Preference};
 use crate::node_set::NodeSet;
 
 /// All resources of one merge.
-pub(super) struct Scene<'a> {
+pub(super) struct MergeProblem<'a> {
     /// All nodes of the machine.
     pub(super) all: NodeSet,
-    pub(super) members: SmallVec<[Member<'a>; 8]>,
+    pub(super) resources: SmallVec<[ProblemResource<'a>; 8]>,
     parts: SmallVec<[Part; 4]>,
-    gauges: Vec<Gauge>,
-    pub(super) given_up: Questions,
+    thresholds: Vec<PreparedThreshold>,
+    pub(super) unfinished: UnfinishedSearches,
 }
 
-/// An open part: all masks inside `universe` that contain `forced` and meet the gauges.
+/// An open part: all masks inside `universe` that contain `forced` and meet the thresholds.
 pub(super) struct Part {
     pub(super) universe: NodeSet,
     pub(super) forced: NodeSet,
     first_gauge: usize,
-    gauges: usize,
-    /// A mask of the part with few nodes.
+    thresholds: usize,
+    /// A mask of the part with few nodes, and a lower bound for the width of its masks.
     pub(super) narrow: Narrow,
 }
 
-/// The position of an open part in its scene.
+/// The index of an open part in its problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PartId(u16);
 
-/// One resource.
-pub(super) struct Member<'a> {
+/// The hints of one resource.
+pub(super) struct ProblemResource<'a> {
     hints: Hints<'a>,
-    /// A resource with the very same family, earlier in the scene. Its parts are shared.
+    /// The index of an earlier resource with the same family, whose parts are shared.
     pub(super) copy_of: Option<usize>,
     /// Whether "any node" is among its hints, preferred or not.
     pub(super) any: bool,
     /// Whether "any node" is among its preferred hints.
     pub(super) any_preferred: bool,
-    /// Its single masks, ascending; those that an open part contains are left out.
+    /// Its fixed masks, ascending, without those that an open part contains.
     pub(super) fixed: SmallVec<[NodeSet; 4]>,
-    /// Of a list: the preferred masks, ascending.
+    /// For a list: the preferred masks, ascending.
     preferred: Vec<NodeSet>,
     pub(super) open: SmallVec<[PartId; 1]>,
     /// The width of its narrowest mask, if it has masks.
     pub(super) width: Option<WidthRange>,
 }
 
-impl<'a> Scene<'a> {
-    pub(super) fn new(all: NodeSet, resources: &[Resource<'a>]) -> Self {
-        let mut scene = Self {
+impl<'a> MergeProblem<'a> {
+    pub(super) fn new(all: NodeSet, resources: &[MergeResource<'a>]) -> Self {
+        let mut problem = Self {
             all,
-            members: SmallVec::new(),
+            resources: SmallVec::new(),
             parts: SmallVec::new(),
-            gauges: Vec::new(),
-            given_up: Questions::NONE,
+            thresholds: Vec::new(),
+            unfinished: UnfinishedSearches::NONE,
         };
-        scene.gauges.reserve(resources.len() + 2);
+        problem.thresholds.reserve(resources.len() + 2);
         for resource in resources {
-            let member = scene.member(resource.hints);
-            scene.members.push(member);
+            let resource = problem.resource(resource.hints);
+            problem.resources.push(resource);
         }
-        scene
+        problem
     }
 
     pub(super) fn part(&self, id: PartId) -> &Part {
@@ -81,18 +81,18 @@ impl<'a> Scene<'a> {
         &mut self.parts[usize::from(id.0)]
     }
 
-    pub(super) fn gauges(&self, part: &Part) -> &[Gauge] {
-        &self.gauges[part.first_gauge..][..part.gauges]
+    pub(super) fn thresholds(&self, part: &Part) -> &[PreparedThreshold] {
+        &self.thresholds[part.first_gauge..][..part.thresholds]
     }
 
-    /// Members with a family of their own: copies left out.
-    pub(super) fn originals(&self) -> impl Iterator<Item = (usize, &Member<'a>)> {
-        let members = self.members.iter().enumerate();
-        members.filter(|(_, member)| member.copy_of.is_none())
+    /// Resources with a family of their own, without copies.
+    pub(super) fn originals(&self) -> impl Iterator<Item = (usize, &ProblemResource<'a>)> {
+        let members = self.resources.iter().enumerate();
+        members.filter(|(_, resource)| resource.copy_of.is_none())
     }
 
-    fn member(&mut self, hints: Hints<'a>) -> Member<'a> {
-        let mut member = Member {
+    fn resource(&mut self, hints: Hints<'a>) -> ProblemResource<'a> {
+        let mut resource = ProblemResource {
             hints,
             copy_of: None,
             any: false,
@@ -103,64 +103,64 @@ impl<'a> Scene<'a> {
             width: None,
         };
         match hints {
-            Hints::DontCare => (member.any, member.any_preferred) = (true, true),
-            Hints::Cannot => member.any = true,
+            Hints::DontCare => (resource.any, resource.any_preferred) = (true, true),
+            Hints::Unsatisfiable => resource.any = true,
             Hints::List(list) => {
                 for hint in list {
                     match hint.mask {
                         None => {
-                            member.any = true;
-                            member.any_preferred |= hint.preferred;
+                            resource.any = true;
+                            resource.any_preferred |= hint.preferred;
                         }
                         Some(mask) => {
-                            member.fixed.push(mask);
+                            resource.fixed.push(mask);
                             if hint.preferred {
-                                member.preferred.push(mask);
+                                resource.preferred.push(mask);
                             }
                         }
                     }
                 }
-                member.preferred.sort_unstable();
-                member.preferred.dedup();
+                resource.preferred.sort_unstable();
+                resource.preferred.dedup();
             }
             Hints::Family(family) => match self.same_family(family) {
                 Some(original) => {
-                    member.copy_of = Some(original);
-                    member.fixed = self.members[original].fixed.clone();
-                    member.open = self.members[original].open.clone();
-                    member.width = self.members[original].width;
-                    return member;
+                    resource.copy_of = Some(original);
+                    resource.fixed = self.resources[original].fixed.clone();
+                    resource.open = self.resources[original].open.clone();
+                    resource.width = self.resources[original].width;
+                    return resource;
                 }
-                None => self.take_family(family, &mut member),
+                None => self.take_family(family, &mut resource),
             },
         }
-        member.fixed.sort_unstable();
-        member.fixed.dedup();
-        let fixed = member
+        resource.fixed.sort_unstable();
+        resource.fixed.dedup();
+        let fixed = resource
             .fixed
             .iter()
             .map(|mask| WidthRange::exactly(mask.len()));
-        let open = member
+        let open = resource
             .open
             .iter()
             .map(|&part| self.part(part).narrow.width());
-        member.width = fixed.chain(open).reduce(narrowest);
-        member
+        resource.width = fixed.chain(open).reduce(narrowest);
+        resource
     }
 
     fn same_family(&self, family: &Family) -> Option<usize> {
-        let same = |member: &Member<'_>| match member.hints {
+        let same = |resource: &ProblemResource<'_>| match resource.hints {
             Hints::Family(other) => other == family,
             _ => false,
         };
-        self.members.iter().position(same)
+        self.resources.iter().position(same)
     }
 
-    fn take_family(&mut self, family: &Family, member: &mut Member<'_>) {
+    fn take_family(&mut self, family: &Family, resource: &mut ProblemResource<'_>) {
         for part in family.components.iter().filter(|part| !part.is_empty()) {
             match part.universe == part.forced {
-                true => member.fixed.push(part.universe),
-                false => member.open.extend(self.open_part(part)),
+                true => resource.fixed.push(part.universe),
+                false => resource.open.extend(self.open_part(part)),
             }
         }
         let open: SmallVec<[&Component; 1]> = family
@@ -168,43 +168,43 @@ impl<'a> Scene<'a> {
             .iter()
             .filter(|part| part.universe != part.forced)
             .collect();
-        member
+        resource
             .fixed
             .retain(|mask| !open.iter().any(|part| part.contains(*mask)));
     }
 
     fn open_part(&mut self, part: &Component) -> Option<PartId> {
-        let first_gauge = self.gauges.len();
+        let first_gauge = self.thresholds.len();
         for threshold in &part.thresholds {
-            if let Some(made) = Gauge::of(threshold, part.universe) {
-                self.gauges.push(made.gauge);
+            if let Some(made) = PreparedThreshold::of(threshold, part.universe) {
+                self.thresholds.push(made.prepared);
                 if made.rounded {
-                    self.given_up.insert(Question::Amounts);
+                    self.unfinished.insert(MergeSearch::Amounts);
                 }
             }
         }
         let Ok(id) = u16::try_from(self.parts.len()) else {
-            self.given_up.insert(Question::Choices);
+            self.unfinished.insert(MergeSearch::Choices);
             return None;
         };
         self.parts.push(Part {
             universe: part.universe,
             forced: part.forced,
             first_gauge,
-            gauges: self.gauges.len() - first_gauge,
-            narrow: Narrow::of(part.universe, part.forced, &self.gauges[first_gauge..]),
+            thresholds: self.thresholds.len() - first_gauge,
+            narrow: Narrow::of(part.universe, part.forced, &self.thresholds[first_gauge..]),
         });
         Some(PartId(id))
     }
 
-    /// The largest of the members' narrowest widths.
+    /// The largest of the resources' narrowest widths.
     pub(super) fn best_width(&self) -> usize {
-        let widths = self.members.iter().filter_map(|member| member.width);
+        let widths = self.resources.iter().filter_map(|resource| resource.width);
         widths.map(|width| width.at_most).max().unwrap_or(0)
     }
 }
 
-/// The width of a union.
+/// The width of the narrowest mask of a union.
 fn narrowest(a: WidthRange, b: WidthRange) -> WidthRange {
     WidthRange {
         at_least: a.at_least.min(b.at_least),
@@ -212,7 +212,7 @@ fn narrowest(a: WidthRange, b: WidthRange) -> WidthRange {
     }
 }
 
-impl<'a> Member<'a> {
+impl<'a> ProblemResource<'a> {
     /// The preference rule, if the hints are a family.
     pub(super) fn preference(&self) -> Option<&'a Preference> {
         match self.hints {
@@ -221,7 +221,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Whether this resource has a preferred hint that goes with `mask`.
+    /// Whether this resource has a preferred hint that is compatible with `mask`.
     pub(super) fn accepts(&self, mask: NodeSet) -> bool {
         self.any_preferred || self.prefers(mask)
     }
@@ -234,7 +234,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The width of every preferred mask, if there is only one.
+    /// The width of its preferred masks, if all have the same.
     pub(super) fn one_preferred_width(&self) -> Option<usize> {
         match self.preference() {
             Some(Preference::Width(width)) => Some(*width),
@@ -247,7 +247,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Whether no mask can be preferred.
+    /// Whether it prefers no mask.
     pub(super) fn prefers_nothing(&self) -> bool {
         match self.preference() {
             Some(Preference::Width(width)) => *width == 0,
@@ -256,18 +256,18 @@ impl<'a> Member<'a> {
         }
     }
 
-    pub(super) fn wish(&self) -> Wish {
+    pub(super) fn summary(&self) -> HintSummary {
         let Some(narrowest) = self.width else {
             return match self.any_preferred {
-                true => Wish::DontCare,
-                false => Wish::Cannot,
+                true => HintSummary::DontCare,
+                false => HintSummary::Unsatisfiable,
             };
         };
         let preferred_width = match self.preference() {
             Some(Preference::Width(width) | Preference::WidthOrSockets(width, _)) => Some(*width),
             None => self.preferred.iter().map(|mask| mask.len()).min(),
         };
-        Wish::Masks {
+        HintSummary::Masks {
             narrowest,
             preferred_width: preferred_width.filter(|&width| width > 0),
         }

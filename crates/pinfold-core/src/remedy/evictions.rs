@@ -1,36 +1,36 @@
-//! Neighbours: the smallest sets of running pods whose leaving would let the pod in.
+//! Evictions: the smallest sets of running pods without which the pod would be admitted.
 //!
-//! One pod, then two, then three, in the order they came; as soon as sets of one size help, larger ones are not looked
-//! at. Only pods that hold something can be in the way.
+//! One pod, then two, then three, in the order of their admission; as soon as sets of one size help, larger ones are
+//! not tried. Only pods that hold exclusive CPUs, memory or devices are considered.
 
 use std::sync::Arc;
 
 use super::trial::Trial;
-use super::{Alteration, Neighbour, Reach, Remedy, Size};
-use crate::ledger::{Ledger, Resident};
+use super::{Alteration, PodRef, Remedy, RemedyScope, RemedySize};
+use crate::ledger::{AdmittedPod, Ledger};
 use crate::name::PodUid;
 use crate::pod::Pod;
 
-/// How many sets of the smallest size are kept: those that lose the fewest CPUs.
+/// The number of sets of the smallest size that are kept: those with the fewest CPUs.
 const KEPT: usize = 5;
 
-/// The sets of at most `most` neighbours that are in the way, those that hold the fewest CPUs first.
+/// The sets of at most `most` pods whose eviction helps, those with the fewest CPUs first.
 pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Arc<Pod>,
     most: usize,
     trial: &mut Trial<'_>,
 ) -> Vec<Remedy> {
-    let holds = |resident: &&Resident| {
+    let holds = |resident: &&AdmittedPod| {
         let assignment = ledger.assignment(&resident.pod.uid);
         assignment.is_some_and(|assignment| !assignment.is_empty())
     };
-    let holders: Vec<&Resident> = ledger.residents().into_iter().filter(holds).collect();
+    let holders: Vec<&AdmittedPod> = ledger.admitted_pods().into_iter().filter(holds).collect();
     let uids: Vec<PodUid> = holders
         .iter()
         .map(|resident| resident.pod.uid.clone())
         .collect();
-    let mut search = Search {
+    let mut search = EvictionSearch {
         ledger: ledger.clone(),
         pod,
         uids: &uids,
@@ -50,9 +50,9 @@ pub(super) fn remedies(
             .map(|pod| ledger.exclusive_cpus(&pod.uid).len() as u64)
             .sum();
         Remedy {
-            alteration: Alteration::Release(leaving().map(Neighbour::from).collect()),
-            size: Size {
-                reach: Reach::Neighbours,
+            alteration: Alteration::Evict(leaving().map(PodRef::from).collect()),
+            size: RemedySize {
+                scope: RemedyScope::OtherPods,
                 amount: set.len() as u64,
                 loss,
             },
@@ -66,8 +66,8 @@ pub(super) fn remedies(
     found
 }
 
-struct Search<'s, 'p> {
-    /// A copy, from which the pods chosen so far have left.
+struct EvictionSearch<'s, 'p> {
+    /// A copy of the ledger without the pods chosen so far.
     ledger: Ledger,
     pod: &'s Arc<Pod>,
     uids: &'s [PodUid],
@@ -75,8 +75,8 @@ struct Search<'s, 'p> {
     found: Vec<(Vec<usize>, crate::decision::Assignment)>,
 }
 
-impl Search<'_, '_> {
-    /// Lets `more` further pods leave, from position `from` on, in every possible way.
+impl EvictionSearch<'_, '_> {
+    /// Releases `more` further pods, from index `from` on, in every possible way.
     fn choose(&mut self, from: usize, more: usize, left: &mut Vec<usize>) {
         if more == 0 {
             if let Some(assignment) = self.trial.admit(&mut self.ledger, self.pod) {

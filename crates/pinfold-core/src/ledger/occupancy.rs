@@ -1,29 +1,29 @@
-//! The picture of a ledger: who sits where.
+//! Builds the [`Occupancy`] of a ledger.
 
 use std::collections::BTreeMap;
 
 use super::Ledger;
 use crate::cpu_set::CpuSet;
 use crate::name::{DeviceId, PodUid, ResourceName};
-use crate::occupancy::{DeviceSeat, HeldMemory, Holder, MemoryRow, Occupancy};
+use crate::occupancy::{DeviceUse, HeldMemory, Holder, MemoryRow, Occupancy};
 
 impl Ledger {
-    /// Who sits where right now.
+    /// A snapshot of what every pod holds, for pictures and tables.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         let state = &self.state;
-        let residents = self.residents();
-        let (mut holders, mut places) = (Vec::new(), BTreeMap::new());
-        for resident in &residents {
-            let uid = &resident.pod.uid;
+        let admitted_pods = self.admitted_pods();
+        let (mut holders, mut indexes) = (Vec::new(), BTreeMap::new());
+        for admitted in &admitted_pods {
+            let uid = &admitted.pod.uid;
             let (cpus, memory) = (self.exclusive_cpus(uid), self.held_memory(uid));
             if cpus.is_empty() && memory.is_empty() && !state.devices.holds(uid) {
                 continue;
             }
-            places.insert(uid, holders.len());
-            let name = match resident.pod.name.is_empty() {
+            indexes.insert(uid, holders.len());
+            let name = match admitted.pod.name.is_empty() {
                 true => uid.to_string(),
-                false => resident.pod.name.clone(),
+                false => admitted.pod.name.clone(),
             };
             holders.push(Holder { name, cpus, memory });
         }
@@ -32,16 +32,16 @@ impl Ledger {
             None => self.rules.topology.all().clone(),
         };
         Occupancy {
-            without: residents.len() - holders.len(),
+            shared_only_pods: admitted_pods.len() - holders.len(),
             holders,
             shared,
             reserved: self.rules.reserved_cpus(),
             memory: self.memory_rows(),
-            devices: self.device_seats(&places),
+            devices: self.device_uses(&indexes),
         }
     }
 
-    /// The CPUs that a pod holds for itself alone.
+    /// All exclusive CPUs of a pod.
     #[must_use]
     pub fn exclusive_cpus(&self, pod: &PodUid) -> CpuSet {
         let mut cpus = self.state.cpus.containers_of(pod);
@@ -56,7 +56,7 @@ impl Ledger {
         for block in self
             .state
             .memory
-            .booked_for(pod)
+            .blocks_charged_to(pod)
             .filter(|block| block.size > 0)
         {
             let known = held
@@ -74,7 +74,7 @@ impl Ledger {
         held
     }
 
-    /// What the memory manager knows; without one, what the machine has.
+    /// The memory manager's table; without a memory manager, all memory of the machine as free.
     fn memory_rows(&self) -> Vec<MemoryRow> {
         let managed = self.state.memory.nodes();
         if managed.is_empty() {
@@ -99,20 +99,20 @@ impl Ledger {
         rows.collect()
     }
 
-    fn device_seats(&self, places: &BTreeMap<&PodUid, usize>) -> Vec<DeviceSeat> {
+    fn device_uses(&self, indexes: &BTreeMap<&PodUid, usize>) -> Vec<DeviceUse> {
         let mut holders: BTreeMap<(&ResourceName, &DeviceId), usize> = BTreeMap::new();
         for (pod, containers) in self.state.devices.pods() {
-            let Some(&place) = places.get(pod) else {
+            let Some(&index) = indexes.get(pod) else {
                 continue;
             };
             for (resource, devices) in containers.values().flatten() {
-                holders.extend(devices.iter().map(|id| ((resource, id), place)));
+                holders.extend(devices.iter().map(|id| ((resource, id), index)));
             }
         }
-        let mut seats = Vec::new();
+        let mut uses = Vec::new();
         for resource in self.state.pool.resources() {
             for (id, device) in self.state.pool.devices(resource).into_iter().flatten() {
-                seats.push(DeviceSeat {
+                uses.push(DeviceUse {
                     resource: resource.clone(),
                     id: id.to_string(),
                     nodes: device.nodes(),
@@ -121,6 +121,6 @@ impl Ledger {
                 });
             }
         }
-        seats
+        uses
     }
 }

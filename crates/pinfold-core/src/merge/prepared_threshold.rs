@@ -1,7 +1,7 @@
-//! [`Gauge`]: a threshold made ready for searching.
+//! [`PreparedThreshold`]: a threshold prepared for searching.
 //!
-//! Same members as the [`Threshold`] it was made from, with everything clipped to the need, wide groups cut to
-//! the universe, merged, and told apart by whether greedy is exact on them.
+//! It has the same members as the [`Threshold`] it was made from; amounts are clipped to the need, wide groups are cut
+//! to the universe and merged, and it is known whether a greedy search is exact on them.
 //!
 //! **Greedy on laminar groups.** If any two groups are disjoint or nested (per socket, per board: what
 //! device plugins report), then adding nodes one at a time by largest gain gives the largest value for every number of
@@ -15,44 +15,44 @@ use smallvec::SmallVec;
 use crate::hint::{Threshold, WideGroup};
 use crate::node_set::{NodeId, NodeSet};
 
-/// No sum of a gauge exceeds this, so plain arithmetic on a few of them cannot overflow.
+/// No sum of a threshold exceeds this, so the sum of a few of them cannot overflow.
 const LARGEST_TOTAL: u128 = 1 << 57;
 
-/// "The nodes of the mask have enough together", ready for searching.
+/// "The nodes of the mask have enough together", prepared for searching.
 #[derive(Clone)]
-pub(super) struct Gauge {
-    /// What must be reached.
+pub(super) struct PreparedThreshold {
+    /// The amount that must be reached.
     pub(super) need: u64,
-    /// By node id.
+    /// By node ID.
     weights: [u64; 64],
     groups: SmallVec<[WideGroup; 2]>,
     laminar: bool,
-    /// By node id: the groups around the node, as bits. Only if there are groups, and no more than bits.
+    /// By node ID: the groups that contain the node, as bits. `None` without groups or with more groups than bits.
     around: Option<Box<[u64; 64]>>,
 }
 
-/// The groups that a set hits.
+/// The groups that a set intersects.
 #[derive(Clone, Copy)]
 struct Hits {
     set: NodeSet,
-    /// As bits, if the gauge keeps groups as bits.
+    /// As bits, if the threshold keeps groups as bits.
     bits: u64,
 }
 
-/// A gauge, and whether its amounts had to be rounded.
-pub(super) struct Made {
-    pub(super) gauge: Gauge,
+/// A prepared threshold, and whether its amounts had to be rounded.
+pub(super) struct PreparedWithRounding {
+    pub(super) prepared: PreparedThreshold,
     pub(super) rounded: bool,
 }
 
-impl Gauge {
-    /// `None` if every mask of the universe meets the threshold.
-    pub(super) fn of(threshold: &Threshold, universe: NodeSet) -> Option<Made> {
+impl PreparedThreshold {
+    /// Prepares a threshold. `None` if every mask of the universe meets it.
+    pub(super) fn of(threshold: &Threshold, universe: NodeSet) -> Option<PreparedWithRounding> {
         let need = threshold.need;
         if need == 0 {
             return None;
         }
-        let mut gauge = Self {
+        let mut prepared = Self {
             need,
             weights: [0; 64],
             groups: SmallVec::new(),
@@ -60,18 +60,18 @@ impl Gauge {
             around: None,
         };
         for node in universe {
-            gauge.weights[node.index()] = threshold.weight(node);
+            prepared.weights[node.index()] = threshold.weight(node);
         }
-        gauge.take_groups(&threshold.groups, universe);
+        prepared.take_groups(&threshold.groups, universe);
         for node in universe {
-            let weight = &mut gauge.weights[node.index()];
+            let weight = &mut prepared.weights[node.index()];
             *weight = (*weight).min(need);
         }
-        let rounded = gauge.round();
-        Some(Made { gauge, rounded })
+        let rounded = prepared.round();
+        Some(PreparedWithRounding { prepared, rounded })
     }
 
-    /// A gauge without groups. `weights` must not exceed `need`, nor that 2^50.
+    /// A threshold without groups. `weights` must not exceed `need`, and `need` not 2^50.
     pub(super) fn plain(need: u64, weights: [u64; 64]) -> Self {
         Self {
             need,
@@ -131,7 +131,7 @@ impl Gauge {
         })
     }
 
-    /// Scales amounts down if their sum is beyond any real machine's.
+    /// Scales amounts down if their sum is larger than on any real machine.
     fn round(&mut self) -> bool {
         let weights = self.weights.iter().map(|&weight| u128::from(weight));
         let groups = self.groups.iter().map(|group| u128::from(group.count));
@@ -145,7 +145,7 @@ impl Gauge {
         }
         let old = self.need;
         let new = (old >> shift) + u64::from(old.trailing_zeros() < shift);
-        // What was enough alone still is.
+        // An amount that is enough alone stays so.
         let scale = |amount: &mut u64| {
             *amount = if *amount == old {
                 new
@@ -165,7 +165,7 @@ impl Gauge {
         !self.groups.is_empty()
     }
 
-    /// Whether greedy by gain is exact.
+    /// Whether choosing greedy by gain is exact.
     pub(super) fn is_laminar(&self) -> bool {
         self.laminar
     }
@@ -174,7 +174,7 @@ impl Gauge {
         &self.groups
     }
 
-    /// What a node adds by itself, groups left out.
+    /// The weight of a node by itself, without groups.
     pub(super) fn weight(&self, node: NodeId) -> u64 {
         self.weights[node.index()]
     }
@@ -185,19 +185,19 @@ impl Gauge {
     }
 
     /// Whether two nodes can be swapped in any mask without changing its value.
-    pub(super) fn is_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+    pub(super) fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
         let same_groups = |group: &WideGroup| group.nodes.contains(x) == group.nodes.contains(y);
         self.weight(x) == self.weight(y) && self.groups.iter().all(same_groups)
     }
 
-    /// What the nodes of `set` add up to.
+    /// The sum of the weights of `set` and of the groups it intersects.
     pub(super) fn value(&self, set: NodeSet) -> u64 {
         let nodes: u64 = set.iter().map(|node| self.weight(node)).sum();
         if self.groups.is_empty() {
             return nodes;
         }
         match &self.around {
-            Some(_) => nodes + self.worth(self.hits(set).bits),
+            Some(_) => nodes + self.group_sum(self.hits(set).bits),
             None => {
                 let hit = self
                     .groups
@@ -224,7 +224,7 @@ impl Gauge {
     }
 
     /// The sum of some groups.
-    fn worth(&self, mut groups: u64) -> u64 {
+    fn group_sum(&self, mut groups: u64) -> u64 {
         let mut sum = 0;
         while groups != 0 {
             let bit = groups.trailing_zeros() as usize;
@@ -238,7 +238,7 @@ impl Gauge {
         self.value(set) >= self.need
     }
 
-    /// What `node` adds to a set that does not contain it.
+    /// The increase in value by adding `node` to a set that does not contain it.
     pub(super) fn gain(&self, set: NodeSet, node: NodeId) -> u64 {
         match self.groups.is_empty() {
             true => self.weight(node),
@@ -249,7 +249,7 @@ impl Gauge {
     fn gain_beyond(&self, hits: &Hits, node: NodeId) -> u64 {
         let weight = self.weight(node);
         match &self.around {
-            Some(around) => weight + self.worth(around[node.index()] & !hits.bits),
+            Some(around) => weight + self.group_sum(around[node.index()] & !hits.bits),
             None => {
                 let new = self.groups.iter().filter(|group| {
                     group.nodes.contains(node) && !group.nodes.intersects(hits.set)
@@ -259,7 +259,7 @@ impl Gauge {
         }
     }
 
-    /// What a set that contains `node` loses without it.
+    /// The decrease in value by removing `node` from a set that contains it.
     pub(super) fn loss(&self, set: NodeSet, node: NodeId) -> u64 {
         let mut loss = self.weight(node);
         let alone = NodeSet::single(node);
@@ -285,7 +285,7 @@ impl Gauge {
         loss
     }
 
-    /// The largest value of `set` and `places` more nodes out of `open`, as far as the need; an upper bound of it if
+    /// The largest value of `set` with `places` more nodes of `open`, clipped to the need; an upper bound of it if
     /// groups overlap.
     pub(super) fn best_value(&self, set: NodeSet, open: NodeSet, places: usize) -> u64 {
         let mut value = self.value(set);
@@ -314,13 +314,13 @@ impl Gauge {
         value
     }
 
-    /// Fewest nodes of `open` that must join `set` to meet the need: exactly these if laminar, else no set of fewer
-    /// nodes is enough. `None` if all of them are not.
+    /// The fewest nodes of `open` that must be added to `set` to meet the need: a solution if the groups are laminar,
+    /// else a lower bound in number. `None` if all of `open` is not enough.
     pub(super) fn fewest_to_add(&self, set: NodeSet, open: NodeSet) -> Option<NodeSet> {
         let mut value = self.value(set);
         let mut added = NodeSet::EMPTY;
         if self.laminar && self.has_groups() {
-            return self.greedily(set, open);
+            return self.greedy(set, open);
         }
         if value >= self.need {
             return Some(added);
@@ -337,8 +337,9 @@ impl Gauge {
         None
     }
 
-    /// Nodes of `open` that together with `set` meet the need, taken by largest gain. `None` if all are not enough.
-    pub(super) fn greedily(&self, set: NodeSet, open: NodeSet) -> Option<NodeSet> {
+    /// Nodes of `open` that together with `set` meet the need, chosen by largest gain. `None` if all of `open` is not
+    /// enough.
+    pub(super) fn greedy(&self, set: NodeSet, open: NodeSet) -> Option<NodeSet> {
         let mut value = self.value(set);
         let mut hits = self.hits(set);
         let mut added = NodeSet::EMPTY;
@@ -351,14 +352,14 @@ impl Gauge {
         Some(added)
     }
 
-    /// The node that adds most, and how much; `None` if none adds anything.
+    /// The node with the largest gain; `None` if no node has any.
     fn best_gain(&self, hits: &Hits, open: NodeSet) -> Option<(u64, NodeId)> {
         let gains = open.iter().map(|node| (self.gain_beyond(hits, node), node));
         let best = gains.max_by_key(|&(gain, _)| gain);
         best.filter(|&(gain, _)| gain > 0)
     }
 
-    /// What each node of `open` adds to `set`.
+    /// The gain of each node of `open`.
     pub(super) fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
         let hits = self.hits(set);
         open.iter()
