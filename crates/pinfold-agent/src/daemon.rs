@@ -78,7 +78,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),
     /// The plugin's name or index is none.
-    #[error("runtime.index: {0}")]
+    #[error("runtime.pluginIndex: {0}")]
     Identity(String),
     /// There is no thread left.
     #[error("cannot start a thread: {0}")]

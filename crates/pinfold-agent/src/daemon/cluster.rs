@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::DaemonError;
 use crate::config::{Access, AgentConfig};
-use crate::kubernetes::{Connection, Kubernetes, Remark, Timing};
+use crate::kubernetes::{Connection, Kubernetes, SyncEvent, Timing};
 use crate::metrics::{Metrics, catalogue};
 use pinfold_daemon::logs::Log;
 
@@ -21,7 +21,7 @@ pub(super) fn link(
         Access::File(path) => Connection::from_kubeconfig(path)?,
     };
     let timing = Timing {
-        interval: config.kubernetes.every,
+        interval: config.kubernetes.publish_interval,
         ..Timing::default()
     };
     let (log, metrics) = (log.clone(), metrics.clone());
@@ -37,11 +37,11 @@ pub(super) fn link(
 }
 
 /// Counts what came of reports. A failure that goes on is told, and so counted, once.
-fn count(metrics: &Metrics, remark: &Remark) {
-    let (resource, result) = match remark {
-        Remark::Published { resource, .. } => (resource, "written"),
-        Remark::NotPublished { resource, .. } => (resource, "failed"),
-        Remark::NotServed { resource } => (resource, "not-served"),
+fn count(metrics: &Metrics, event: &SyncEvent) {
+    let (resource, result) = match event {
+        SyncEvent::Published { resource, .. } => (resource, "written"),
+        SyncEvent::PublishFailed { resource, .. } => (resource, "failed"),
+        SyncEvent::NotServed { resource } => (resource, "not-served"),
         _ => return,
     };
     metrics.count(&catalogue::PUBLICATIONS, &[resource, result]);

@@ -16,7 +16,7 @@ use pinfold_standalone::confine_process;
 use super::partitions::Partitions;
 use super::witness::Told;
 use crate::allowance::{Allowance, Quota};
-use crate::config::{Cgroups, Direct};
+use crate::config::{CgroupsConfig, DirectWrites};
 use crate::drift::{self, Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
 use crate::metrics::catalogue;
 use crate::node::{Guest, Node, Update};
@@ -29,7 +29,7 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// `None` if control groups are not to be written, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Mutex<Cgroups>,
+    pub(super) config: Mutex<CgroupsConfig>,
     pub(super) partitions: Partitions,
     pub(super) told: Arc<Told>,
     /// Whoever writes: nobody is repaired while others are told.
@@ -41,8 +41,8 @@ pub(super) type Tellings = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Control groups as configured.
-    pub(super) fn hierarchy(config: &Cgroups, told: &Told) -> Option<Hierarchy> {
-        if config.direct == Direct::Never {
+    pub(super) fn hierarchy(config: &CgroupsConfig, told: &Told) -> Option<Hierarchy> {
+        if config.direct_writes == DirectWrites::Never {
             return None;
         }
         match Hierarchy::find(Path::new("/")) {
@@ -55,13 +55,13 @@ impl Enforcer {
     }
 
     /// What is configured now.
-    pub(super) fn config(&self) -> Cgroups {
+    pub(super) fn config(&self) -> CgroupsConfig {
         let config = self.config.lock();
         config.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on this is configured.
-    pub(super) fn reconfigure(&self, new: Cgroups) {
+    pub(super) fn reconfigure(&self, new: CgroupsConfig) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
@@ -96,9 +96,9 @@ impl Enforcer {
         let (outside, inside): (Vec<&Update>, Vec<&Update>) =
             updates.iter().partition(|update| update.is_outside());
         let failed = self.tell_runtime(&inside);
-        let direct = self.config().direct;
+        let direct = self.config().direct_writes;
         let directly = |update: &&Update| {
-            direct == Direct::Always
+            direct == DirectWrites::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Lifted
         };
@@ -288,6 +288,6 @@ fn watched(guest: &Guest) -> Option<Watched> {
 }
 
 /// A watch with the patience for a kubelet that reconciles.
-pub(super) fn watch(config: &Cgroups) -> Watch {
+pub(super) fn watch(config: &CgroupsConfig) -> Watch {
     Watch::new(Patience::default(), Some(config.migrate_memory))
 }

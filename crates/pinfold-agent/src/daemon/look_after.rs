@@ -13,7 +13,7 @@ use super::enforce::{self, Enforcer, Tellings};
 use super::place::{self, Place};
 use super::service::Service;
 use super::witness::BROKEN_THREAD;
-use crate::config::{AgentConfig, Unknown};
+use crate::config::{AgentConfig, UnknownContainerPolicy};
 use crate::drift::Evidence;
 use crate::node::{KubeletPins, Strangers};
 use crate::runtime::lock;
@@ -54,7 +54,7 @@ impl LookAfter<'_> {
             watch.migrate_memory(config.cgroups.migrate_memory);
             let kubelet = kubelet(&config);
             self.enforcer.round(&mut watch, &mut tellings, kubelet);
-            match control.next(config.cgroups.check_every) {
+            match control.next(config.cgroups.check_interval) {
                 Some(Wish::Stop) => return,
                 Some(Wish::Reload) => {
                     let new = reload(&config, self.reread, self.service, self.enforcer);
@@ -126,7 +126,7 @@ impl LookAfter<'_> {
 
 /// What the kubelet's CPU manager believes; `None` if it does not say.
 pub(super) fn kubelet(config: &AgentConfig) -> Option<CpuManagerState> {
-    let state = config.kubelet.root.join("cpu_manager_state");
+    let state = config.kubelet.root_directory.join("cpu_manager_state");
     let evidence = Evidence::gather(Path::new("/"), &state);
     evidence.ok().and_then(|evidence| evidence.kubelet)
 }
@@ -145,8 +145,8 @@ pub(super) fn pins(config: &AgentConfig, kubelet: Option<&CpuManagerState>) -> K
 /// How running containers are treated that nobody knows.
 pub(super) fn strangers(config: &AgentConfig) -> Strangers {
     match config.unknown_containers {
-        Unknown::Adopt => Strangers::Adopt,
-        Unknown::Reject => Strangers::Share,
+        UnknownContainerPolicy::Adopt => Strangers::Adopt,
+        UnknownContainerPolicy::Reject => Strangers::Share,
     }
 }
 

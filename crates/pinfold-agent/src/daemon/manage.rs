@@ -24,9 +24,9 @@ use super::scan::Scanner;
 use super::service::{Service, now, writes_groups};
 use super::surfaces::{self, Surfaces};
 use super::witness::Told;
-use crate::config::{AgentConfig, Dialect};
+use crate::config::{AgentConfig, NodeDialect};
 use crate::journaled_ledger::{JournalDifference, JournaledLedger};
-use crate::kubernetes::PodSpecs;
+use crate::kubernetes::PodCache;
 use crate::node::{Koordinator, Node, Rulebook};
 use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
 use pinfold_daemon::control::Control;
@@ -40,7 +40,7 @@ const KUBELETS_ANSWER: Duration = Duration::from_millis(400);
 /// Changes that come close together are reported together.
 const GATHER: Duration = Duration::from_millis(100);
 
-impl Specifications for PodSpecs {
+impl Specifications for PodCache {
     fn pod(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>> {
         self.get(uid, wait)
     }
@@ -125,7 +125,7 @@ pub(super) fn run(
                 Some(host) => Devices::Ours(Ours::new(host.clone())),
                 // The kubelet may come later than we do, or never.
                 None => Devices::Kubelets(Reader::new(
-                    config.pod_resources.kubelet.clone(),
+                    config.pod_resources.kubelet_socket.clone(),
                     KUBELETS_ANSWER,
                 )),
             },
@@ -143,7 +143,7 @@ pub(super) fn run(
                 node,
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
-                reader: Reader::new(config.pod_resources.kubelet.clone(), KUBELETS_ANSWER),
+                reader: Reader::new(config.pod_resources.kubelet_socket.clone(), KUBELETS_ANSWER),
                 told: told.clone(),
                 others: others.clone(),
             };
@@ -188,8 +188,11 @@ fn spawn(
 /// The node with its journal, run by the rules of now if that is possible without harm.
 fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
     let rules = place.rules(config)?;
-    let mut journaled =
-        JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
+    let mut journaled = JournaledLedger::open(
+        &config.state_directory,
+        rules.clone(),
+        JournalLimits::default(),
+    )?;
     if journaled.truncated_bytes() > 0 {
         let what = JournalDifference::TailLost {
             bytes: journaled.truncated_bytes(),
@@ -209,8 +212,8 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
     }
     let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
-        Dialect::Kubelet => Rulebook::Kubelet,
-        Dialect::Koordinator => {
+        NodeDialect::Kubelet => Rulebook::Kubelet,
+        NodeDialect::Koordinator => {
             let args = scheduler_args(config, log)?;
             Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
@@ -227,7 +230,7 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
 
 /// What Koordinator's scheduler is configured with, for what this node decides alone.
 fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, DaemonError> {
-    let Some(path) = &config.koordinator.scheduler else {
+    let Some(path) = &config.koordinator.scheduler_config_file else {
         return Ok(KoordinatorArgs::default());
     };
     let bytes = place::read_file(path)?;
@@ -246,10 +249,10 @@ fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, Da
 type DeviceHost = (Option<Arc<Host>>, Option<OfferReceiver>);
 
 fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonError> {
-    if !config.devices.manage {
+    if !config.devices.manage_plugins {
         return Ok((None, None));
     }
-    let mut manager = DeviceConfig::new(&config.devices.directory);
+    let mut manager = DeviceConfig::new(&config.devices.plugin_directory);
     for node in place.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
@@ -258,8 +261,8 @@ fn devices(config: &AgentConfig, place: &Place) -> Result<DeviceHost, DaemonErro
     }
     let (host, offers) = Host::start(HostConfig {
         manager,
-        checkpoint: config.state.join("devices"),
-        pod_resources: config.pod_resources.serve.clone(),
+        checkpoint: config.state_directory.join("devices"),
+        pod_resources: config.pod_resources.socket.clone(),
     })?;
     Ok((Some(Arc::new(host)), Some(offers)))
 }
@@ -275,10 +278,10 @@ fn favour(niceness: i8, log: &Log) {
 }
 
 fn runner(config: &AgentConfig) -> Result<Option<Runner>, DaemonError> {
-    let Some(socket) = &config.runtime.nri else {
+    let Some(socket) = &config.runtime.nri_socket else {
         return Ok(None);
     };
-    let index = config.runtime.index.parse::<u8>();
+    let index = config.runtime.plugin_index.parse::<u8>();
     let index = index.map_err(|error| DaemonError::Identity(error.to_string()))?;
     let identity = Identity::new("pinfold", index);
     let identity = identity.map_err(|error| DaemonError::Identity(error.to_string()))?;
@@ -347,7 +350,7 @@ mod tests {
         let mut config = AgentConfig::default();
         let default = scheduler_args(&config, &log).expect("defaults");
         assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
-        config.koordinator.scheduler = Some(file.clone());
+        config.koordinator.scheduler_config_file = Some(file.clone());
         assert!(scheduler_args(&config, &log).is_err(), "it is not there");
         let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
             - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";

@@ -12,7 +12,7 @@ use pinfold_core::settings::Settings;
 use pinfold_kube::kubelet_config::KubeletSettings;
 
 use super::DaemonError;
-use crate::config::{AgentConfig, Dialect};
+use crate::config::{AgentConfig, NodeDialect};
 
 /// The machine, with all its memory.
 #[derive(Clone, Debug)]
@@ -60,9 +60,9 @@ impl Place {
     pub(super) fn rules_of(
         &self,
         mut settings: Settings,
-        dialect: Dialect,
+        dialect: NodeDialect,
     ) -> Result<Arc<Rules>, DaemonError> {
-        if dialect == Dialect::Koordinator {
+        if dialect == NodeDialect::Koordinator {
             let built_in = Settings::built_in(&self.machine, Fidelity::Sound);
             let reserves_none = settings
                 .reserved_cpu
@@ -90,7 +90,7 @@ pub(super) fn name(config: &AgentConfig) -> String {
             .filter(|name| !name.is_empty())
     };
     let host = || fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = config.node.clone().or_else(told).unwrap_or_else(host);
+    let name = config.node_name.clone().or_else(told).unwrap_or_else(host);
     name.trim().to_ascii_lowercase()
 }
 

@@ -15,8 +15,8 @@ use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::NodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
-use crate::config::{AgentConfig, Dialect, Publication};
-use crate::kubernetes::{Object, Report};
+use crate::config::{AgentConfig, NodeDialect, PublishedObject};
+use crate::kubernetes::{NodeObject, NodeReport};
 use pinfold_journal::{PodOrigin, PodRecord};
 
 /// The ledger with the notes on its pods, as they were at one moment.
@@ -112,28 +112,28 @@ impl Picture {
     }
 
     /// The objects for schedulers.
-    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> Report {
+    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> NodeReport {
         let rules = self.ledger.rules();
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
         let wants = |publication| config.kubernetes.publish.contains(&publication);
         let mut objects = Vec::new();
-        if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
+        if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
             let plain = node_resource_topology::publish(node, machine, &occupancy, settings);
             let mut told = koordinator::publish(&plain, &self.facts(config));
             let dialect = match config.dialect {
-                Dialect::Kubelet => DialectName::Kubelet,
-                Dialect::Koordinator => DialectName::Koordinator,
+                NodeDialect::Kubelet => DialectName::Kubelet,
+                NodeDialect::Koordinator => DialectName::Koordinator,
             };
             NodeState::attach(&self.ledger, dialect, &mut told);
-            objects.push(Object::topology(&told));
+            objects.push(NodeObject::topology(&told));
         }
-        if wants(Publication::Numatopology) {
+        if wants(PublishedObject::Numatopology) {
             let pods = self.allocations();
             let told = volcano::publish(node, machine, &occupancy, settings, pods);
-            objects.push(Object::numatopology(&told));
+            objects.push(NodeObject::numatopology(&told));
         }
-        Report {
+        NodeReport {
             generation: self.generation,
             objects,
         }

@@ -23,7 +23,7 @@ use pinfold_kube::pod::PodObject;
 
 use super::service::now;
 use super::witness::Told;
-use crate::kubernetes::{KnownPod, PodSpecs};
+use crate::kubernetes::{CachedPod, PodCache};
 use crate::node::{Guest, Node, Sandbox, Update};
 use crate::runtime::{Witness, given_to_strangers, lock};
 
@@ -36,7 +36,7 @@ const DEEPEST: usize = 6;
 /// Finds pods by their control groups.
 pub(super) struct Scanner {
     pub(super) node: Arc<Mutex<Node>>,
-    pub(super) pods: PodSpecs,
+    pub(super) pods: PodCache,
     pub(super) hierarchy: Hierarchy,
     pub(super) reader: Reader,
     pub(super) told: Arc<Told>,
@@ -103,13 +103,13 @@ fn known_by((pods, guests): &Found) -> Vec<(String, String)> {
 }
 
 /// The pods of the API server that have a group here, with the containers whose names are known.
-fn found(pods: &[KnownPod], seats: &[Seat]) -> Found {
+fn found(pods: &[CachedPod], seats: &[Seat]) -> Found {
     let mut by_pod: BTreeMap<&PodUid, Vec<&Seat>> = BTreeMap::new();
     for seat in seats {
         by_pod.entry(&seat.pod).or_default().push(seat);
     }
     let (mut sandboxes, mut guests) = (Vec::new(), Vec::new());
-    for KnownPod {
+    for CachedPod {
         object: pod,
         containers,
     } in pods
@@ -198,14 +198,14 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str, containers: &[(&str, &str)]) -> KnownPod {
+    fn pod(uid: &str, containers: &[(&str, &str)]) -> CachedPod {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\n\
              spec: {{containers: [{{name: main}}]}}\n"
         );
         let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
         let containers = containers.iter();
-        KnownPod {
+        CachedPod {
             object: Arc::new(read.value.into_iter().next().expect("a pod")),
             containers: containers
                 .map(|&(id, name)| (id.to_owned(), name.into()))

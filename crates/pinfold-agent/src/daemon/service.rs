@@ -22,7 +22,7 @@ use super::place::Place;
 use super::report::Picture;
 use super::witness::Told;
 use crate::allowance::Allowance;
-use crate::config::{AgentConfig, Direct};
+use crate::config::{AgentConfig, DirectWrites};
 use crate::drift;
 use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, HostMount, JournalPage,
@@ -451,7 +451,7 @@ impl Agent for Service {
 
     fn journal(&self, after: u64, limit: usize) -> Result<JournalPage, AgentApiError> {
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = self.config.state.join(FILE);
+        let path = self.config.state_directory.join(FILE);
         let unreadable = |error: JournalError| {
             AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
         };
@@ -527,5 +527,5 @@ impl Probed for Service {
 
 /// Whether control groups are to be written at all.
 pub(super) fn writes_groups(config: &AgentConfig) -> bool {
-    config.cgroups.direct != Direct::Never && config.takeover.cpu_set_allocator
+    config.cgroups.direct_writes != DirectWrites::Never && config.takeover.cpu_set_allocator
 }

@@ -57,7 +57,7 @@ impl Surfaces {
         };
         let api = unix(config.api.socket.as_ref())?;
         let readers = match pod_resources {
-            Some(told) => unix(config.pod_resources.serve.as_ref())?.map(|at| (told, at)),
+            Some(told) => unix(config.pod_resources.socket.as_ref())?.map(|at| (told, at)),
             None => None,
         };
         let port = |address: std::net::SocketAddr| {

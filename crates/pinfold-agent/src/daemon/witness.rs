@@ -115,7 +115,7 @@ impl Witness for Told {
         };
         let reason = reason(why);
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
-        self.metrics.count(&catalogue::REFUSALS, &[reason]);
+        self.metrics.count(&catalogue::REJECTIONS, &[reason]);
         let mut about = about.to_vec();
         about.push(("why", &why));
         self.log.warn("rejected", &about);
