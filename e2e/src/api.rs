@@ -14,7 +14,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::settings::Settings;
-use pinfold_kube::koordinator::NodeFacts;
+use pinfold_kube::koordinator::ReportAnnotations;
 use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ fn news(generation: u64, shared: &str) -> Result<NodeReport, String> {
         ..Occupancy::default()
     };
     let topology = node_resource_topology::publish(NODE, &machine, &occupancy, &settings);
-    let facts = NodeFacts::of(&machine, &settings, CpuSet::new());
+    let facts = ReportAnnotations::of(&machine, &settings, CpuSet::new());
     let numa = volcano::publish(NODE, &machine, &occupancy, &settings, Vec::new());
     Ok(NodeReport {
         generation,

@@ -11,12 +11,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin::KUBELET_SOCKET;
-use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{
+    AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
+};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::settings::Settings;
-use pinfold_devices::{Config, ContainerEdits, Host, HostConfig, HostError, Limits, OfferReceiver};
+use pinfold_devices::{
+    ContainerEdits, DeviceHost, HostConfig, HostError, OfferReceiver, PluginLimits,
+    PluginManagerConfig,
+};
 
 use crate::programs::{self, succeed};
 use crate::report::{Report, equal, say};
@@ -38,19 +43,19 @@ pub(crate) fn run(report: &mut Report) {
     let _ = fs::remove_dir_all(&folder);
 }
 
-fn host(folder: &Path) -> Result<(Host, OfferReceiver), String> {
-    let mut manager = Config::new(folder.join("device-plugins"));
-    manager.limits = Limits {
+fn host(folder: &Path) -> Result<(DeviceHost, OfferReceiver), String> {
+    let mut manager = PluginManagerConfig::new(folder.join("device-plugins"));
+    manager.limits = PluginLimits {
         tick: Duration::from_millis(100),
         grace: Duration::from_secs(2),
-        ..Limits::default()
+        ..PluginLimits::default()
     };
     let config = HostConfig {
         manager,
         checkpoint: folder.join("checkpoint"),
         pod_resources: None,
     };
-    Host::start(config).map_err(|error| error.to_string())
+    DeviceHost::start(config).map_err(|error| error.to_string())
 }
 
 fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
@@ -103,7 +108,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     report.check(
         "devices: a restarted host knows what was given, and its plugins register again",
         next(&offers)
-            .and_then(|known| equal("devices", known, Some(DeviceOffer::new())))
+            .and_then(|known| equal("devices", known, Some(AdvertisedDevices::new())))
             .and_then(|()| offered(&offers, &[(GPU, true), (OTHER, true)]))
             .and_then(|_| check_edits(&agent.edits(&POD.into(), &CONTAINER.into()))),
     );
@@ -142,8 +147,8 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
 /// A ledger with this offer gives these devices to a pod that asks for one; a pod that asks for all `count` and gets
 /// fewer is rejected.
 fn handed_out(
-    agent: &Host,
-    offer: DeviceOffer,
+    agent: &DeviceHost,
+    offer: AdvertisedDevices,
     count: i64,
     expected: &[&str],
 ) -> Result<(), String> {
@@ -151,10 +156,10 @@ fn handed_out(
     let (machine, _) = hardware.machine_within_reach().map_err(|e| e.to_string())?;
     let rules = Rules::new(Arc::new(machine), Settings::default()).map_err(|e| e.to_string())?;
     let mut ledger = Ledger::new(Arc::new(rules));
-    ledger.offer(RESOURCE.into(), Some(offer));
+    ledger.set_devices(RESOURCE.into(), Some(offer));
     let mut asks = |uid: &str, count: i64| {
         let pod = Arc::new(pod(uid, count));
-        let admission = ledger.admit(&pod, &mut agent.advice());
+        let admission = ledger.admit(&pod, &mut agent.preferences());
         let admission = admission.map_err(|error| error.to_string())?;
         let held = ledger.state().devices();
         let held = held.container(&pod.uid, &pod.containers[0].name).cloned();
@@ -186,24 +191,24 @@ fn pod(uid: &str, count: i64) -> Pod {
 }
 
 /// The plugin prefers the last of its devices, but is told to keep the first.
-fn advised(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
+fn advised(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let resource = ResourceName::from(RESOURCE);
     let available: DeviceSet = [GPU.into(), OTHER.into()].into();
     let must_include: DeviceSet = [OTHER.into()].into();
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &available,
         must_include: &must_include,
         size: 1,
     };
-    let advice = agent.advice().preferred(ask)?;
+    let advice = agent.preferences().preferred(ask)?;
     equal("advice", advice, Some(must_include.clone()))?;
     let heard = format!("advise 1 {OTHER},{GPU} {OTHER}");
     plugin.told(&heard).map(drop)
 }
 
 /// Devices for a container, and its start.
-fn given(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
+fn given(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let devices = [(RESOURCE.into(), [GPU.into()].into())].into();
     let (pod, container): (PodUid, ContainerName) = (POD.into(), CONTAINER.into());
     let edits = agent.allocate(&pod, &container, &devices);
@@ -232,7 +237,7 @@ fn check_edits(edits: &ContainerEdits) -> Result<(), String> {
     equal("conflicts", edits.conflicts.len(), 0)
 }
 
-fn rejected(agent: &Host, plugin: &mut Plugin) -> Result<(), String> {
+fn rejected(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     plugin.say("fail")?;
     plugin.told("done fail")?;
     let devices = [(RESOURCE.into(), [OTHER.into()].into())].into();
@@ -272,7 +277,7 @@ fn resident() -> Result<u64, String> {
     number.ok_or_else(|| "no VmRSS in /proc/self/status".to_owned())
 }
 
-fn next(offers: &OfferReceiver) -> Result<Option<DeviceOffer>, String> {
+fn next(offers: &OfferReceiver) -> Result<Option<AdvertisedDevices>, String> {
     let offer = offers.recv_timeout(PATIENCE);
     offer
         .map(|(_, devices)| devices)
@@ -280,7 +285,7 @@ fn next(offers: &OfferReceiver) -> Result<Option<DeviceOffer>, String> {
 }
 
 /// The next offer, which must have these devices with this health.
-fn offered(offers: &OfferReceiver, expected: &[(&str, bool)]) -> Result<DeviceOffer, String> {
+fn offered(offers: &OfferReceiver, expected: &[(&str, bool)]) -> Result<AdvertisedDevices, String> {
     let offer = next(offers)?.unwrap_or_default();
     let mut expected = expected.to_vec();
     expected.sort_unstable();

@@ -285,7 +285,7 @@ fn fake_nodes(report: &mut Report, pinfold: &Path) {
                 return Err(format!("a node has {mib} MiB, expected 150 to 256"));
             }
         }
-        let odd = found["oddities"].to_string();
+        let odd = found["inconsistencies"].to_string();
         match odd.contains("shared-cpu") {
             true => Ok(()),
             false => Err(format!("CPUs in several nodes are not reported: {odd}")),

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 
 use crate::report::say;
 
 /// Prints `held NAMESPACE/NAME CONTAINER CPUS` for each container with CPUs of its own.
 pub(crate) fn print(socket: &Path) -> Result<(), String> {
-    let pods = Reader::new(socket, Duration::from_secs(30)).list();
+    let pods = PodResourcesClient::new(socket, Duration::from_secs(30)).list();
     for pod in pods.map_err(|error| format!("{}: {error}", socket.display()))? {
         for container in &pod.containers {
             let ids = container.cpu_ids.iter();

@@ -4,23 +4,23 @@
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_kube::koordinator::{self, NodeFacts, NodeWishes, ResourceStatus};
-use pinfold_kube::node_resource_topology::{NodeResourceTopology, Version};
-use pinfold_kube::objects::{self, Objects};
+use pinfold_kube::koordinator::{self, ReportAnnotations, NodeAnnotations, ResourceStatus};
+use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtVersion};
+use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::{manifest, volcano};
 
-fn read(text: &str) -> Objects {
+fn read(text: &str) -> ClusterObjects {
     objects::read("again", text.as_bytes()).expect("what was just written").value
 }
 
 fn check_topology(topology: &NodeResourceTopology, fidelity: Fidelity) {
     let _ = topology.to_core();
-    let _ = NodeFacts::report(topology, fidelity).map_err(|findings| findings.to_string());
-    let Ok(facts) = NodeFacts::read(topology, fidelity) else {
+    let _ = ReportAnnotations::report(topology, fidelity).map_err(|findings| findings.to_string());
+    let Ok(facts) = ReportAnnotations::read(topology, fidelity) else {
         return;
     };
     let published = koordinator::publish(topology, &facts.value);
-    let again = NodeFacts::read(&published, fidelity).expect("what was just written");
+    let again = ReportAnnotations::read(&published, fidelity).expect("what was just written");
     assert_eq!(again.value.pod_cpus.len(), facts.value.pod_cpus.len());
 }
 
@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     for topology in &objects.topologies {
         assert_eq!(read(&topology.content().to_json()).topologies[0], *topology);
-        for version in Version::ALL {
+        for version in NrtVersion::ALL {
             let _ = topology.converted(version).content().to_yaml();
         }
     }
@@ -51,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         for node in &objects.nodes {
             let _ = koordinator::node(node, objects.topologies.first(), fidelity);
-            let _ = NodeWishes::read(node, fidelity);
+            let _ = NodeAnnotations::read(node, fidelity);
         }
         for pod in objects.pods.iter().take(4) {
             let _ = volcano::task(pod, fidelity);

@@ -3,21 +3,21 @@
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_fuzz::with_right_checksum;
-use pinfold_kube::state::DeviceState;
+use pinfold_kube::state::DeviceManagerState;
 
 const FILE: &str = "kubelet_internal_checkpoint";
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(checksum) = DeviceState::checksum(bytes) else {
+    let Ok(checksum) = DeviceManagerState::checksum(bytes) else {
         return;
     };
     let file = with_right_checksum(bytes, &checksum);
-    let state = match DeviceState::restore(&file, FILE) {
+    let state = match DeviceManagerState::restore(&file, FILE) {
         Ok(state) => state,
         Err(error) => return drop(error.to_string()),
     };
     let written = state.write();
-    let again = DeviceState::restore(written.as_bytes(), FILE)
+    let again = DeviceManagerState::restore(written.as_bytes(), FILE)
         .unwrap_or_else(|error| panic!("{written}\n{error}"));
     assert_eq!(again, state, "{written}");
     assert_eq!(again.write(), written);

@@ -1,13 +1,13 @@
 //! What a client sends before the HTTP/2 library sees it. Cuts do not show, and what passed once passes again.
 #![no_main]
 
-use kubelet_api::authority::Frames;
+use kubelet_api::authority::FrameRewriter;
 use libfuzzer_sys::fuzz_target;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 fn passed<'a>(mut pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, bool) {
-    let mut frames = Frames::default();
+    let mut frames = FrameRewriter::default();
     let mut out = Vec::new();
     let is_well = pieces.all(|piece| frames.pass(piece, &mut out).is_ok());
     (out, is_well)

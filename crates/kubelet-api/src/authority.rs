@@ -1,4 +1,4 @@
-//! [`Readable`]: requests whatever authority they name.
+//! [`AuthorityStream`]: requests whatever authority they name.
 //!
 //! An HTTP/2 request names an authority. Clients on unix sockets have none to name; many name the path of the
 //! socket, percent-encoded (`%2Fvar%2Flib%2F...`) or not. That is no valid authority, and HTTP/2 libraries that
@@ -24,7 +24,7 @@ mod frames;
 mod hpack;
 mod huffman;
 
-pub use frames::{Broken, Frames};
+pub use frames::{FrameError, FrameRewriter};
 
 /// How much is read at a time.
 const CHUNK: usize = 8 * 1024;
@@ -36,9 +36,9 @@ const ENOUGH: usize = 16 * 1024;
 
 /// A connection whose requests can be read whatever authority they name.
 #[derive(Debug)]
-pub struct Readable<S> {
+pub struct AuthorityStream<S> {
     stream: S,
-    frames: Frames,
+    frames: FrameRewriter,
     /// What came, and is still to be looked at.
     unseen: Queue,
     /// What waits to be read.
@@ -66,13 +66,13 @@ impl Queue {
     }
 }
 
-impl<S> Readable<S> {
+impl<S> AuthorityStream<S> {
     /// The server's side of a new connection.
     #[must_use]
     pub fn new(stream: S) -> Self {
         Self {
             stream,
-            frames: Frames::default(),
+            frames: FrameRewriter::default(),
             unseen: Queue::default(),
             waiting: Queue::default(),
         }
@@ -85,7 +85,7 @@ impl<S> Readable<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Readable<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for AuthorityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -115,7 +115,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Readable<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Readable<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for AuthorityStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

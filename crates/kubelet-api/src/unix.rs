@@ -18,7 +18,7 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 use tonic::transport::{Channel, Endpoint, Server};
 
-use crate::authority::Readable;
+use crate::authority::AuthorityStream;
 
 /// How long a peer may be silent before it is asked whether it still lives, and how long it may take to answer.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
@@ -42,7 +42,7 @@ pub async fn connect(path: impl AsRef<Path>) -> io::Result<Channel> {
 
 /// Who may connect to a server, and how many at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Peers {
+pub struct PeerLimits {
     /// The user who may connect beside root; the server's own, as a rule.
     pub user: u32,
     /// The number of connections at a time. Further ones are closed at once.
@@ -56,7 +56,7 @@ pub struct Peers {
 ///
 /// # Errors
 /// If connections can no longer be accepted.
-pub async fn serve<S>(listener: UnixListener, service: S, peers: Peers) -> io::Result<()>
+pub async fn serve<S>(listener: UnixListener, service: S, peers: PeerLimits) -> io::Result<()>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
         + Clone
@@ -64,7 +64,7 @@ where
         + 'static,
     S::Future: Send,
 {
-    let incoming = Incoming {
+    let incoming = AcceptedConnections {
         listener,
         peers,
         permits: Arc::new(Semaphore::new(peers.connections)),
@@ -80,14 +80,14 @@ where
 }
 
 /// The connections of those who may connect.
-struct Incoming {
+struct AcceptedConnections {
     listener: UnixListener,
-    peers: Peers,
+    peers: PeerLimits,
     permits: Arc<Semaphore>,
 }
 
-impl Stream for Incoming {
-    type Item = io::Result<Connection>;
+impl Stream for AcceptedConnections {
+    type Item = io::Result<CountedConnection>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -102,8 +102,8 @@ impl Stream for Incoming {
                 continue;
             }
             if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-                return Poll::Ready(Some(Ok(Connection {
-                    stream: Readable::new(stream),
+                return Poll::Ready(Some(Ok(CountedConnection {
+                    stream: AuthorityStream::new(stream),
                     _permit: permit,
                 })));
             }
@@ -112,12 +112,12 @@ impl Stream for Incoming {
 }
 
 /// A connection that counts as long as it exists.
-struct Connection {
-    stream: Readable<UnixStream>,
+struct CountedConnection {
+    stream: AuthorityStream<UnixStream>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Connected for Connection {
+impl Connected for CountedConnection {
     type ConnectInfo = UdsConnectInfo;
 
     fn connect_info(&self) -> UdsConnectInfo {
@@ -125,7 +125,7 @@ impl Connected for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for CountedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -135,7 +135,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for CountedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use kubelet_api::device_plugin::{Empty, RegisterRequest, Registration, RegistrationServer};
-use kubelet_api::unix::{self, Peers};
+use kubelet_api::unix::{self, PeerLimits};
 use tonic::{Request, Response, Status};
 
 struct Welcoming;
@@ -77,7 +77,7 @@ fn a_request_is_answered_whatever_authority_it_names() {
         let _inside = runtime.enter();
         tokio::net::UnixListener::bind(&path).expect("a socket")
     };
-    let peers = Peers {
+    let peers = PeerLimits {
         user: rustix::process::geteuid().as_raw(),
         connections: 8,
         calls: 8,

@@ -16,10 +16,14 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_agent::drift::{Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
+use pinfold_agent::drift::{
+    ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome, RuntimeSpec,
+    WatchedContainer,
+};
 use pinfold_agent::{Allowance, Quota};
 use pinfold_cgroup::{
-    CgroupError, CpuTime, GroupPath, Hierarchy, Home, Partition, State, Version, Wanted, folder,
+    CgroupError, CgroupSettings, CgroupState, CgroupVersion, ControllerMount, CpuTimeLimit,
+    GroupPath, Hierarchy, Partition, folder,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::node_set::NodeSet;
@@ -65,10 +69,10 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) ->
     }
 }
 
-fn cpus_only(cpus: &CpuSet) -> Wanted {
-    Wanted {
+fn cpus_only(cpus: &CpuSet) -> CgroupSettings {
+    CgroupSettings {
         cpus: Some(cpus.clone()),
-        ..Wanted::default()
+        ..CgroupSettings::default()
     }
 }
 
@@ -122,7 +126,7 @@ impl Bench {
         }
     }
 
-    fn homes(&self) -> impl Iterator<Item = &Home> {
+    fn homes(&self) -> impl Iterator<Item = &ControllerMount> {
         std::iter::once(&self.hierarchy.cpuset).chain(&self.hierarchy.cpu)
     }
 
@@ -138,11 +142,13 @@ impl Bench {
                 }
                 let leaf = *group == self.container;
                 match home.version {
-                    Version::V2 if !leaf => {
+                    CgroupVersion::V2 if !leaf => {
                         let file = folder.join("cgroup.subtree_control");
                         fs::write(&file, "+cpuset +cpu").map_err(text)?;
                     }
-                    Version::V1 if !group.is_root() && folder.join("cpuset.cpus").exists() => {
+                    CgroupVersion::V1
+                        if !group.is_root() && folder.join("cpuset.cpus").exists() =>
+                    {
                         fs::write(folder.join("cpuset.cpus"), self.both.to_string())
                             .map_err(text)?;
                         fs::write(folder.join("cpuset.mems"), self.node.to_string())
@@ -170,7 +176,7 @@ impl Bench {
                 Self::no_such_cpu,
             ),
             ("drift is found, blamed and repaired", Self::drift),
-            ("a fight is noticed", Self::fight),
+            ("a repair conflict is noticed", Self::repair_conflict),
             ("partitions are what the kernel says", Self::partition),
         ];
         if offline {
@@ -193,11 +199,11 @@ impl Bench {
     }
 
     /// Gives a group CPUs.
-    fn group(&self, path: &GroupPath, cpus: &CpuSet) -> Result<State, String> {
+    fn group(&self, path: &GroupPath, cpus: &CpuSet) -> Result<CgroupState, String> {
         let group = self.hierarchy.group(path).map_err(text)?;
         let wanted = cpus_only(cpus);
         let written = group.write(&wanted).map_err(text)?;
-        written.in_force(&wanted).map_err(text)?;
+        written.verify_applied(&wanted).map_err(text)?;
         Ok(written.state)
     }
 
@@ -257,16 +263,16 @@ impl Bench {
 
     fn memory(&mut self) -> Checked {
         let group = self.hierarchy.group(&self.container).map_err(text)?;
-        let wanted = Wanted {
+        let wanted = CgroupSettings {
             mems: Some(self.node),
             migrate_memory: Some(true),
-            ..Wanted::default()
+            ..CgroupSettings::default()
         };
         let written = group.write(&wanted).map_err(text)?;
-        written.in_force(&wanted).map_err(text)?;
+        written.verify_applied(&wanted).map_err(text)?;
         let found = self.allowed("Mems_allowed_list")?;
         equal("nodes of the process", &found, &self.node.to_string())?;
-        if self.hierarchy.cpuset.version == Version::V1 {
+        if self.hierarchy.cpuset.version == CgroupVersion::V1 {
             let file = group.folder().join("cpuset.memory_migrate");
             let found = fs::read_to_string(file).map_err(text)?;
             equal("cpuset.memory_migrate", &found.trim(), &"1")?;
@@ -277,13 +283,13 @@ impl Bench {
     /// Sets the limits of the pod and the container, the pod's first.
     fn limit(&self, quota: u64) -> Checked {
         for path in [&self.pod, &self.container] {
-            let limit = CpuTime {
+            let limit = CpuTimeLimit {
                 quota: Some(quota),
                 period: 50_000,
             };
-            let wanted = Wanted {
+            let wanted = CgroupSettings {
                 cpu_time: Some(limit),
-                ..Wanted::default()
+                ..CgroupSettings::default()
             };
             let group = self.hierarchy.group(path).map_err(text)?;
             let found = group.write(&wanted).map_err(text)?.state.cpu_time;
@@ -294,9 +300,9 @@ impl Bench {
 
     fn quota(&mut self) -> Checked {
         self.limit(25_000)?;
-        let lift = Wanted {
-            cpu_time: Some(CpuTime::UNLIMITED),
-            ..Wanted::default()
+        let lift = CgroupSettings {
+            cpu_time: Some(CpuTimeLimit::UNLIMITED),
+            ..CgroupSettings::default()
         };
         for path in [&self.container, &self.pod] {
             let group = self.hierarchy.group(path).map_err(text)?;
@@ -310,7 +316,9 @@ impl Bench {
         let absent = CpuSet::parse("4000").map_err(text)?;
         let group = self.hierarchy.group(&self.container).map_err(text)?;
         let wanted = cpus_only(&absent);
-        let outcome = group.write(&wanted).and_then(|done| done.in_force(&wanted));
+        let outcome = group
+            .write(&wanted)
+            .and_then(|done| done.verify_applied(&wanted));
         self.group(&self.container, &self.both)?;
         match outcome {
             Err(error) => equal("its text", &error.to_string().contains("4000"), &true),
@@ -318,20 +326,20 @@ impl Bench {
         }
     }
 
-    fn watched(&self, cpus: &CpuSet) -> Watched {
-        Watched {
-            who: Who {
+    fn watched(&self, cpus: &CpuSet) -> WatchedContainer {
+        WatchedContainer {
+            container: ContainerRef {
                 id: "c".into(),
                 pod: "1".into(),
-                container: "main".into(),
+                name: "main".into(),
             },
             group: self.container.clone(),
             expected: Allowance {
                 cpus: cpus.clone(),
                 mems: self.node,
-                quota: Quota::Lifted,
+                quota: Quota::Unlimited,
             },
-            spec: Spec::default(),
+            spec: RuntimeSpec::default(),
         }
     }
 
@@ -345,34 +353,34 @@ impl Bench {
         Ok(evidence)
     }
 
-    /// One round, in which exactly one container drifted.
+    /// One scan, in which exactly one container drifted.
     fn one_drift(
         &self,
-        watch: &mut Watch,
+        monitor: &mut DriftMonitor,
         expected: &CpuSet,
         now: Instant,
-    ) -> Result<(Culprit, Outcome), String> {
+    ) -> Result<(DriftCause, RepairOutcome), String> {
         let containers = [self.watched(expected)];
-        let mut round = watch.round(&self.hierarchy, &containers, &self.evidence()?, now);
-        match (round.drifts.pop(), round.drifts.is_empty()) {
-            (Some((drift, outcome)), true) => Ok((drift.culprit, outcome)),
-            _ => Err(format!("{round:?}")),
+        let mut scan = monitor.scan(&self.hierarchy, &containers, &self.evidence()?, now);
+        match (scan.drifts.pop(), scan.drifts.is_empty()) {
+            (Some((drift, outcome)), true) => Ok((drift.cause, outcome)),
+            _ => Err(format!("{scan:?}")),
         }
     }
 
     fn drift(&mut self) -> Checked {
-        let mut watch = Watch::default();
+        let mut monitor = DriftMonitor::default();
         let now = Instant::now();
         self.limit(25_000)?;
-        for (overwritten, culprit) in [
-            (&self.both, Culprit::Other),
-            (&self.other, Culprit::Kubelet),
+        for (overwritten, cause) in [
+            (&self.both, DriftCause::Other),
+            (&self.other, DriftCause::Kubelet),
         ] {
             self.group(&self.container, overwritten)?;
-            let (found, outcome) = self.one_drift(&mut watch, &self.one, now)?;
-            equal("culprit", &found, &culprit)?;
+            let (found, outcome) = self.one_drift(&mut monitor, &self.one, now)?;
+            equal("cause", &found, &cause)?;
             match outcome {
-                Outcome::Repaired => self.runs_on(&self.one)?,
+                RepairOutcome::Repaired => self.runs_on(&self.one)?,
                 other => return Err(format!("{other:?}")),
             }
         }
@@ -384,32 +392,36 @@ impl Bench {
             &None,
         )?;
         let containers = [self.watched(&self.one)];
-        let round = watch.round(&self.hierarchy, &containers, &self.evidence()?, now);
-        equal("drifts afterwards", &round.drifts.len(), &0)?;
-        equal("containers not seen", &round.unseen.len(), &0)
+        let scan = monitor.scan(&self.hierarchy, &containers, &self.evidence()?, now);
+        equal("drifts afterwards", &scan.drifts.len(), &0)?;
+        equal("unreadable containers", &scan.unreadable.len(), &0)
     }
 
-    fn fight(&mut self) -> Checked {
-        let patience = Patience::default();
-        let mut watch = Watch::new(patience, None);
+    fn repair_conflict(&mut self) -> Checked {
+        let limits = RepairLimits::default();
+        let mut monitor = DriftMonitor::new(limits, None);
         let now = Instant::now();
-        for turn in 0..=patience.repairs {
+        for turn in 0..=limits.repairs {
             self.group(&self.container, &self.other)?;
-            let (_, outcome) = self.one_drift(&mut watch, &self.one, now)?;
-            let held_back = matches!(outcome, Outcome::HeldBack(_));
-            equal("held back", &held_back, &(turn == patience.repairs))?;
+            let (_, outcome) = self.one_drift(&mut monitor, &self.one, now)?;
+            let backed_off = matches!(outcome, RepairOutcome::BackedOff(_));
+            equal("held back", &backed_off, &(turn == limits.repairs))?;
         }
-        let later = now + patience.first_pause + Duration::from_secs(1);
-        let (_, outcome) = self.one_drift(&mut watch, &self.one, later)?;
-        equal("tried again", &matches!(outcome, Outcome::Repaired), &true)?;
-        equal("fights", &watch.fights(), &1)
+        let later = now + limits.first_pause + Duration::from_secs(1);
+        let (_, outcome) = self.one_drift(&mut monitor, &self.one, later)?;
+        equal(
+            "tried again",
+            &matches!(outcome, RepairOutcome::Repaired),
+            &true,
+        )?;
+        equal("conflicts", &monitor.conflicts(), &1)
     }
 
     fn partition(&mut self) -> Checked {
         let group = self.hierarchy.group(&self.container).map_err(text)?;
         self.group(&self.container, &self.other)?;
         let outcome = group.set_partition(Partition::Isolated);
-        if self.hierarchy.cpuset.version == Version::V1 {
+        if self.hierarchy.cpuset.version == CgroupVersion::V1 {
             return match outcome {
                 Err(CgroupError::NoPartitions { .. }) => Ok(()),
                 other => Err(format!("{other:?}")),
@@ -452,21 +464,21 @@ impl Bench {
         self.group(&self.container, &self.both)?;
         let file = format!("/sys/devices/system/cpu/cpu{}/online", self.other);
         fs::write(&file, "0").map_err(text)?;
-        let seen = self.one_drift(&mut Watch::default(), &self.both, Instant::now());
+        let seen = self.one_drift(&mut DriftMonitor::default(), &self.both, Instant::now());
         fs::write(&file, "1").map_err(text)?;
         match seen? {
-            (Culprit::CpuOffline, Outcome::Beyond) => {}
+            (DriftCause::CpuOffline, RepairOutcome::NotRepairable) => {}
             other => return Err(format!("{other:?}")),
         }
         let containers = [self.watched(&self.both)];
-        let mut watch = Watch::default();
-        let round = watch.round(
+        let mut monitor = DriftMonitor::default();
+        let scan = monitor.scan(
             &self.hierarchy,
             &containers,
             &self.evidence()?,
             Instant::now(),
         );
-        equal("drifts when it is back", &round.drifts.len(), &0)
+        equal("drifts when it is back", &scan.drifts.len(), &0)
     }
 
     fn vanish(&mut self) -> Checked {
@@ -481,13 +493,13 @@ impl Bench {
         let vanished = written.is_err_and(|error| error.is_vanished());
         equal("vanished", &vanished, &true)?;
         let containers = [self.watched(&self.one)];
-        let round = Watch::default().round(
+        let scan = DriftMonitor::default().scan(
             &self.hierarchy,
             &containers,
             &self.evidence()?,
             Instant::now(),
         );
-        equal("gone", &round.gone.len(), &1)
+        equal("gone", &scan.gone.len(), &1)
     }
 
     fn clear(&mut self) {

@@ -24,14 +24,16 @@ use kubelet_api::pod_resources as api;
 use pinfold_core::demand::PodLevel;
 use pinfold_core::device::DevicePool;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::ledger::{Finding, Ledger, Rules, SettingsError};
+use pinfold_core::ledger::{AuditFinding, Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::name::PodUid;
-use pinfold_devices::pod_resources::{ReadError, Reader};
+use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesError};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
-use pinfold_kube::state::{CpuManagerState, DeviceState, Manager, MemoryManagerState, StateFiles};
+use pinfold_kube::state::{
+    CpuManagerState, DeviceManagerState, KubeletManager, MemoryManagerState, StateFiles,
+};
 
 mod configz;
 mod objects;
@@ -122,7 +124,7 @@ pub enum MirrorProblem {
     UnknownPod(PodName),
     /// The state files contradict each other.
     #[error("the kubelet's state is inconsistent: {0}")]
-    Inconsistent(Finding),
+    Inconsistent(AuditFinding),
 }
 
 /// The state of a node as its kubelet has it.
@@ -145,8 +147,8 @@ pub struct Mirror {
     configz: Option<ConfigzPoller>,
     cpus: WatchedFile<CpuManagerState>,
     held_memory: WatchedFile<MemoryManagerState>,
-    devices: WatchedFile<DeviceState>,
-    reader: Option<Reader>,
+    devices: WatchedFile<DeviceManagerState>,
+    reader: Option<PodResourcesClient>,
     answer: Option<PodResourcesResponse>,
     rules: Option<Arc<Rules>>,
     snapshot: Option<MirrorSnapshot>,
@@ -165,19 +167,19 @@ impl Mirror {
     /// A mirror that has not read anything yet. `memory` is the machine's total memory in bytes.
     #[must_use]
     pub fn new(machine: Arc<Machine>, memory: u64, paths: KubeletPaths) -> Self {
-        let state = |manager: Manager| paths.root.join(manager.file_name());
+        let state = |manager: KubeletManager| paths.root.join(manager.file_name());
         let plugins = paths.root.join("device-plugins");
         Self {
             machine,
             memory,
             config: WatchedFile::new(paths.config),
             configz: None,
-            cpus: WatchedFile::new(state(Manager::Cpu)),
-            held_memory: WatchedFile::new(state(Manager::Memory)),
-            devices: WatchedFile::new(plugins.join(Manager::Device.file_name())),
+            cpus: WatchedFile::new(state(KubeletManager::Cpu)),
+            held_memory: WatchedFile::new(state(KubeletManager::Memory)),
+            devices: WatchedFile::new(plugins.join(KubeletManager::Device.file_name())),
             reader: paths
                 .pod_resources
-                .map(|socket| Reader::new(socket, ANSWER_TIME)),
+                .map(|socket| PodResourcesClient::new(socket, ANSWER_TIME)),
             answer: None,
             rules: None,
             snapshot: None,
@@ -215,7 +217,7 @@ impl Mirror {
             .held_memory
             .poll(|file, bytes| read_memory(file, bytes, pod_level));
         is_new |= self.devices.poll(|file, bytes| {
-            DeviceState::restore(bytes, file).map_err(|error| error.to_string())
+            DeviceManagerState::restore(bytes, file).map_err(|error| error.to_string())
         });
         if is_new {
             self.rebuild();
@@ -283,7 +285,7 @@ impl Mirror {
         };
         self.problems.extend(policy_mismatches(&rules, &files));
         let answer = self.answer.clone().unwrap_or_default();
-        let mut pods = files.strangers(&std::collections::BTreeSet::new());
+        let mut pods = files.unlisted_pods(&std::collections::BTreeSet::new());
         let named = pod_names::named(&files, &answer.pods);
         match answer.error {
             Some(error) => self
@@ -306,12 +308,12 @@ impl Mirror {
         }
         let mut pool = DevicePool::new(self.machine.node_ids());
         for (resource, offer) in pod_names::located(files.offers(), &answer.allocatable.devices) {
-            pool.report(resource, offer);
+            pool.set_devices(resource, offer);
         }
         let empty = Ledger::new(rules.clone());
-        let saved = files.saved(empty.state());
+        let saved = files.to_saved_state(empty.state());
         let pods: Vec<_> = pods.into_iter().map(Arc::new).collect();
-        let ledger = Ledger::mirrored(rules, saved, pool, &pods);
+        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &pods);
         self.problems
             .extend(ledger.audit().into_iter().map(MirrorProblem::Inconsistent));
         self.snapshot = Some(MirrorSnapshot {
@@ -322,7 +324,7 @@ impl Mirror {
     }
 }
 
-fn ask(reader: &Reader) -> Result<PodResourcesResponse, ReadError> {
+fn ask(reader: &PodResourcesClient) -> Result<PodResourcesResponse, PodResourcesError> {
     let mut pods = reader.list()?;
     pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(PodResourcesResponse {

@@ -10,12 +10,12 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::Device;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_set::NodeId;
-use pinfold_devices::pod_resources::{Holding, PodSnapshot, Snapshot};
-use pinfold_devices::{Config, Host, HostConfig};
-use pinfold_kube::koordinator::NodeFacts;
+use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
+use pinfold_devices::{DeviceHost, HostConfig, PluginManagerConfig};
+use pinfold_kube::koordinator::ReportAnnotations;
 use pinfold_kube::state::cpu::CpuStateFormat;
 use pinfold_kube::state::device::DeviceEntry;
-use pinfold_kube::state::{CpuManagerState, DeviceState};
+use pinfold_kube::state::{CpuManagerState, DeviceManagerState};
 use tempfile::TempDir;
 
 const GPU: &str = "example.com/gpu";
@@ -48,7 +48,7 @@ impl Kubelet {
         }
         kubelet.write("config.yaml", CONFIG);
         kubelet.holds("2-3");
-        let devices = DeviceState {
+        let devices = DeviceManagerState {
             entries: vec![DeviceEntry {
                 pod: "a".into(),
                 container: "main".into(),
@@ -86,9 +86,9 @@ impl Kubelet {
     }
 
     /// Serves a podresources API that lists two pods: `web` with these CPUs and the GPU, and `other` with nothing.
-    fn serve(&self, cpus: &str) -> Host {
-        let (host, _) = Host::start(HostConfig {
-            manager: Config::new(self.path().join("served")),
+    fn serve(&self, cpus: &str) -> DeviceHost {
+        let (host, _) = DeviceHost::start(HostConfig {
+            manager: PluginManagerConfig::new(self.path().join("served")),
             checkpoint: self.path().join("served.checkpoint"),
             pod_resources: Some(self.path().join("pod-resources/kubelet.sock")),
         })
@@ -97,10 +97,10 @@ impl Kubelet {
             numa: Some(vec![node]),
             healthy: true,
         };
-        let own = Holding {
+        let own = HeldResources {
             cpus: list(cpus),
             devices: [(GPU.into(), [("g1".into(), gpu(1))].into())].into(),
-            ..Holding::default()
+            ..HeldResources::default()
         };
         let pod = |name: &str, holding| PodSnapshot {
             name: name.to_owned(),
@@ -108,11 +108,11 @@ impl Kubelet {
             containers: vec![("main".to_owned(), holding)],
         };
         let all = [("g0".into(), gpu(0)), ("g1".into(), gpu(1))];
-        host.publish(Snapshot {
-            pods: vec![pod("web", own), pod("other", Holding::default())],
-            allocatable: Holding {
+        host.publish(PodResourcesSnapshot {
+            pods: vec![pod("web", own), pod("other", HeldResources::default())],
+            allocatable: HeldResources {
                 devices: [(GPU.into(), all.into())].into(),
-                ..Holding::default()
+                ..HeldResources::default()
             },
         });
         host
@@ -153,7 +153,7 @@ fn the_snapshot_has_the_resources_of_each_pod() {
     let ledger = &snapshot.ledger;
     assert_eq!(ledger.rules().settings().fidelity, Fidelity::Exact);
     assert_eq!(ledger.exclusive_cpus(&"a".into()), list("2-3"));
-    assert_eq!(ledger.residents()[0].pod.name, "shop/web");
+    assert_eq!(ledger.admitted_pods()[0].pod.name, "shop/web");
     assert_eq!(snapshot.sharing[0].to_string(), "shop/other");
     let gpus = ledger.state().pool().devices(&GPU.into()).expect("devices");
     assert_eq!(gpus["g0"].numa, Some(vec![0]), "NUMA node of a free device");
@@ -224,7 +224,7 @@ fn an_empty_directory_is_a_node_without_pods_and_has_four_problems() {
     };
     assert_eq!(mirror.problems().iter().filter(missing).count(), 4);
     let snapshot = mirror.snapshot().expect("a snapshot");
-    assert!(snapshot.ledger.residents().is_empty());
+    assert!(snapshot.ledger.admitted_pods().is_empty());
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn the_published_objects_have_the_kubelets_policy_options_pods_and_shared_pool()
         .map(|attribute| attribute.value.as_str())
         .collect();
     assert_eq!(attributes, ["restricted", "pod"]);
-    let facts = NodeFacts::read(&published.koordinator, Fidelity::Sound);
+    let facts = ReportAnnotations::read(&published.koordinator, Fidelity::Sound);
     let facts = facts.expect("just written").value;
     assert_eq!(facts.cpu_manager.policy, "static");
     assert_eq!(facts.cpu_manager.options["full-pcpus-only"], "true");

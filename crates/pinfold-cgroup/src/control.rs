@@ -1,4 +1,4 @@
-//! The files by which groups are read and changed, with the path and the value in every error.
+//! Reads and writes the control files of groups, with the path and the value in every error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,10 +9,10 @@ use pinfold_core::node_set::NodeSet;
 
 use crate::error::CgroupError;
 
-/// No file of the kernel that is read here is larger.
+/// Upper bound on the size of a kernel file that is read.
 const LARGEST: u64 = 16 << 20;
 
-/// The whole text of a file.
+/// Reads a control file as text.
 ///
 /// # Errors
 /// If it cannot be read; [`CgroupError::Vanished`] if its group is gone.
@@ -20,11 +20,11 @@ pub fn read(path: &Path) -> Result<String, CgroupError> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
-        .map_err(|error| unread(path, error))?;
+        .map_err(|error| read_error(path, error))?;
     Ok(text)
 }
 
-/// Writes a value in one call. A value may be empty: the kernel wants a line end then.
+/// Writes a value in one call. An empty value is written as a line end, as the kernel requires.
 ///
 /// # Errors
 /// If the kernel rejects it; [`CgroupError::Vanished`] if the group is gone.
@@ -35,8 +35,8 @@ pub fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
         .truncate(true)
         .open(path)
         .and_then(|mut file| file.write_all(line.as_bytes()));
-    written.map_err(|error| match is_absence(&error) {
-        true => unread(path, error),
+    written.map_err(|error| match is_missing(&error) {
+        true => read_error(path, error),
         false => CgroupError::Rejected {
             path: path.to_owned(),
             value: value.to_owned(),
@@ -45,10 +45,10 @@ pub fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
     })
 }
 
-/// The CPUs that a file lists.
+/// Reads a control file that lists CPUs.
 ///
 /// # Errors
-/// If it cannot be read, or lists something else.
+/// If it cannot be read, or is not a list of CPUs.
 pub fn read_cpus(path: &Path) -> Result<CpuSet, CgroupError> {
     let text = read(path)?;
     cpus(&text).ok_or_else(|| CgroupError::Unreadable {
@@ -57,13 +57,13 @@ pub fn read_cpus(path: &Path) -> Result<CpuSet, CgroupError> {
     })
 }
 
-/// The NUMA nodes that a file lists.
+/// Reads a control file that lists NUMA nodes.
 ///
 /// # Errors
-/// If it cannot be read, or lists something else.
+/// If it cannot be read, or is not a list of NUMA nodes.
 pub fn read_mems(path: &Path) -> Result<NodeSet, CgroupError> {
     let text = read(path)?;
-    // The kernel's lists look alike, whatever they list.
+    // The kernel prints lists of CPUs and of nodes in the same format.
     let ids = cpus(&text).map(|ids| NodeSet::from_ids(ids.iter().map(|id| i64::from(id.get()))));
     match ids {
         Some(Ok(nodes)) => Ok(nodes),
@@ -74,7 +74,7 @@ pub fn read_mems(path: &Path) -> Result<NodeSet, CgroupError> {
     }
 }
 
-/// Whether a file of words, such as `cgroup.controllers`, has this one.
+/// Whether a file of words, such as `cgroup.controllers`, contains this word.
 #[must_use]
 pub fn lists(path: &Path, word: &str) -> bool {
     read(path).is_ok_and(|text| text.split_ascii_whitespace().any(|found| found == word))
@@ -85,15 +85,15 @@ fn cpus(text: &str) -> Option<CpuSet> {
     CpuSet::parse(text).ok()
 }
 
-/// What the kernel says about files of groups that are no more: no such file before it is opened, no such device after.
-fn is_absence(error: &io::Error) -> bool {
+/// Whether the error means that the group was removed: ENOENT before its file is opened, ENODEV after.
+fn is_missing(error: &io::Error) -> bool {
     let no_device = rustix::io::Errno::NODEV.raw_os_error();
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(no_device)
 }
 
-fn unread(path: &Path, error: io::Error) -> CgroupError {
+fn read_error(path: &Path, error: io::Error) -> CgroupError {
     let group = path.parent().unwrap_or(path);
-    match is_absence(&error) {
+    match is_missing(&error) {
         true if !group.exists() => CgroupError::Vanished {
             group: group.to_owned(),
         },
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_that_is_gone_is_told_from_a_file_that_it_does_not_have() {
+    fn a_removed_group_is_distinguished_from_a_file_that_a_group_does_not_have() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("cpuset.cpus");
         let gone = folder.path().join("gone/cpuset.cpus");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_cpus_and_nodes_are_read_as_the_kernel_prints_them() {
+    fn lists_of_cpus_and_nodes_are_parsed_as_the_kernel_prints_them() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("list");
         for (text, cpus, mems) in [

@@ -1,4 +1,4 @@
-//! [`CgroupError`]: what could not be done with a group, what the kernel said, and what to do about it.
+//! [`CgroupError`]: the operation on a group that failed, the kernel's error, and what to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use rustix::io::Errno;
 
 use crate::path::GroupPath;
 
-/// Why a group could not be read or changed.
+/// Errors of reading or changing a group.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// The group is gone: its container ended. Nothing is wrong.
-    #[error("{} is gone", .group.display())]
+    /// The group no longer exists because its container ended. This is not a failure.
+    #[error("{} no longer exists", .group.display())]
     Vanished {
-        /// Its folder.
+        /// The group's folder.
         group: PathBuf,
     },
-    /// Nothing mounted here confines CPUs.
+    /// No mounted hierarchy has the cpuset controller.
     #[error("no control group can confine CPUs here: {}", no_cpuset(.unified.as_deref()))]
     NoCpuset {
-        /// Where the hierarchy of v2 is, if it is mounted.
+        /// The mount point of the v2 hierarchy, if it is mounted.
         unified: Option<PathBuf>,
     },
-    /// A group that cannot be seen from here.
-    #[error("group /{path} is not below {}, which is all that is mounted here: mount the machine's whole hierarchy", .root.display())]
+    /// The group is outside the part of the hierarchy that is mounted here.
+    #[error("group /{path} is not below {}, the only part of the hierarchy that is mounted here: mount the whole hierarchy", .root.display())]
     Outside {
         /// The group.
         path: GroupPath,
-        /// What can be seen.
+        /// The group at the root of the mounted part.
         root: PathBuf,
     },
-    /// The group is there and has no such file.
-    #[error("{} is not there: {}", .path.display(), no_file(.path))]
+    /// The group exists and has no such file.
+    #[error("{} does not exist: {}", .path.display(), no_file(.path))]
     NoFile {
         /// The file.
         path: PathBuf,
@@ -41,89 +41,89 @@ pub enum CgroupError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         error: io::Error,
     },
-    /// A file that says what no kernel says.
-    #[error("{} says {text:?}, which cannot be understood", .path.display())]
+    /// A file's content is not in the kernel's format.
+    #[error("{} contains {text:?}, which is not in the kernel's format", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its content.
         text: String,
     },
-    /// The kernel did not take a value.
+    /// The kernel rejected a value.
     #[error("cannot write {value:?} to {}: {error}{}", .path.display(), advice(.path, .error))]
     Rejected {
         /// The file.
         path: PathBuf,
         /// The value.
         value: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         error: io::Error,
     },
-    /// A group further up, which is not Kubernetes' to widen, does not have what is wanted.
+    /// An ancestor that belongs to the administrator, not to the kubelet, does not allow the requested set.
     #[error(
-        "{} allows {allows:?} and lacks {lacks}, and whoever set it meant all groups below: \
-         widen it first, or take {lacks} from what Pinfold may hand out", .path.display()
+        "{} allows {allows:?} and lacks {lacks}, and that limit applies to all groups below: \
+         widen it first, or exclude {lacks} from what Pinfold may assign", .path.display()
     )]
     ParentTooNarrow {
-        /// The file that is too narrow.
+        /// The ancestor's file.
         path: PathBuf,
         /// What it allows.
         allows: String,
-        /// What is missing.
+        /// The CPUs or nodes that it lacks.
         lacks: String,
     },
-    /// Neither all CPUs nor all nodes can be taken from a group.
-    #[error("{} cannot do with nothing: give it at least one CPU and one memory node", .group.display())]
-    Nothing {
+    /// The requested set of CPUs or nodes is empty.
+    #[error("{} needs at least one CPU and one memory node", .group.display())]
+    EmptySet {
         /// The group.
         group: PathBuf,
     },
-    /// The kernel took a value and made something else of it.
-    #[error("{}: asked for {asked:?}, the kernel made it {found:?}: CPUs may be offline or belong to a partition", .path.display())]
-    NotInForce {
-        /// The file that shows it.
+    /// The kernel accepted a value and applied another one.
+    #[error("{}: requested {requested:?}, the kernel applied {found:?}: CPUs may be offline or belong to a partition", .path.display())]
+    NotApplied {
+        /// The file with the effective value.
         path: PathBuf,
-        /// What was asked.
-        asked: String,
-        /// What it shows.
+        /// The requested value.
+        requested: String,
+        /// The effective value.
         found: String,
     },
-    /// A partition that the kernel holds for invalid. The group is an ordinary one again.
-    #[error("{} cannot become a partition ({asked}): {reason}", .group.display())]
+    /// The kernel reports the partition as invalid. The group is an ordinary member again.
+    #[error("{} cannot become a partition ({requested}): {reason}", .group.display())]
     InvalidPartition {
         /// The group.
         group: PathBuf,
-        /// The kind that was asked for.
-        asked: &'static str,
-        /// Why not, in the kernel's words.
+        /// The requested kind of partition.
+        requested: &'static str,
+        /// The kernel's reason.
         reason: String,
     },
-    /// Only v2 has partitions.
+    /// The group is in cgroup v1, which has no partitions.
     #[error("{} is in a hierarchy of cgroup v1, which has no partitions: use cgroup v2", .group.display())]
     NoPartitions {
         /// The group.
         group: PathBuf,
     },
-    /// A folder of a group could not be made or taken away.
+    /// A group's folder could not be created or removed.
     #[error("cannot {action} {}: {error}", .path.display())]
     Folder {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
 }
 
 impl CgroupError {
-    /// Whether the group simply ended meanwhile.
+    /// Whether the group no longer exists.
     #[must_use]
     pub fn is_vanished(&self) -> bool {
         matches!(self, CgroupError::Vanished { .. })
@@ -133,7 +133,7 @@ impl CgroupError {
 fn no_cpuset(unified: Option<&Path>) -> String {
     match unified {
         Some(point) => format!(
-            "{} does not list the controller cpuset, and v1 has not mounted it either",
+            "{} does not list the controller cpuset, and no v1 hierarchy has it either",
             point.display()
         ),
         None => "no hierarchy is mounted; mount /sys/fs/cgroup into this container".to_owned(),
@@ -144,14 +144,14 @@ fn no_file(path: &Path) -> &'static str {
     let name = path.file_name().and_then(|name| name.to_str());
     match name {
         Some(name) if name.starts_with("cpu") => {
-            "the groups above do not hand this controller on (cgroup.subtree_control), \
+            "the groups above do not enable this controller (cgroup.subtree_control), \
              or the kernel is too old for it"
         }
-        _ => "this is no control group, or the kernel is too old for it",
+        _ => "this is not a control group, or the kernel is too old for it",
     }
 }
 
-/// What the kernel means by its numbers, and what helps.
+/// The meaning of the kernel's error number for this file, and a remedy.
 fn advice(path: &Path, error: &io::Error) -> &'static str {
     let name = path
         .file_name()
@@ -160,21 +160,21 @@ fn advice(path: &Path, error: &io::Error) -> &'static str {
     let is_set = matches!(name, "cpuset.cpus" | "cpuset.mems");
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::ACCESS) if is_set => {
-            "; the group above does not have all of it, or this process may not write here: \
-             widen the group above, or run as root"
+            "; the parent group does not allow all of it, or this process may not write here: \
+             widen the parent group, or run as root"
         }
         Some(Errno::ACCESS | Errno::PERM) => "; this process may not write here: run as root",
         Some(Errno::ROFS) => "; it is mounted read-only: mount /sys/fs/cgroup writable",
-        Some(Errno::BUSY) if is_set => "; a group below still uses what would be taken away",
+        Some(Errno::BUSY) if is_set => "; a group below still uses what would be removed",
         Some(Errno::BUSY) if name == "cgroup.subtree_control" => {
-            "; a group with processes of its own cannot hand controllers on: move them into a group below"
+            "; a group with processes cannot enable controllers for groups below: move its processes into a group below"
         }
-        Some(Errno::NOSPC) => "; processes in the group would have nothing left",
+        Some(Errno::NOSPC) => "; processes in the group would have no CPU or memory node left",
         Some(Errno::RANGE) => "; this machine does not have all of it",
         Some(Errno::INVAL) if is_set => {
             "; this machine does not have all of it, or another group has it exclusively"
         }
-        Some(Errno::INVAL) => "; a group above or below has a limit that contradicts it",
+        Some(Errno::INVAL) => "; it contradicts a limit of a group above or below",
         _ => "",
     }
 }

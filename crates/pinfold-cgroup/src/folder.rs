@@ -1,4 +1,4 @@
-//! Groups as folders: made, entered, looked into, taken away.
+//! Groups as folders: create, enter, list and remove them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use pinfold_core::node_set::NodeSet;
 
 use crate::control;
 use crate::error::CgroupError;
-use crate::hierarchy::Version;
-use crate::ids::Ids;
+use crate::hierarchy::CgroupVersion;
+use crate::ids::IdSet;
 
 const PROCESSES: &str = "cgroup.procs";
 
-/// A group that just lost its last process may be busy for a moment longer.
+/// Attempts to remove a group, which may be busy for a moment after its last process exited.
 const REMOVAL_TRIES: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
-/// No container has more groups of its own.
-const MOST_BELOW: usize = 4096;
+/// Upper bound on the descendants of one group.
+const MAX_DESCENDANTS: usize = 4096;
 
-/// Makes an empty group.
+/// Creates an empty group.
 ///
 /// # Errors
-/// If the system does not allow it.
+/// If the folder cannot be created.
 pub fn create(group: &Path) -> Result<(), CgroupError> {
     fs::create_dir(group).map_err(|error| CgroupError::Folder {
         action: "create",
@@ -41,7 +41,7 @@ pub fn enter(group: &Path) -> Result<(), CgroupError> {
     control::write(&group.join(PROCESSES), &std::process::id().to_string())
 }
 
-/// The processes in a group; none if it is gone.
+/// The processes in a group; empty if the group no longer exists.
 #[must_use]
 pub fn processes(group: &Path) -> Vec<u32> {
     let listed = control::read(&group.join(PROCESSES)).unwrap_or_default();
@@ -49,58 +49,58 @@ pub fn processes(group: &Path) -> Vec<u32> {
     numbers.collect()
 }
 
-/// Whether a process is in a group or in one below; not if it is gone.
+/// Whether a process is in a group or in one of its descendants; `false` if the group no longer exists.
 #[must_use]
-pub fn is_populated(group: &Path, version: Version) -> bool {
+pub fn is_populated(group: &Path, version: CgroupVersion) -> bool {
     match version {
-        Version::V1 => {
-            let below = below(group).into_iter().map(|(path, _)| path);
+        CgroupVersion::V1 => {
+            let descendants = descendants(group).into_iter().map(|(path, _)| path);
             [group.to_owned()]
                 .into_iter()
-                .chain(below)
+                .chain(descendants)
                 .any(|group| !processes(&group).is_empty())
         }
-        Version::V2 => {
+        CgroupVersion::V2 => {
             let events = control::read(&group.join("cgroup.events")).unwrap_or_default();
             events.lines().any(|line| line == "populated 1")
         }
     }
 }
 
-/// Gives a group without groups below these CPUs, and checks that it has exactly them in the end.
+/// Sets the CPUs of a group without descendants, and checks that the effective CPUs are the same.
 ///
 /// # Errors
-/// If the kernel rejects them, or makes something else of them.
-pub fn set_cpus(group: &Path, version: Version, cpus: &CpuSet) -> Result<(), CgroupError> {
+/// If the kernel rejects them, or applies other ones.
+pub fn set_cpus(group: &Path, version: CgroupVersion, cpus: &CpuSet) -> Result<(), CgroupError> {
     set(group, cpus, version.effective_cpus())
 }
 
-/// Gives a group without groups below these memory nodes, and checks that it has exactly them in the end.
+/// Sets the memory nodes of a group without descendants, and checks that the effective nodes are the same.
 ///
 /// # Errors
-/// If the kernel rejects them, or makes something else of them.
-pub fn set_mems(group: &Path, version: Version, mems: NodeSet) -> Result<(), CgroupError> {
+/// If the kernel rejects them, or applies other ones.
+pub fn set_mems(group: &Path, version: CgroupVersion, mems: NodeSet) -> Result<(), CgroupError> {
     set(group, &mems, version.effective_mems())
 }
 
-fn set<S: Ids>(group: &Path, wanted: &S, effective: &str) -> Result<(), CgroupError> {
+fn set<S: IdSet>(group: &Path, wanted: &S, effective: &str) -> Result<(), CgroupError> {
     control::write(&group.join(S::FILE), &wanted.to_string())?;
     let path = group.join(effective);
     let found = S::read(&path)?;
     match found == *wanted {
         true => Ok(()),
-        false => Err(CgroupError::NotInForce {
+        false => Err(CgroupError::NotApplied {
             path,
-            asked: wanted.to_string(),
+            requested: wanted.to_string(),
             found: found.to_string(),
         }),
     }
 }
 
-/// Removes a group without processes; one that is gone is fine.
+/// Removes a group without processes. A group that no longer exists is no error.
 ///
 /// # Errors
-/// If processes or groups are in it.
+/// If it has processes or child groups.
 pub fn remove(group: &Path) -> Result<(), CgroupError> {
     for attempt in 0.. {
         match fs::remove_dir(group) {
@@ -121,8 +121,9 @@ pub fn remove(group: &Path) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// The groups below, each after its parent and with its place in the list; `None` if that is `group` itself.
-pub(crate) fn below(group: &Path) -> Vec<(PathBuf, Option<usize>)> {
+/// The descendants of a group, each after its parent, with the parent's index in the list; `None` if the parent is
+/// `group`.
+pub(crate) fn descendants(group: &Path) -> Vec<(PathBuf, Option<usize>)> {
     let mut found: Vec<(PathBuf, Option<usize>)> = Vec::new();
     let mut next = 0;
     let mut parent = None;
@@ -133,7 +134,7 @@ pub(crate) fn below(group: &Path) -> Vec<(PathBuf, Option<usize>)> {
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .map(|entry| (entry.path(), parent));
-        let room = MOST_BELOW.saturating_sub(found.len());
+        let room = MAX_DESCENDANTS.saturating_sub(found.len());
         found.extend(folders.take(room));
         match found.get(next) {
             Some((path, _)) => folder.clone_from(path),

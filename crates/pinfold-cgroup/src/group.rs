@@ -1,4 +1,4 @@
-//! [`Group`]: one group, to be read and changed.
+//! [`Cgroup`]: reads and changes one group.
 
 use std::path::{Path, PathBuf};
 
@@ -6,81 +6,82 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::node_set::NodeSet;
 
 use crate::control;
-use crate::cpu_time::CpuTime;
+use crate::cpu_time::CpuTimeLimit;
 use crate::error::CgroupError;
 use crate::folder;
-use crate::hierarchy::{Hierarchy, Version};
-use crate::ids::Ids;
+use crate::hierarchy::{CgroupVersion, Hierarchy};
+use crate::ids::IdSet;
 use crate::partition::{self, Partition, PartitionState};
 use crate::path::GroupPath;
-use crate::state::{self, State, given};
-use crate::steps::{Above, Below, Family, TooNarrow, Who, steps};
+use crate::state::{self, CgroupState, configured};
+use crate::steps::{Ancestor, CgroupTree, Descendant, GroupRef, TooNarrow, plan_writes};
 
-/// Somebody else may write at the same moment; then the plan is made anew, so often.
+/// Attempts to change a group while another process writes to the same tree; the order of writes is planned anew each
+/// time.
 const TRIES: u32 = 3;
 
-/// A group, there or not.
+/// A group by its path. It need not exist.
 #[derive(Clone, Debug)]
-pub struct Group<'a> {
+pub struct Cgroup<'a> {
     hierarchy: &'a Hierarchy,
     path: GroupPath,
     cpuset: PathBuf,
-    cpu: Option<(Version, PathBuf)>,
+    cpu: Option<(CgroupVersion, PathBuf)>,
 }
 
-/// What a group shall allow. What is `None` stays as it is.
+/// The settings to write. `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Its CPUs.
+pub struct CgroupSettings {
+    /// The CPUs.
     pub cpus: Option<CpuSet>,
-    /// The NUMA nodes for its memory.
+    /// The NUMA nodes of its memory.
     pub mems: Option<NodeSet>,
-    /// Its limit on CPU time.
-    pub cpu_time: Option<CpuTime>,
-    /// Whether memory that it has already moves along when its nodes change. For v1 only: v2 always moves it (since
-    /// Linux 5.16), and cannot be told otherwise.
+    /// The CFS quota and period.
+    pub cpu_time: Option<CpuTimeLimit>,
+    /// Whether pages already allocated move when the memory nodes change. v1 only: v2 always moves them (since Linux
+    /// 5.16).
     pub migrate_memory: Option<bool>,
 }
 
-/// What came of a change.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// What is really so, read back.
-    pub state: State,
-    /// The groups above that had to be widened.
+pub struct CgroupChange {
+    /// The group's state, read back after the write.
+    pub state: CgroupState,
+    /// The ancestors that were widened.
     pub widened: Vec<PathBuf>,
-    version: Version,
+    version: CgroupVersion,
     cpuset: PathBuf,
 }
 
-impl Written {
-    /// Checks that the group has in the end exactly what was wanted.
+impl CgroupChange {
+    /// Checks that the effective CPUs and memory nodes are exactly the requested ones.
     ///
     /// # Errors
-    /// [`CgroupError::NotInForce`] if not.
-    pub fn in_force(&self, wanted: &Wanted) -> Result<(), CgroupError> {
-        let check = |file: &str, asked: Option<String>, found: String| match asked {
-            Some(asked) if asked != found => Err(CgroupError::NotInForce {
+    /// [`CgroupError::NotApplied`] if not.
+    pub fn verify_applied(&self, wanted: &CgroupSettings) -> Result<(), CgroupError> {
+        let check = |file: &str, requested: Option<String>, found: String| match requested {
+            Some(requested) if requested != found => Err(CgroupError::NotApplied {
                 path: self.cpuset.join(file),
-                asked,
+                requested,
                 found,
             }),
             _ => Ok(()),
         };
         let (cpus, mems) = (&self.state.effective_cpus, &self.state.effective_mems);
         let text = |set: &CpuSet| set.to_string();
-        let asked = wanted.cpus.as_ref().map(text);
-        check(self.version.effective_cpus(), asked, text(cpus))?;
-        let asked = wanted.mems.map(|mems| mems.to_string());
-        check(self.version.effective_mems(), asked, mems.to_string())
+        let requested = wanted.cpus.as_ref().map(text);
+        check(self.version.effective_cpus(), requested, text(cpus))?;
+        let requested = wanted.mems.map(|mems| mems.to_string());
+        check(self.version.effective_mems(), requested, mems.to_string())
     }
 }
 
-impl<'a> Group<'a> {
+impl<'a> Cgroup<'a> {
     pub(crate) fn new(hierarchy: &'a Hierarchy, path: GroupPath) -> Result<Self, CgroupError> {
         let cpuset = hierarchy.cpuset.folder(&path)?;
         let cpu = match &hierarchy.cpu {
-            Some(home) => Some((home.version, home.folder(&path)?)),
+            Some(controller) => Some((controller.version, controller.folder(&path)?)),
             None => None,
         };
         Ok(Self {
@@ -91,67 +92,67 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// What it is called.
+    /// The group's path.
     #[must_use]
     pub fn path(&self) -> &GroupPath {
         &self.path
     }
 
-    /// Its folder in the hierarchy that confines CPUs.
+    /// The group's folder in the cpuset hierarchy.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.cpuset
     }
 
-    /// Whether it is there.
+    /// Whether the group exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.cpuset.is_dir()
     }
 
-    /// Whether a process is in it or below.
+    /// Whether a process is in the group or in one of its descendants.
     #[must_use]
     pub fn is_populated(&self) -> bool {
         folder::is_populated(&self.cpuset, self.version())
     }
 
-    fn version(&self) -> Version {
+    fn version(&self) -> CgroupVersion {
         self.hierarchy.cpuset.version
     }
 
-    /// What it allows.
+    /// Reads the group's limits.
     ///
     /// # Errors
-    /// If it cannot be read; [`CgroupError::Vanished`] if it is gone.
-    pub fn read(&self) -> Result<State, CgroupError> {
-        State::read(self.version(), &self.cpuset, self.cpu_time()?)
+    /// If a file cannot be read; [`CgroupError::Vanished`] if the group no longer exists.
+    pub fn read(&self) -> Result<CgroupState, CgroupError> {
+        CgroupState::read(self.version(), &self.cpuset, self.cpu_time()?)
     }
 
-    /// Its limit on CPU time alone; `None` if nobody limits it here.
+    /// Reads only the CFS limit; `None` if the cpu controller is not enabled here.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub fn cpu_time(&self) -> Result<Option<CpuTime>, CgroupError> {
+    /// If the file cannot be read.
+    pub fn cpu_time(&self) -> Result<Option<CpuTimeLimit>, CgroupError> {
         match &self.cpu {
-            Some((version, folder)) => state::limit(*version, folder),
+            Some((version, folder)) => state::read_cpu_time(*version, folder),
             None => Ok(None),
         }
     }
 
-    /// Makes it allow what is wanted, and reads back what is really so. Groups of the kubelet above that lack something
-    /// (a pod's, a QoS class's) are widened; `kubepods` and whatever is above it are an administrator's and are not.
-    /// The CPUs come before the memory, so that memory moves to where the processes already are.
+    /// Writes the settings and reads back the result. Ancestors that belong to the kubelet (a pod's, a QoS class's) are
+    /// widened if they lack CPUs or nodes; `kubepods` and its ancestors belong to the administrator and are not. CPUs
+    /// are written before memory nodes, so that pages move to where the processes already run.
     ///
     /// # Errors
-    /// If something is in the way; some of it may be done then. [`CgroupError::Vanished`] if the group is gone.
-    pub fn write(&self, wanted: &Wanted) -> Result<Written, CgroupError> {
+    /// If a write is rejected; earlier writes remain. [`CgroupError::Vanished`] if the group no longer exists.
+    pub fn write(&self, wanted: &CgroupSettings) -> Result<CgroupChange, CgroupError> {
         let mut widened = Vec::new();
         if wanted.cpus.is_some() || wanted.mems.is_some() {
-            self.reach_for_cpuset()?;
+            self.enable_cpuset_controller()?;
         }
         if let Some(migrate) = wanted
             .migrate_memory
-            .filter(|_| self.version() == Version::V1)
+            .filter(|_| self.version() == CgroupVersion::V1)
         {
             let value = if migrate { "1" } else { "0" };
             control::write(&self.cpuset.join("cpuset.memory_migrate"), value)?;
@@ -165,7 +166,7 @@ impl<'a> Group<'a> {
         if let (Some(limit), Some((version, folder))) = (wanted.cpu_time, &self.cpu) {
             limit.write(folder, *version)?;
         }
-        Ok(Written {
+        Ok(CgroupChange {
             state: self.read()?,
             widened,
             version: self.version(),
@@ -173,49 +174,51 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// What it is to the scheduler.
+    /// Reads the group's partition state.
     ///
     /// # Errors
-    /// If it cannot be read, or the hierarchy is v1's.
+    /// If it cannot be read, or the hierarchy is v1.
     pub fn partition(&self) -> Result<PartitionState, CgroupError> {
         partition::read(&self.cpuset, self.version())
     }
 
-    /// Keeps every process outside off its CPUs, or lets them in again; checked by reading back. Its CPUs must be set.
-    /// Groups above that are no partitions claim the CPUs for it, which kernels can since Linux 6.7.
+    /// Makes the group a partition or an ordinary member, and checks the result. Its CPUs must be set. Ancestors that
+    /// are not partitions claim the CPUs for it, which needs Linux 6.7.
     ///
     /// # Errors
-    /// With the kernel's reason if it holds the partition for invalid; the group is an ordinary one then.
+    /// With the kernel's reason if the partition is invalid; the group is an ordinary member then.
     pub fn set_partition(&self, partition: Partition) -> Result<(), CgroupError> {
         match partition {
-            Partition::Member => partition::dissolve(&self.cpuset, &self.claimants()),
-            _ if self.version() == Version::V1 => partition.give_to(&self.cpuset, Version::V1),
-            _ => partition::form(partition, &self.cpuset, &self.claimants()),
+            Partition::Member => partition::remove(&self.cpuset, &self.claiming_ancestors()),
+            _ if self.version() == CgroupVersion::V1 => {
+                partition.apply_to(&self.cpuset, CgroupVersion::V1)
+            }
+            _ => partition::create(partition, &self.cpuset, &self.claiming_ancestors()),
         }
     }
 
-    /// Has the groups above claim no CPUs any more that no group below them needs; this one may be gone.
+    /// Removes exclusive CPUs from ancestors that no group below them needs. The group itself may be removed already.
     ///
     /// # Errors
-    /// If the kernel does not allow it.
-    pub fn settle_claims(&self) -> Result<(), CgroupError> {
-        partition::settle(&self.claimants())
+    /// If the kernel rejects a write.
+    pub fn release_unused_claims(&self) -> Result<(), CgroupError> {
+        partition::remove_unused_claims(&self.claiming_ancestors())
     }
 
-    /// The folders of the groups above that can claim CPUs, from the top.
-    fn claimants(&self) -> Vec<PathBuf> {
-        let above = self.folders_above().into_iter();
-        above.map(|(folder, _)| folder).collect()
+    /// The folders of the ancestors that can claim exclusive CPUs, from the root down.
+    fn claiming_ancestors(&self) -> Vec<PathBuf> {
+        let ancestors = self.ancestor_folders().into_iter();
+        ancestors.map(|(folder, _)| folder).collect()
     }
 
-    /// In v2, has the groups above hand the controller on if they do not yet.
-    fn reach_for_cpuset(&self) -> Result<(), CgroupError> {
+    /// On v2, enables the cpuset controller in the ancestors' `cgroup.subtree_control`.
+    fn enable_cpuset_controller(&self) -> Result<(), CgroupError> {
         let is_there = self.cpuset.join(CpuSet::FILE).exists();
-        if self.version() == Version::V1 || is_there || !self.exists() {
+        if self.version() == CgroupVersion::V1 || is_there || !self.exists() {
             return Ok(());
         }
-        for above in self.folders_above() {
-            let file = above.0.join("cgroup.subtree_control");
+        for (folder, _) in self.ancestor_folders() {
+            let file = folder.join("cgroup.subtree_control");
             if !control::lists(&file, "cpuset") {
                 control::write(&file, "+cpuset")?;
             }
@@ -223,23 +226,23 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// The folders of the groups above that can be seen, from the top, and whether each is ours to widen.
-    fn folders_above(&self) -> Vec<(PathBuf, bool)> {
+    /// The folders of the mounted ancestors, from the root down, and whether each may be widened.
+    fn ancestor_folders(&self) -> Vec<(PathBuf, bool)> {
         let kubepods = self.path.kubepods();
-        let mut ours = false;
+        let mut widenable = false;
         let mut folders = Vec::new();
         for path in self.path.ancestors() {
             if let Ok(folder) = self.hierarchy.cpuset.folder(&path) {
-                folders.push((folder, ours));
+                folders.push((folder, widenable));
             }
-            ours |= Some(&path) == kubepods.as_ref();
+            widenable |= Some(&path) == kubepods.as_ref();
         }
         folders
     }
 
-    fn confine<S: Ids>(&self, wanted: &S, widened: &mut Vec<PathBuf>) -> Result<(), CgroupError> {
-        if wanted.none() {
-            return Err(CgroupError::Nothing {
+    fn confine<S: IdSet>(&self, wanted: &S, widened: &mut Vec<PathBuf>) -> Result<(), CgroupError> {
+        if wanted.is_empty_set() {
+            return Err(CgroupError::EmptySet {
                 group: self.cpuset.clone(),
             });
         }
@@ -252,64 +255,69 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    fn try_to_confine<S: Ids>(
+    fn try_to_confine<S: IdSet>(
         &self,
         wanted: &S,
         widened: &mut Vec<PathBuf>,
     ) -> Result<(), CgroupError> {
         let version = self.version();
-        let folders = self.folders_above();
-        let mut above = Vec::with_capacity(folders.len());
-        for (folder, ours) in &folders {
-            let set = match given(folder) {
-                // The root of v2 has no such file, and everything.
-                Err(CgroupError::NoFile { .. }) if version == Version::V2 => wanted.clone(),
+        let folders = self.ancestor_folders();
+        let mut ancestors = Vec::with_capacity(folders.len());
+        for (folder, widenable) in &folders {
+            let set = match configured(folder) {
+                // The root of v2 has no such file and allows everything.
+                Err(CgroupError::NoFile { .. }) if version == CgroupVersion::V2 => wanted.clone(),
                 set => set?,
             };
-            above.push(Above { set, ours: *ours });
+            ancestors.push(Ancestor {
+                set,
+                widenable: *widenable,
+            });
         }
-        let below = match version {
-            Version::V1 => folder::below(&self.cpuset),
-            Version::V2 => Vec::new(),
+        let descendants = match version {
+            CgroupVersion::V1 => folder::descendants(&self.cpuset),
+            CgroupVersion::V2 => Vec::new(),
         };
-        let family = Family {
-            above,
-            own: given(&self.cpuset)?,
-            below: below
+        let tree = CgroupTree {
+            ancestors,
+            own: configured(&self.cpuset)?,
+            descendants: descendants
                 .iter()
                 .map(|(folder, parent)| {
-                    // One that went away meanwhile counts as one without anything.
-                    let set = given::<S>(folder).unwrap_or_else(|_| wanted.without(wanted));
+                    // A group removed meanwhile counts as one with an empty set.
+                    let set = configured::<S>(folder).unwrap_or_else(|_| wanted.without(wanted));
                     let parent = *parent;
-                    Below { set, parent }
+                    Descendant { set, parent }
                 })
                 .collect(),
         };
-        let plan = steps(version, &family, wanted).map_err(|TooNarrow(index)| {
-            too_narrow(&folders[index].0, &family.above[index].set, wanted)
+        let plan = plan_writes(version, &tree, wanted).map_err(|TooNarrow(index)| {
+            too_narrow(&folders[index].0, &tree.ancestors[index].set, wanted)
         })?;
         for step in plan {
             let value = step.set.to_string();
-            match step.who {
-                Who::Above(index) => {
+            match step.group_ref {
+                GroupRef::Ancestor(index) => {
                     let folder = &folders[index].0;
                     control::write(&folder.join(S::FILE), &value)?;
                     if !widened.contains(folder) {
                         widened.push(folder.clone());
                     }
                 }
-                Who::Own => control::write(&self.cpuset.join(S::FILE), &value)?,
-                Who::Below(index) => match control::write(&below[index].0.join(S::FILE), &value) {
-                    Err(error) if !error.is_vanished() => return Err(error),
-                    _ => {}
-                },
+                GroupRef::Own => control::write(&self.cpuset.join(S::FILE), &value)?,
+                GroupRef::Descendant(index) => {
+                    match control::write(&descendants[index].0.join(S::FILE), &value) {
+                        Err(error) if !error.is_vanished() => return Err(error),
+                        _ => {}
+                    }
+                }
             }
         }
         Ok(())
     }
 }
 
-fn too_narrow<S: Ids>(folder: &Path, set: &S, wanted: &S) -> CgroupError {
+fn too_narrow<S: IdSet>(folder: &Path, set: &S, wanted: &S) -> CgroupError {
     CgroupError::ParentTooNarrow {
         path: folder.join(S::FILE),
         allows: set.to_string(),

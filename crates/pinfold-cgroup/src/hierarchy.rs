@@ -1,73 +1,73 @@
-//! [`Hierarchy`]: where the controllers that Pinfold needs are at home on this machine.
+//! [`Hierarchy`]: the mounted hierarchies of the controllers that Pinfold needs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::control;
 use crate::error::CgroupError;
-use crate::group::Group;
-use crate::mounts::{Mount, Mounts};
+use crate::group::Cgroup;
+use crate::mounts::{CgroupMount, CgroupMounts};
 use crate::path::GroupPath;
 
-/// A generation of control groups.
+/// A version of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Version {
+pub enum CgroupVersion {
     /// One hierarchy per controller.
     V1,
-    /// One hierarchy for all.
+    /// One hierarchy for all controllers.
     V2,
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for CgroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Version::V1 => "cgroup v1",
-            Version::V2 => "cgroup v2",
+            CgroupVersion::V1 => "cgroup v1",
+            CgroupVersion::V2 => "cgroup v2",
         })
     }
 }
 
-impl Version {
-    /// The file that says which CPUs a group may use in the end.
+impl CgroupVersion {
+    /// The file with the effective CPUs of a group.
     #[must_use]
     pub fn effective_cpus(self) -> &'static str {
         match self {
-            Version::V1 => "cpuset.effective_cpus",
-            Version::V2 => "cpuset.cpus.effective",
+            CgroupVersion::V1 => "cpuset.effective_cpus",
+            CgroupVersion::V2 => "cpuset.cpus.effective",
         }
     }
 
-    /// The file that says which NUMA nodes a group may take memory from in the end.
+    /// The file with the effective memory nodes of a group.
     #[must_use]
     pub fn effective_mems(self) -> &'static str {
         match self {
-            Version::V1 => "cpuset.effective_mems",
-            Version::V2 => "cpuset.mems.effective",
+            CgroupVersion::V1 => "cpuset.effective_mems",
+            CgroupVersion::V2 => "cpuset.mems.effective",
         }
     }
 }
 
-/// Where a controller is at home.
+/// The mounted hierarchy that a controller belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
-    /// The generation it is used in.
-    pub version: Version,
-    /// Its hierarchy.
-    pub mount: Mount,
+pub struct ControllerMount {
+    /// The version of that hierarchy.
+    pub version: CgroupVersion,
+    /// Where it is mounted.
+    pub mount: CgroupMount,
 }
 
-impl Home {
-    /// A controller is v1's as long as it is mounted there; then v2 does not list it.
-    fn of(controller: &str, mounts: &Mounts) -> Option<Self> {
+impl ControllerMount {
+    /// Finds a controller's hierarchy. v1 has precedence: a controller that v1 mounts is not listed by v2.
+    fn of(controller: &str, mounts: &CgroupMounts) -> Option<Self> {
         if let Some(mount) = mounts.v1(controller) {
             return Some(Self {
-                version: Version::V1,
+                version: CgroupVersion::V1,
                 mount: mount.clone(),
             });
         }
         let mount = mounts.v2()?;
         control::lists(&mount.point.join("cgroup.controllers"), controller).then(|| Self {
-            version: Version::V2,
+            version: CgroupVersion::V2,
             mount: mount.clone(),
         })
     }
@@ -75,32 +75,32 @@ impl Home {
     /// The folder of a group in this hierarchy.
     ///
     /// # Errors
-    /// If the group cannot be seen from here.
+    /// If the group is outside the mounted part of the hierarchy.
     pub fn folder(&self, path: &GroupPath) -> Result<PathBuf, CgroupError> {
         self.mount.folder(path)
     }
 }
 
-/// The controllers of a machine: v1, v2 or some of both.
+/// The hierarchies of the cpuset and cpu controllers, which may be v1, v2 or mixed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// CPUs and memory nodes.
-    pub cpuset: Home,
-    /// CPU time; `None` if nobody limits it here.
-    pub cpu: Option<Home>,
+    /// The cpuset controller: CPUs and memory nodes.
+    pub cpuset: ControllerMount,
+    /// The cpu controller; `None` if it is not mounted.
+    pub cpu: Option<ControllerMount>,
 }
 
 impl Hierarchy {
-    /// Finds the controllers. `root` is the machine's root folder: `/`, or a folder that plays it.
+    /// Finds the controllers. `root` is the machine's root folder: `/`, or a folder that stands for it.
     ///
     /// # Errors
-    /// If no control group can confine CPUs here.
+    /// If no mounted hierarchy has the cpuset controller.
     pub fn find(root: &Path) -> Result<Self, CgroupError> {
-        let mounts = Mounts::read(root)?;
-        match Home::of("cpuset", &mounts) {
+        let mounts = CgroupMounts::read(root)?;
+        match ControllerMount::of("cpuset", &mounts) {
             Some(cpuset) => Ok(Self {
                 cpuset,
-                cpu: Home::of("cpu", &mounts),
+                cpu: ControllerMount::of("cpu", &mounts),
             }),
             None => Err(CgroupError::NoCpuset {
                 unified: mounts.v2().map(|mount| mount.point.clone()),
@@ -108,11 +108,11 @@ impl Hierarchy {
         }
     }
 
-    /// The group that is called so. It need not be there.
+    /// The group at this path. It need not exist.
     ///
     /// # Errors
-    /// If it cannot be seen from here.
-    pub fn group(&self, path: &GroupPath) -> Result<Group<'_>, CgroupError> {
-        Group::new(self, path.clone())
+    /// If it is outside the mounted part of the hierarchy.
+    pub fn group(&self, path: &GroupPath) -> Result<Cgroup<'_>, CgroupError> {
+        Cgroup::new(self, path.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! [`Ids`]: what sets of CPUs and sets of memory nodes have in common, so that one plan serves both.
+//! [`IdSet`]: the common interface of CPU sets and memory node sets, so that one plan of writes serves both.
 
 use std::fmt::{Debug, Display};
 use std::path::Path;
@@ -9,50 +9,50 @@ use pinfold_core::node_set::NodeSet;
 use crate::control;
 use crate::error::CgroupError;
 
-/// A set that a group confines its processes to.
-pub(crate) trait Ids: Clone + PartialEq + Debug + Display {
-    /// The file that holds it, in both generations.
+/// A set of CPUs or memory nodes that a group confines its processes to.
+pub(crate) trait IdSet: Clone + PartialEq + Debug + Display {
+    /// The control file with the configured set, in both versions.
     const FILE: &'static str;
 
-    /// Reads a file that lists such a set.
+    /// Reads a control file that lists such a set.
     fn read(path: &Path) -> Result<Self, CgroupError>;
 
-    /// Whether it has no member.
-    fn none(&self) -> bool;
+    /// Whether the set is empty.
+    fn is_empty_set(&self) -> bool;
 
-    /// Whether `other` has all its members.
-    fn is_within(&self, other: &Self) -> bool;
+    /// Whether it is a subset of `other`.
+    fn is_subset_of(&self, other: &Self) -> bool;
 
-    /// The members of both together.
-    fn and(&self, other: &Self) -> Self;
+    /// The union of both sets.
+    fn union(&self, other: &Self) -> Self;
 
-    /// The members that both have.
-    fn common(&self, other: &Self) -> Self;
+    /// The intersection of both sets.
+    fn intersection(&self, other: &Self) -> Self;
 
-    /// The members that `other` does not have.
+    /// The members that are not in `other`.
     fn without(&self, other: &Self) -> Self;
 }
 
-impl Ids for CpuSet {
+impl IdSet for CpuSet {
     const FILE: &'static str = "cpuset.cpus";
 
     fn read(path: &Path) -> Result<Self, CgroupError> {
         control::read_cpus(path)
     }
 
-    fn none(&self) -> bool {
+    fn is_empty_set(&self) -> bool {
         self.is_empty()
     }
 
-    fn is_within(&self, other: &Self) -> bool {
+    fn is_subset_of(&self, other: &Self) -> bool {
         self.is_subset(other)
     }
 
-    fn and(&self, other: &Self) -> Self {
+    fn union(&self, other: &Self) -> Self {
         self | other
     }
 
-    fn common(&self, other: &Self) -> Self {
+    fn intersection(&self, other: &Self) -> Self {
         self & other
     }
 
@@ -61,26 +61,26 @@ impl Ids for CpuSet {
     }
 }
 
-impl Ids for NodeSet {
+impl IdSet for NodeSet {
     const FILE: &'static str = "cpuset.mems";
 
     fn read(path: &Path) -> Result<Self, CgroupError> {
         control::read_mems(path)
     }
 
-    fn none(&self) -> bool {
+    fn is_empty_set(&self) -> bool {
         self.is_empty()
     }
 
-    fn is_within(&self, other: &Self) -> bool {
+    fn is_subset_of(&self, other: &Self) -> bool {
         self.is_subset(*other)
     }
 
-    fn and(&self, other: &Self) -> Self {
+    fn union(&self, other: &Self) -> Self {
         *self | *other
     }
 
-    fn common(&self, other: &Self) -> Self {
+    fn intersection(&self, other: &Self) -> Self {
         *self & *other
     }
 

@@ -1,18 +1,19 @@
-//! Real control groups: where a container's group is, what it allows, and how to change that safely.
+//! Linux control groups, v1 and v2: finds a container's group, reads its limits, and changes them safely.
 //!
 //! ```text
-//! /proc/self/mountinfo ─► Mounts ─► Hierarchy ─┐
-//!                                              ├─► Group ─► read() ─► State
-//! what a runtime calls it ─► GroupPath ────────┘     └────► write(Wanted) ─► Written: what is really so
+//! /proc/self/mountinfo ─► CgroupMounts ─► Hierarchy ─┐
+//!                                                    ├─► Cgroup ─► read() ─► CgroupState
+//! a runtime's name of the group ─► GroupPath ────────┘      └───► write(CgroupSettings) ─► CgroupChange: the state
+//! read back
 //! ```
 //!
-//! Both generations of control groups look the same from outside. They differ in what the kernel rejects: v1 takes a
-//! set of CPUs only if it is not empty and lies within the parent's, and narrows a parent only after its children;
-//! v2 takes everything and silently makes the best of it. So changes are planned (`steps.rs`) before the first write,
-//! and read back after the last.
+//! Both versions have the same interface here. They differ in what the kernel rejects: v1 accepts a set of CPUs only if
+//! it is not empty and a subset of the parent's, and narrows a parent only after its children; v2 accepts any set and
+//! silently applies what it can. So the order of writes is planned (`steps.rs`) before the first write, and the result
+//! is read back after the last.
 //!
-//! A group may vanish at any moment, because its container ended. That is [`CgroupError::Vanished`], which is news and
-//! not a fault.
+//! A group may be removed at any moment because its container ended. That is [`CgroupError::Vanished`], which callers
+//! ignore.
 
 pub mod control;
 mod cpu_time;
@@ -27,11 +28,11 @@ mod path;
 mod state;
 mod steps;
 
-pub use cpu_time::CpuTime;
+pub use cpu_time::CpuTimeLimit;
 pub use error::CgroupError;
-pub use group::{Group, Wanted, Written};
-pub use hierarchy::{Hierarchy, Home, Version};
-pub use mounts::{Mount, Mounts};
+pub use group::{Cgroup, CgroupChange, CgroupSettings};
+pub use hierarchy::{CgroupVersion, ControllerMount, Hierarchy};
+pub use mounts::{CgroupMount, CgroupMounts};
 pub use partition::{Partition, PartitionState};
-pub use path::{Driver, GroupPath, PathError};
-pub use state::State;
+pub use path::{CgroupDriver, GroupPath, PathError};
+pub use state::CgroupState;

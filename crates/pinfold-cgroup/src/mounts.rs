@@ -1,22 +1,22 @@
-//! [`Mounts`]: the hierarchies of control groups that are mounted, from `/proc/self/mountinfo`.
+//! [`CgroupMounts`]: the mounted control group hierarchies, parsed from `/proc/self/mountinfo`.
 
 use std::path::{Path, PathBuf};
 
 use crate::control;
 use crate::error::CgroupError;
-use crate::hierarchy::Version;
+use crate::hierarchy::CgroupVersion;
 use crate::path::GroupPath;
 
-/// A mounted hierarchy, or the part of it that can be seen here.
+/// A mounted hierarchy, or the mounted part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
-    /// The folder it is mounted on.
+pub struct CgroupMount {
+    /// The mount point.
     pub point: PathBuf,
-    /// The group that is seen there. In most places the root; a container may see its own group only.
+    /// The group at the mount point: usually the root; a container may see only its own group.
     pub root: PathBuf,
 }
 
-impl Mount {
+impl CgroupMount {
     /// The folder of a group.
     ///
     /// # Errors
@@ -34,97 +34,98 @@ impl Mount {
     }
 }
 
-/// Everything mounted that has to do with control groups.
+/// All mounted control group hierarchies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mounts {
-    entries: Vec<Entry>,
+pub struct CgroupMounts {
+    entries: Vec<MountEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    mount: Mount,
-    version: Version,
-    /// The options of the hierarchy; those of v1 name its controllers.
+struct MountEntry {
+    mount: CgroupMount,
+    version: CgroupVersion,
+    /// The mount options; in v1 they name the hierarchy's controllers.
     options: Vec<String>,
 }
 
-impl Mounts {
-    /// Reads what is mounted. `root` is the machine's root folder: `/`, or a folder that plays it.
+impl CgroupMounts {
+    /// Reads the mount table. `root` is the machine's root folder: `/`, or a folder that stands for it.
     ///
     /// # Errors
-    /// If the kernel's list cannot be read.
+    /// If the mount table cannot be read.
     pub fn read(root: &Path) -> Result<Self, CgroupError> {
         let text = control::read(&root.join("proc/self/mountinfo"))?;
         Ok(Self::parse(&text, root))
     }
 
-    /// The same from the text of the kernel's list.
+    /// Parses the text of the mount table.
     #[must_use]
     pub fn parse(text: &str, root: &Path) -> Self {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<MountEntry> = Vec::new();
         for line in text.lines() {
             let Some((mut mount, kind, options)) = fields(line) else {
                 continue;
             };
             let below = mount.point.strip_prefix("/").unwrap_or(&mount.point);
             mount.point = root.join(below);
-            // What is mounted later on the same folder hides what was there.
+            // A later mount on the same folder hides an earlier one.
             entries.retain(|entry| entry.mount.point != mount.point);
             let version = match kind {
-                "cgroup" => Version::V1,
-                "cgroup2" => Version::V2,
+                "cgroup" => CgroupVersion::V1,
+                "cgroup2" => CgroupVersion::V2,
                 _ => continue,
             };
-            // A mount from outside this process's view of groups: no path can be told in it.
+            // A mount whose root is outside this process's cgroup namespace: its groups have no path here.
             if !mount.root.starts_with("/..") {
-                entries.push(Entry {
+                entries.push(MountEntry {
                     mount,
                     version,
                     options: options.split(',').map(str::to_owned).collect(),
                 });
             }
         }
-        // Where a hierarchy is mounted as a whole, that is the mount to use.
+        // A mount of the whole hierarchy is preferred to a mount of a part.
         entries.sort_by_key(|entry| entry.mount.root != Path::new("/"));
         Self { entries }
     }
 
     /// The v1 hierarchy of a controller.
     #[must_use]
-    pub fn v1(&self, controller: &str) -> Option<&Mount> {
+    pub fn v1(&self, controller: &str) -> Option<&CgroupMount> {
         let found = self.entries.iter().find(|entry| {
-            entry.version == Version::V1 && entry.options.iter().any(|option| option == controller)
+            entry.version == CgroupVersion::V1
+                && entry.options.iter().any(|option| option == controller)
         });
         found.map(|entry| &entry.mount)
     }
 
     /// The unified hierarchy of v2.
     #[must_use]
-    pub fn v2(&self) -> Option<&Mount> {
+    pub fn v2(&self) -> Option<&CgroupMount> {
         let found = self
             .entries
             .iter()
-            .find(|entry| entry.version == Version::V2);
+            .find(|entry| entry.version == CgroupVersion::V2);
         found.map(|entry| &entry.mount)
     }
 }
 
 /// The mount, the kind of file system and its options, from one line:
 /// `36 35 98:0 ROOT POINT rw,noatime shared:1 - KIND SOURCE OPTIONS`.
-fn fields(line: &str) -> Option<(Mount, &str, &str)> {
+fn fields(line: &str) -> Option<(CgroupMount, &str, &str)> {
     let (mount, kind) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);
     let (root, point) = (mount.next()?, mount.next()?);
     let mut kind = kind.split(' ');
     let (kind, _source, options) = (kind.next()?, kind.next()?, kind.next().unwrap_or(""));
-    let mount = Mount {
+    let mount = CgroupMount {
         root: unescaped(root).into(),
         point: unescaped(point).into(),
     };
     Some((mount, kind, options))
 }
 
-/// The kernel writes blanks, line ends and backslashes as `\` and three octal digits.
+/// Decodes the kernel's octal escapes of blanks, line ends and backslashes.
 fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or("").to_owned();
@@ -150,8 +151,8 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Mounts {
-        Mounts::parse(text, Path::new("/"))
+    fn parse(text: &str) -> CgroupMounts {
+        CgroupMounts::parse(text, Path::new("/"))
     }
 
     #[test]
@@ -162,7 +163,7 @@ mod tests {
              34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
              41 31 0:38 / /sys/fs/cgroup/unified rw master:2 shared:3 - cgroup2 cgroup2 rw\n",
         );
-        let point = |mount: Option<&Mount>| mount.map(|mount| mount.point.clone());
+        let point = |mount: Option<&CgroupMount>| mount.map(|mount| mount.point.clone());
         let expected = |text: &str| Some(PathBuf::from(text));
         assert_eq!(
             point(hybrid.v1("cpuset")),
@@ -197,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_found_below_the_part_that_is_mounted_and_nowhere_else() {
-        let mount = Mount {
+    fn a_group_outside_the_mounted_part_has_no_folder() {
+        let mount = CgroupMount {
             point: "/sys/fs/cgroup".into(),
             root: "/jobs".into(),
         };
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_mount() {
+    fn malformed_lines_are_ignored() {
         for text in [
             "",
             "\n",
@@ -227,7 +228,7 @@ mod tests {
             "1 0 0:1 / /x rw -",
             "a b c d e - cgroup2",
         ] {
-            assert_eq!(parse(text), Mounts::default(), "{text:?}");
+            assert_eq!(parse(text), CgroupMounts::default(), "{text:?}");
         }
         assert_eq!(unescaped("a\\04"), "a\\04");
         assert_eq!(unescaped("\\ä\\377x"), "\\ä\\377x");

@@ -1,7 +1,7 @@
-//! Partitions of cgroup v2: CPUs that no process outside the group may use.
+//! cgroup v2 partitions: CPUs that no process outside the group may use.
 //!
-//! A partition takes its CPUs from the group above. If that is a partition itself (as the root is), all is well. If not,
-//! all groups above must claim the CPUs for it first, up to the next partition:
+//! A partition takes its CPUs from its parent. If the parent is a partition itself (as the root is), nothing else is
+//! needed. If not, all ancestors up to the next partition must first list the CPUs as exclusive:
 //!
 //! ```text
 //! /                    a partition
@@ -11,8 +11,9 @@
 //!   └ pod2 ...
 //! ```
 //!
-//! A claim alone changes nothing, but no group beside may be confined to claimed CPUs. So claims go when the partition
-//! goes. Kernels before Linux 6.7 have no claims, and no such partitions.
+//! An exclusive CPU in an ancestor alone changes nothing, but no sibling may be confined to it. So the claims are
+//! removed together with the partition. Kernels before Linux 6.7 have no `cpuset.cpus.exclusive`, and no such
+//! partitions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,27 +22,27 @@ use pinfold_core::cpu_set::CpuSet;
 
 use crate::control;
 use crate::error::CgroupError;
-use crate::hierarchy::Version;
-use crate::state::given;
+use crate::hierarchy::CgroupVersion;
+use crate::state::configured;
 
 const FILE: &str = "cpuset.cpus.partition";
 const CLAIM: &str = "cpuset.cpus.exclusive";
 
-/// What a group is to the scheduler.
+/// The kinds of a group in `cpuset.cpus.partition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partition {
     /// An ordinary group.
     Member,
-    /// Its CPUs are its own.
+    /// Its CPUs are exclusive.
     Root,
-    /// Its CPUs are its own, and the scheduler does not move processes between them.
+    /// Its CPUs are exclusive, and the scheduler does not balance load between them.
     Isolated,
 }
 
 impl Partition {
-    /// The word for it in the group's file.
+    /// The kernel's name of the kind.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Partition::Member => "member",
             Partition::Root => "root",
@@ -49,52 +50,53 @@ impl Partition {
         }
     }
 
-    /// Makes the group in `folder` this. A partition that the kernel holds for invalid is taken back at once: it would
-    /// become valid some day without anybody's doing.
+    /// Writes this kind to the group in `folder`. A partition that the kernel reports as invalid is undone at once, as
+    /// the kernel could make it valid later, without a further write.
     ///
     /// # Errors
-    /// With the kernel's reason if it holds the partition for invalid; the group is an ordinary one then.
-    pub fn give_to(self, folder: &Path, version: Version) -> Result<(), CgroupError> {
-        let is_so = |found: &PartitionState| found.partition == self && found.invalid.is_none();
-        if is_so(&read(folder, version)?) {
+    /// With the kernel's reason if the partition is invalid; the group is an ordinary member then.
+    pub fn apply_to(self, folder: &Path, version: CgroupVersion) -> Result<(), CgroupError> {
+        let is_applied =
+            |found: &PartitionState| found.partition == self && found.invalid.is_none();
+        if is_applied(&read(folder, version)?) {
             return Ok(());
         }
         let path = folder.join(FILE);
-        control::write(&path, self.word())?;
+        control::write(&path, self.as_str())?;
         let found = read(folder, version)?;
-        if is_so(&found) {
+        if is_applied(&found) {
             return Ok(());
         }
-        control::write(&path, Partition::Member.word())?;
+        control::write(&path, Partition::Member.as_str())?;
         Err(CgroupError::InvalidPartition {
             group: folder.to_owned(),
-            asked: self.word(),
+            requested: self.as_str(),
             reason: found
                 .invalid
-                .unwrap_or_else(|| format!("the kernel made it {}", found.partition.word())),
+                .unwrap_or_else(|| format!("the kernel applied {}", found.partition.as_str())),
         })
     }
 }
 
-/// What a group was made, and whether that is in force.
+/// The partition kind of a group, and whether it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionState {
-    /// What it was made.
+    /// The kind.
     pub partition: Partition,
-    /// Why it is not in force, in the kernel's words; `None` if it is.
+    /// The kernel's reason why it is invalid; `None` if it is valid.
     pub invalid: Option<String>,
 }
 
 impl PartitionState {
-    /// Reads `isolated`, or `isolated invalid (Parent is not a partition root)`.
+    /// Parses `isolated`, or `isolated invalid (Parent is not a partition root)`.
     fn parse(text: &str) -> Option<Self> {
-        let (word, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        let (as_str, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let kinds = [Partition::Member, Partition::Root, Partition::Isolated];
-        let partition = kinds.into_iter().find(|kind| kind.word() == word)?;
+        let partition = kinds.into_iter().find(|kind| kind.as_str() == as_str)?;
         let invalid = rest.trim().strip_prefix("invalid").map(|reason| {
             let reason = reason.trim().trim_matches(['(', ')']);
             match reason {
-                "" => "the kernel does not say why".to_owned(),
+                "" => "the kernel gives no reason".to_owned(),
                 reason => reason.to_owned(),
             }
         });
@@ -102,16 +104,18 @@ impl PartitionState {
     }
 }
 
-/// Makes a group of v2 a partition of the CPUs it has been given. `above` are the groups above, from the top.
-pub(crate) fn form(
+/// Makes a v2 group a partition of its configured CPUs. `ancestors` are ordered from the root down.
+pub(crate) fn create(
     partition: Partition,
     folder: &Path,
-    above: &[PathBuf],
+    ancestors: &[PathBuf],
 ) -> Result<(), CgroupError> {
-    let now = read(folder, Version::V2)?;
-    let cpus: CpuSet = given(folder)?;
+    let now = read(folder, CgroupVersion::V2)?;
+    let cpus: CpuSet = configured(folder)?;
     let claimed = claim_of(folder)?;
-    let parent = above.last().map(|parent| read(parent, Version::V2));
+    let parent = ancestors
+        .last()
+        .map(|parent| read(parent, CgroupVersion::V2));
     let below_partition = match parent {
         // Only the root has no such file.
         Some(Err(CgroupError::NoFile { .. })) | None => true,
@@ -121,59 +125,61 @@ pub(crate) fn form(
         }
     };
     if below_partition || claimed.is_none() {
-        let given = partition.give_to(folder, Version::V2);
-        return given.map_err(|error| match error {
+        let configured = partition.apply_to(folder, CgroupVersion::V2);
+        return configured.map_err(|error| match error {
             CgroupError::InvalidPartition {
                 group,
-                asked,
+                requested,
                 reason,
             } if !below_partition => CgroupError::InvalidPartition {
                 group,
-                asked,
-                reason: format!("{reason}; below groups that are none, Linux 6.7 is needed"),
+                requested,
+                reason: format!(
+                    "{reason}; below groups that are not partitions, Linux 6.7 is needed"
+                ),
             },
             error => error,
         });
     }
-    let in_force = now.partition == partition && now.invalid.is_none();
-    if in_force && claimed.as_ref() == Some(&cpus) {
+    let is_valid = now.partition == partition && now.invalid.is_none();
+    if is_valid && claimed.as_ref() == Some(&cpus) {
         return Ok(());
     }
-    // Claims of a partition that is in force cannot move.
-    Partition::Member.give_to(folder, Version::V2)?;
-    for group in above {
+    // The claims of a valid partition cannot be changed.
+    Partition::Member.apply_to(folder, CgroupVersion::V2)?;
+    for group in ancestors {
         if let Some(claimed) = claim_of(group)?
             && !cpus.is_subset(&claimed)
         {
             control::write(&group.join(CLAIM), &(&claimed | &cpus).to_string())?;
         }
     }
-    let formed = control::write(&folder.join(CLAIM), &cpus.to_string())
-        .and_then(|()| partition.give_to(folder, Version::V2));
-    if formed.is_err() {
-        dissolve(folder, above)?;
+    let created = control::write(&folder.join(CLAIM), &cpus.to_string())
+        .and_then(|()| partition.apply_to(folder, CgroupVersion::V2));
+    if created.is_err() {
+        remove(folder, ancestors)?;
     }
-    formed
+    created
 }
 
-/// Makes a group of v2 an ordinary one, and takes claims for it back.
-pub(crate) fn dissolve(folder: &Path, above: &[PathBuf]) -> Result<(), CgroupError> {
-    Partition::Member.give_to(folder, Version::V2)?;
+/// Makes a v2 group an ordinary member, and removes the claims of its ancestors.
+pub(crate) fn remove(folder: &Path, ancestors: &[PathBuf]) -> Result<(), CgroupError> {
+    Partition::Member.apply_to(folder, CgroupVersion::V2)?;
     if claim_of(folder)?.is_some_and(|claimed| !claimed.is_empty()) {
         control::write(&folder.join(CLAIM), "")?;
     }
-    settle(above)
+    remove_unused_claims(ancestors)
 }
 
-/// Takes claims back that no group below needs, from the bottom up.
-pub(crate) fn settle(above: &[PathBuf]) -> Result<(), CgroupError> {
-    for group in above.iter().rev() {
+/// Removes claims that no child group needs, from the leaf up.
+pub(crate) fn remove_unused_claims(ancestors: &[PathBuf]) -> Result<(), CgroupError> {
+    for group in ancestors.iter().rev() {
         let claimed = match claim_of(group) {
             Err(error) if error.is_vanished() => continue,
             claimed => claimed?.unwrap_or_default(),
         };
-        // Those of a partition are its own.
-        if claimed.is_empty() || read(group, Version::V2)?.partition != Partition::Member {
+        // The claims of a partition are its own CPUs.
+        if claimed.is_empty() || read(group, CgroupVersion::V2)?.partition != Partition::Member {
             continue;
         }
         let mut needed = CpuSet::new();
@@ -190,7 +196,7 @@ pub(crate) fn settle(above: &[PathBuf]) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// The CPUs that a group claims; `None` if it cannot: it is the root, or the kernel is too old.
+/// The exclusive CPUs of a group; `None` if it is the root or the kernel is too old.
 fn claim_of(folder: &Path) -> Result<Option<CpuSet>, CgroupError> {
     match control::read_cpus(&folder.join(CLAIM)) {
         Ok(claimed) => Ok(Some(claimed)),
@@ -199,9 +205,9 @@ fn claim_of(folder: &Path) -> Result<Option<CpuSet>, CgroupError> {
     }
 }
 
-/// What the group in `folder` is.
-pub(crate) fn read(folder: &Path, version: Version) -> Result<PartitionState, CgroupError> {
-    if version == Version::V1 {
+/// Reads the partition state of the group in `folder`.
+pub(crate) fn read(folder: &Path, version: CgroupVersion) -> Result<PartitionState, CgroupError> {
+    if version == CgroupVersion::V1 {
         return Err(CgroupError::NoPartitions {
             group: folder.to_owned(),
         });
@@ -216,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_s_reason_is_told_apart_from_the_kind() {
+    fn the_kernel_s_reason_is_parsed_apart_from_the_kind() {
         let state = |partition, invalid: Option<&str>| {
             Some(PartitionState {
                 partition,
@@ -232,7 +238,7 @@ mod tests {
             ),
             (
                 "root invalid\n",
-                state(Partition::Root, Some("the kernel does not say why")),
+                state(Partition::Root, Some("the kernel gives no reason")),
             ),
             ("", None),
             ("leader\n", None),
@@ -244,7 +250,7 @@ mod tests {
     #[test]
     fn a_partition_on_v1_is_an_error_of_its_own() {
         let folder = tempfile::tempdir().expect("a folder");
-        let rejected = Partition::Root.give_to(folder.path(), Version::V1);
+        let rejected = Partition::Root.apply_to(folder.path(), CgroupVersion::V1);
         assert!(matches!(rejected, Err(CgroupError::NoPartitions { .. })));
     }
 }

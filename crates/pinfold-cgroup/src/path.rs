@@ -1,46 +1,46 @@
-//! [`GroupPath`]: the name of a group, from whatever form a runtime tells it in.
+//! [`GroupPath`]: the path of a group, parsed from either form that runtimes use.
 //!
-//! | form | example | means |
+//! | form | example | path |
 //! |---|---|---|
-//! | cgroupfs | `/kubepods/burstable/podUID/ID` | itself |
+//! | cgroupfs | `/kubepods/burstable/podUID/ID` | the same |
 //! | systemd | `kubepods-burstable-podU_I_D.slice:cri-containerd:ID` | `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podU_I_D.slice/cri-containerd-ID.scope` |
 //!
-//! A slice's name says which slices it lies in: each dash is one level. So dashes inside a pod's uid become
-//! underscores, as the kubelet's `ToSystemd` and systemd's own rule for nested slices have it.
+//! A slice's name contains its parents: each dash is one level. So dashes inside a pod's uid become underscores, as in
+//! the kubelet's `ToSystemd` and systemd's rule for nested slices.
 
 use std::fmt;
 
 mod kubernetes;
 
-pub use kubernetes::Driver;
+pub use kubernetes::CgroupDriver;
 
-/// No path of the kernel is longer, and no name in it.
+/// The kernel's limits on the length of a path and of a name in it.
 const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 
 const SLICE: &str = ".slice";
 
-/// Where a group lies below the root of its hierarchy: names separated by `/`, none of which leads upwards.
+/// The path of a group below the root of its hierarchy: names separated by `/`, without `..`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupPath(String);
 
-/// Text that names no group.
+/// Errors of parsing a group's path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// A path that leads out of its hierarchy.
-    #[error("{0:?} leads upwards: a group is named from the root down")]
+    /// The path contains `..`.
+    #[error("{0:?} contains \"..\": a group is named from the root down")]
     Upwards(String),
-    /// A path that is nothing but the root.
+    /// The path is the root.
     #[error("{0:?} is the root and not a container's group")]
     Root(String),
-    /// Longer than the kernel takes.
-    #[error("a path of {0} bytes, or a name in it, is longer than the kernel takes")]
+    /// The path, or a name in it, exceeds the kernel's limit.
+    #[error("a path of {0} bytes, or a name in it, is longer than the kernel allows")]
     TooLong(usize),
-    /// A character that no name can have.
-    #[error("{0:?} has a character that no name of a group can have")]
+    /// A name contains a character that the kernel does not allow.
+    #[error("{0:?} has a character that a group's name cannot contain")]
     Character(String),
-    /// A slice that systemd would reject.
-    #[error("{0:?} is no name of a slice: names joined by single dashes, and .slice")]
+    /// The slice's name is not valid for systemd.
+    #[error("{0:?} is not the name of a slice: names joined by single dashes, and .slice")]
     Slice(String),
 }
 
@@ -51,10 +51,10 @@ impl GroupPath {
         Self(String::new())
     }
 
-    /// Reads a path as the kernel writes it.
+    /// Parses a path as the kernel prints it.
     ///
     /// # Errors
-    /// If it leads upwards, or no kernel would take it.
+    /// If it contains `..`, or the kernel would reject it.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         if text.len() > LONGEST_PATH {
             return Err(PathError::TooLong(text.len()));
@@ -78,10 +78,10 @@ impl GroupPath {
         Ok(Self(path))
     }
 
-    /// Reads what a runtime calls a container's group, in either form.
+    /// Parses a container runtime's name of a group, in the cgroupfs or the systemd form.
     ///
     /// # Errors
-    /// If it is the root, leads upwards, or neither the kernel nor systemd would take it.
+    /// If it is the root, contains `..`, or the kernel or systemd would reject it.
     pub fn of_container(text: &str) -> Result<Self, PathError> {
         let mut parts = text.splitn(3, ':');
         let path = match (parts.next(), parts.next(), parts.next()) {
@@ -90,7 +90,7 @@ impl GroupPath {
                     return Err(PathError::Character(text.to_owned()));
                 }
                 let slice = match slice {
-                    // Where runc puts a container that nobody placed.
+                    // runc's default slice.
                     "" => Self::slice("system.slice")?,
                     slice => Self::slice(slice)?,
                 };
@@ -108,7 +108,7 @@ impl GroupPath {
         }
     }
 
-    /// The path of a slice: it lies in every slice whose name it begins with.
+    /// The path of a slice, through all its parent slices.
     ///
     /// # Errors
     /// If systemd would reject the name.
@@ -132,13 +132,13 @@ impl GroupPath {
         Self::parse(&path.join("/"))
     }
 
-    /// The names from the root down, joined by `/`, without one at the start.
+    /// The names from the root down, joined by `/`, without a leading `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is the root.
+    /// Whether it is the root of the hierarchy.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
@@ -150,7 +150,7 @@ impl GroupPath {
         self.0.rsplit('/').next().unwrap_or("")
     }
 
-    /// The group right above; `None` for the root.
+    /// The parent group; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
@@ -160,10 +160,10 @@ impl GroupPath {
         Some(Self(self.0[..end].to_owned()))
     }
 
-    /// The group called `name` right below.
+    /// The child group called `name`.
     ///
     /// # Errors
-    /// If no group can be called so.
+    /// If the name is not valid.
     pub fn child(&self, name: &str) -> Result<Self, PathError> {
         if name.contains('/') || matches!(name, "" | ".") {
             return Err(PathError::Character(name.to_owned()));
@@ -171,7 +171,7 @@ impl GroupPath {
         Self::parse(&format!("{self}/{name}"))
     }
 
-    /// The groups above it, from the root down.
+    /// The ancestors, from the root down.
     #[must_use]
     pub fn ancestors(&self) -> Vec<Self> {
         if self.is_root() {

@@ -1,4 +1,4 @@
-//! [`State`]: what a group allows, as the kernel says.
+//! [`CgroupState`]: the limits of a group, as the kernel reports them.
 
 use std::path::Path;
 
@@ -6,35 +6,35 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::node_set::NodeSet;
 
 use crate::control;
-use crate::cpu_time::CpuTime;
+use crate::cpu_time::CpuTimeLimit;
 use crate::error::CgroupError;
-use crate::hierarchy::Version;
-use crate::ids::Ids;
+use crate::hierarchy::CgroupVersion;
+use crate::ids::IdSet;
 
-/// What a group allows.
+/// The limits of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
-    /// The CPUs that it was given. Empty in v2: whatever the group above has.
+pub struct CgroupState {
+    /// The configured CPUs. Empty in v2: those of the parent.
     pub cpus: CpuSet,
-    /// The NUMA nodes that it was given. Empty in v2: whatever the group above has.
+    /// The configured NUMA nodes. Empty in v2: those of the parent.
     pub mems: NodeSet,
-    /// The CPUs that its processes may use in the end: offline ones are missing, and those of partitions.
+    /// The CPUs that its processes may use: without offline CPUs and CPUs of partitions.
     pub effective_cpus: CpuSet,
-    /// The NUMA nodes that memory comes from in the end.
+    /// The NUMA nodes that its memory is allocated from.
     pub effective_mems: NodeSet,
-    /// Its limit on CPU time; `None` if nobody limits it here.
-    pub cpu_time: Option<CpuTime>,
+    /// The CFS limit; `None` if the cpu controller is not enabled here.
+    pub cpu_time: Option<CpuTimeLimit>,
 }
 
-impl State {
+impl CgroupState {
     pub(crate) fn read(
-        version: Version,
+        version: CgroupVersion,
         cpuset: &Path,
-        cpu_time: Option<CpuTime>,
+        cpu_time: Option<CpuTimeLimit>,
     ) -> Result<Self, CgroupError> {
         Ok(Self {
-            cpus: given(cpuset)?,
-            mems: given(cpuset)?,
+            cpus: configured(cpuset)?,
+            mems: configured(cpuset)?,
             effective_cpus: control::read_cpus(&cpuset.join(version.effective_cpus()))?,
             effective_mems: control::read_mems(&cpuset.join(version.effective_mems()))?,
             cpu_time,
@@ -42,18 +42,21 @@ impl State {
     }
 }
 
-/// What a group was given, which need not be what it has in the end.
-pub(crate) fn given<S: Ids>(folder: &Path) -> Result<S, CgroupError> {
+/// Reads the configured set of a group, which may differ from the effective one.
+pub(crate) fn configured<S: IdSet>(folder: &Path) -> Result<S, CgroupError> {
     S::read(&folder.join(S::FILE))
 }
 
-/// A root has no limit, and so have groups that the controller was not handed on to.
-pub(crate) fn limit(version: Version, folder: &Path) -> Result<Option<CpuTime>, CgroupError> {
-    match CpuTime::read(folder, version) {
-        Ok(limit) => Ok(Some(limit)),
+/// Reads the CFS limit; `None` for a root group and for groups without the cpu controller.
+pub(crate) fn read_cpu_time(
+    version: CgroupVersion,
+    folder: &Path,
+) -> Result<Option<CpuTimeLimit>, CgroupError> {
+    match CpuTimeLimit::read(folder, version) {
+        Ok(read_cpu_time) => Ok(Some(read_cpu_time)),
         Err(CgroupError::NoFile { .. }) => Ok(None),
-        // The hierarchies of v1 are apart: the group may be in one of them only.
-        Err(CgroupError::Vanished { .. }) if version == Version::V1 => Ok(None),
+        // In v1 each controller has its own hierarchy: the group may exist in one of them only.
+        Err(CgroupError::Vanished { .. }) if version == CgroupVersion::V1 => Ok(None),
         Err(error) => Err(error),
     }
 }

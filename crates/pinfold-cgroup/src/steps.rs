@@ -1,167 +1,168 @@
-//! The order of writes that takes a group from one set to another without the kernel rejecting any of them.
+//! Plans the order of writes that changes a group's set without the kernel rejecting any write.
 //!
-//! v1 holds two rules at every moment: a group that has something has no more than the group above, and a group with
-//! processes has something. Hence:
+//! v1 enforces two rules at every moment: a group's set is a subset of its parent's, and a group with processes does
+//! not have an empty set. Hence:
 //!
 //! ```text
-//! 1  groups above, from the top   old ∪ wanted    only those that are ours to widen
-//! 2  own and below, from the top  old ∪ new       only those that have groups below
-//! 3  own and below, from the leaves up  new
+//! 1  ancestors, from the root down          old ∪ wanted    only those that may be widened
+//! 2  own and descendants, from the top      old ∪ new       only those that have child groups
+//! 3  own and descendants, from the leaves   new
 //! ```
 //!
-//! A group below keeps what it had of the new set, or gets all of it if that is nothing.
+//! A descendant keeps the part of its set that is in the new set, or gets the whole new set if that part is empty.
 //!
-//! v2 takes any set, and gives a group what the one above has of it; if that is nothing, it gives it *everything* the
-//! one above has. So there the same groups above are widened, and whatever is below is the kernel's business.
+//! v2 accepts any set, and applies its intersection with the parent's; if that is empty, it applies *all* of the
+//! parent's. So the same ancestors are widened, and descendants are left to the kernel.
 
-use crate::hierarchy::Version;
-use crate::ids::Ids;
+use crate::hierarchy::CgroupVersion;
+use crate::ids::IdSet;
 
-/// A group with everything above and below, as it is before the change.
+/// The sets of a group, its ancestors and its descendants before the change.
 #[derive(Clone, Debug)]
-pub(crate) struct Family<S> {
-    /// From the top down.
-    pub(crate) above: Vec<Above<S>>,
+pub(crate) struct CgroupTree<S> {
+    /// From the root down.
+    pub(crate) ancestors: Vec<Ancestor<S>>,
     pub(crate) own: S,
-    /// Parents before children. v2 does not need them.
-    pub(crate) below: Vec<Below<S>>,
+    /// Parents before children. Empty for v2, which does not need them.
+    pub(crate) descendants: Vec<Descendant<S>>,
 }
 
-/// A group above.
+/// An ancestor of the group.
 #[derive(Clone, Debug)]
-pub(crate) struct Above<S> {
+pub(crate) struct Ancestor<S> {
     pub(crate) set: S,
-    /// Whether it may be widened.
-    pub(crate) ours: bool,
+    /// Whether it belongs to the kubelet and may be widened.
+    pub(crate) widenable: bool,
 }
 
-/// A group below.
+/// A descendant of the group.
 #[derive(Clone, Debug)]
-pub(crate) struct Below<S> {
+pub(crate) struct Descendant<S> {
     pub(crate) set: S,
-    /// Its parent among those below; `None` if that is the group itself.
+    /// The index of its parent among the descendants; `None` if the parent is the group itself.
     pub(crate) parent: Option<usize>,
 }
 
-/// A member of a family.
+/// A group of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
-    Above(usize),
+pub(crate) enum GroupRef {
+    Ancestor(usize),
     Own,
-    Below(usize),
+    Descendant(usize),
 }
 
-/// One write.
+/// One write of a set to a group's control file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Step<S> {
-    pub(crate) who: Who,
+pub(crate) struct CpusetWrite<S> {
+    pub(crate) group_ref: GroupRef,
     pub(crate) set: S,
 }
 
-/// A group above that lacks something and is not ours to widen.
+/// The index of an ancestor that lacks a part of the wanted set and may not be widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooNarrow(pub(crate) usize);
 
-/// The writes, in order; none if everything is as wanted.
-pub(crate) fn steps<S: Ids>(
-    version: Version,
-    family: &Family<S>,
+/// Plans the writes in order; none if the group has the wanted set already.
+pub(crate) fn plan_writes<S: IdSet>(
+    version: CgroupVersion,
+    tree: &CgroupTree<S>,
     wanted: &S,
-) -> Result<Vec<Step<S>>, TooNarrow> {
-    let mut steps = widen(version, &family.above, wanted)?;
+) -> Result<Vec<CpusetWrite<S>>, TooNarrow> {
+    let mut writes = widen(version, &tree.ancestors, wanted)?;
     match version {
-        Version::V1 => steps.extend(confine(family, wanted)),
-        Version::V2 => {
-            if family.own != *wanted {
-                steps.push(Step {
-                    who: Who::Own,
+        CgroupVersion::V1 => writes.extend(confine(tree, wanted)),
+        CgroupVersion::V2 => {
+            if tree.own != *wanted {
+                writes.push(CpusetWrite {
+                    group_ref: GroupRef::Own,
                     set: wanted.clone(),
                 });
             }
         }
     }
-    Ok(steps)
+    Ok(writes)
 }
 
-fn widen<S: Ids>(
-    version: Version,
-    above: &[Above<S>],
+fn widen<S: IdSet>(
+    version: CgroupVersion,
+    ancestors: &[Ancestor<S>],
     wanted: &S,
-) -> Result<Vec<Step<S>>, TooNarrow> {
-    let mut steps = Vec::new();
+) -> Result<Vec<CpusetWrite<S>>, TooNarrow> {
+    let mut writes = Vec::new();
     let mut parent: Option<S> = None;
-    for (index, group) in above.iter().enumerate() {
-        // Nothing means in v2 that all is inherited, and in v1 that nobody has filled the group yet.
-        let inherits = version == Version::V2 && group.set.none();
+    for (index, group) in ancestors.iter().enumerate() {
+        // An empty set means in v2 that the parent's is inherited, and in v1 that the group was not configured yet.
+        let inherits = version == CgroupVersion::V2 && group.set.is_empty_set();
         let mut set = group.set.clone();
-        if !inherits && !wanted.is_within(&set) {
-            if !group.ours {
+        if !inherits && !wanted.is_subset_of(&set) {
+            if !group.widenable {
                 return Err(TooNarrow(index));
             }
             set = match &parent {
-                Some(parent) if set.none() => parent.clone(),
-                _ => set.and(wanted),
+                Some(parent) if set.is_empty_set() => parent.clone(),
+                _ => set.union(wanted),
             };
-            let who = Who::Above(index);
-            steps.push(Step {
-                who,
+            let group_ref = GroupRef::Ancestor(index);
+            writes.push(CpusetWrite {
+                group_ref,
                 set: set.clone(),
             });
         }
         parent = Some(set);
     }
-    Ok(steps)
+    Ok(writes)
 }
 
-/// The writes of v1 for the group itself and what is below.
-fn confine<S: Ids>(family: &Family<S>, wanted: &S) -> Vec<Step<S>> {
-    let below = &family.below;
-    let mut new: Vec<S> = Vec::with_capacity(below.len());
-    for group in below {
+/// The writes of v1 for the group itself and its descendants.
+fn confine<S: IdSet>(tree: &CgroupTree<S>, wanted: &S) -> Vec<CpusetWrite<S>> {
+    let descendants = &tree.descendants;
+    let mut new: Vec<S> = Vec::with_capacity(descendants.len());
+    for group in descendants {
         let parent = group.parent.and_then(|parent| new.get(parent));
         let parent = parent.unwrap_or(wanted);
-        let kept = group.set.common(parent);
-        // A group that nobody has filled yet stays so.
-        let target = match kept.none() && !group.set.none() {
+        let kept = group.set.intersection(parent);
+        // A group that was not configured yet stays unconfigured.
+        let target = match kept.is_empty_set() && !group.set.is_empty_set() {
             true => parent.clone(),
             false => kept,
         };
         new.push(target);
     }
-    let has_children = |who: Option<usize>| {
-        below
+    let has_children = |group_ref: Option<usize>| {
+        descendants
             .iter()
-            .any(|group| group.parent == who && !group.set.none())
+            .any(|group| group.parent == group_ref && !group.set.is_empty_set())
     };
     let members = || {
-        let own = (Who::Own, None, &family.own, wanted);
-        let below = below.iter().zip(&new).enumerate();
-        let below = below.map(|(at, (group, new))| (Who::Below(at), Some(at), &group.set, new));
-        std::iter::once(own).chain(below)
+        let own = (GroupRef::Own, None, &tree.own, wanted);
+        let descendants = descendants.iter().zip(&new).enumerate();
+        let descendants = descendants
+            .map(|(at, (group, new))| (GroupRef::Descendant(at), Some(at), &group.set, new));
+        std::iter::once(own).chain(descendants)
     };
-    let mut steps = Vec::new();
-    for (who, at, old, new) in members() {
-        if !new.is_within(old) && has_children(at) {
-            let set = old.and(new);
-            steps.push(Step { who, set });
+    let mut writes = Vec::new();
+    for (group_ref, at, old, new) in members() {
+        if !new.is_subset_of(old) && has_children(at) {
+            let set = old.union(new);
+            writes.push(CpusetWrite { group_ref, set });
         }
     }
-    let mut shrink: Vec<Step<S>> = members()
+    let mut shrink: Vec<CpusetWrite<S>> = members()
         .filter(|(_, at, old, new)| {
             let now = match has_children(*at) {
-                true => old.and(new),
+                true => old.union(new),
                 false => (*old).clone(),
             };
             now != **new
         })
-        .map(|(who, _, _, new)| Step {
-            who,
+        .map(|(group_ref, _, _, new)| CpusetWrite {
+            group_ref,
             set: new.clone(),
         })
         .collect();
     shrink.reverse();
-    steps.extend(shrink);
-    steps
+    writes.extend(shrink);
+    writes
 }
 
 #[cfg(test)]

@@ -1,36 +1,38 @@
-//! Aligning CPUs and memory to devices that somebody else has chosen.
+//! Aligns CPUs and memory to devices that the kubelet has already allocated.
 //!
-//! Where a kubelet gives out the devices, its choice is a fact when we place the pod's CPUs and memory. It enters the
-//! decision as devices always do, through the hints of the device manager: each container asks for all devices of
-//! resources that nobody else has, and that hold exactly what it was given. The only sets of NUMA nodes that can serve
-//! such a request are those that reach every one of these devices.
+//! Where the kubelet allocates the devices, its choice is fixed when we assign the pod's CPUs and memory. It enters the
+//! decision through the hints of the device manager, as devices always do: each container requests all devices of
+//! resources that exist only for it and that contain exactly its allocated devices. The only NUMA node sets that
+//! satisfy such a request are those that contain a node of every device.
 
 use std::collections::BTreeMap;
 
 use kubelet_api::pod_resources as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::quantity::Quantity;
 
-/// The devices that each container of a pod was given, by resource.
-pub type Given = BTreeMap<ContainerName, BTreeMap<ResourceName, DeviceOffer>>;
+/// The devices allocated to each container of a pod, by resource.
+pub type AllocatedDevices = BTreeMap<ContainerName, BTreeMap<ResourceName, AdvertisedDevices>>;
 
-/// A pod that asks for what it was given.
+/// A pod that requests the devices allocated to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aligned {
+pub struct AlignedPod {
     /// The pod to admit.
     pub pod: Pod,
-    /// What to offer to the ledger before that. When the pod has left, these resources are gone: `None` for each.
-    pub offers: BTreeMap<ResourceName, DeviceOffer>,
+    /// The offers to add to the ledger before. When the pod is removed, offer `None` for each of these resources.
+    pub offers: BTreeMap<ResourceName, AdvertisedDevices>,
 }
 
-/// What pod resources say a pod was given. A device without NUMA nodes is close to none in particular.
+/// The devices allocated to a pod, from the pod resources API. A device without NUMA nodes has no affinity.
 #[must_use]
-pub fn given(pod: &api::PodResources) -> Given {
-    let mut given = Given::new();
+pub fn allocated_devices(pod: &api::PodResources) -> AllocatedDevices {
+    let mut allocated_devices = AllocatedDevices::new();
     for container in &pod.containers {
-        let resources = given.entry(container.name.as_str().into()).or_default();
+        let resources = allocated_devices
+            .entry(container.name.as_str().into())
+            .or_default();
         for devices in &container.devices {
             let offer = resources
                 .entry(devices.resource_name.as_str().into())
@@ -52,17 +54,17 @@ pub fn given(pod: &api::PodResources) -> Given {
             }
         }
     }
-    given
+    allocated_devices
 }
 
-/// The pod as it is to be admitted beside these devices. Whatever else it asks for stays.
+/// The pod to admit with these devices. Its other requests are unchanged.
 #[must_use]
-pub fn aligned(pod: &Pod, given: &Given) -> Aligned {
+pub fn align_pod(pod: &Pod, allocated_devices: &AllocatedDevices) -> AlignedPod {
     let mut pod = pod.clone();
     let mut offers = BTreeMap::new();
     let uid = pod.uid.clone();
     for container in pod.init_containers.iter_mut().chain(&mut pod.containers) {
-        for (resource, devices) in given.get(&container.name).into_iter().flatten() {
+        for (resource, devices) in allocated_devices.get(&container.name).into_iter().flatten() {
             let own = own_name(resource, &uid, container);
             let count = Quantity::from(i64::try_from(devices.len()).unwrap_or(i64::MAX));
             for list in [&mut container.requests, &mut container.limits] {
@@ -72,18 +74,18 @@ pub fn aligned(pod: &Pod, given: &Given) -> Aligned {
             offers.insert(own, devices.clone());
         }
     }
-    Aligned { pod, offers }
+    AlignedPod { pod, offers }
 }
 
-/// Whether a resource is one that only this pod has.
+/// Whether a resource is one that [`align_pod`] created for this pod.
 #[must_use]
-pub fn is_of(resource: &ResourceName, pod: &PodUid) -> bool {
+pub fn is_own_resource(resource: &ResourceName, pod: &PodUid) -> bool {
     let mut parts = resource.as_str().splitn(3, '/').skip(2);
     let own = parts.next().and_then(|own| own.strip_prefix(pod.as_str()));
     own.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// A resource of one container. No vendor's has such a name: it has two slashes.
+/// The name of a resource that exists for one container. It has two slashes, so it cannot be a vendor's.
 fn own_name(resource: &ResourceName, pod: &PodUid, container: &Container) -> ResourceName {
     format!("{resource}/{pod}/{}", container.name).into()
 }

@@ -1,8 +1,8 @@
-//! The directory of the plugins' sockets, and the sockets that we listen on.
+//! The directory of the plugins' sockets, and the sockets that the agent listens on.
 //!
-//! Mirrors `server.Start` and `CleanupPluginDirectory`: the directory is made with mode 0750, sockets of an
-//! earlier life are removed (their plugins see the new registration socket and register again), other files stay.
-//! Beyond the kubelet, the registration socket has mode 0600, and is made again if somebody removes it.
+//! Mirrors `server.Start` and `CleanupPluginDirectory`: the directory is created with mode 0750, sockets left by an
+//! earlier process are removed (their plugins see the new registration socket and register again), other files stay.
+//! Unlike the kubelet's, the registration socket has mode 0600, and is created again if it is removed.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -12,30 +12,30 @@ use std::path::{Path, PathBuf};
 use kubelet_api::device_plugin::KUBELET_SOCKET;
 use tokio::net::UnixListener;
 
-/// The directory cannot be used.
+/// An operation in the directory failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} {}: {error}", path.display())]
+#[error("{action} {}: {error}", path.display())]
 pub struct DirectoryError {
-    /// What was tried.
-    doing: &'static str,
-    /// With which file.
+    /// The operation.
+    action: &'static str,
+    /// The file or directory.
     path: PathBuf,
-    /// What came of it.
+    /// The system's error.
     #[source]
     error: io::Error,
 }
 
-/// A socket of ours as a file: removed with this value unless another has taken its place.
+/// A socket file of this process. Dropping it removes the file, unless another file has replaced it.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }
 
-/// Makes the directory, and removes sockets of an earlier life.
+/// Creates the directory, and removes sockets left by an earlier process.
 pub(crate) fn prepare(directory: &Path) -> Result<(), DirectoryError> {
-    let failed = |doing, path: &Path, error| DirectoryError {
-        doing,
+    let failed = |action, path: &Path, error| DirectoryError {
+        action,
         path: path.to_owned(),
         error,
     };
@@ -43,7 +43,7 @@ pub(crate) fn prepare(directory: &Path) -> Result<(), DirectoryError> {
         .recursive(true)
         .mode(0o750)
         .create(directory)
-        .map_err(|error| failed("make", directory, error))?;
+        .map_err(|error| failed("create", directory, error))?;
     let entries = fs::read_dir(directory).map_err(|error| failed("read", directory, error))?;
     for entry in entries {
         let entry = entry.map_err(|error| failed("read", directory, error))?;
@@ -55,17 +55,21 @@ pub(crate) fn prepare(directory: &Path) -> Result<(), DirectoryError> {
     Ok(())
 }
 
-impl Socket {
-    /// Makes the registration socket, in the place of a file of that name.
+impl SocketFile {
+    /// Creates the registration socket, replacing an existing file.
     pub(crate) fn registration(directory: &Path) -> Result<(Self, UnixListener), DirectoryError> {
         Self::bind(directory.join(KUBELET_SOCKET))
     }
 
-    /// Makes a socket that only its owner can connect to, in the place of a file of that name.
+    /// Creates a socket that only its owner can connect to, replacing an existing file.
     pub(crate) fn bind(path: PathBuf) -> Result<(Self, UnixListener), DirectoryError> {
-        let failed = |doing| {
+        let failed = |action| {
             let path = path.clone();
-            move |error| DirectoryError { doing, path, error }
+            move |error| DirectoryError {
+                action,
+                path,
+                error,
+            }
         };
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -75,20 +79,20 @@ impl Socket {
         }
         let listener = UnixListener::bind(&path).map_err(failed("listen on"))?;
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed("protect"))?;
-        let identity = identity(&path).map_err(failed("look at"))?;
+        let identity = identity(&path).map_err(failed("stat"))?;
         Ok((Self { path, identity }, listener))
     }
 
-    /// Whether the file is still the one that was made.
+    /// Whether the file at the path is still this socket.
     pub(crate) fn is_in_place(&self) -> bool {
         identity(&self.path).is_ok_and(|found| found == self.identity)
     }
 }
 
-impl Drop for Socket {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_in_place() {
-            // What is left is removed by the next start.
+            // A file that cannot be removed here is removed at the next start.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,41 +1,41 @@
-//! [`ContainerEdits`]: what has to be in a container so that it can use its devices.
+//! [`ContainerEdits`]: the changes to a container that its device plugins request.
 
 use std::collections::BTreeMap;
 
 use kubelet_api::device_plugin::{CdiDevice, ContainerAllocateResponse, DeviceSpec, Mount};
 use pinfold_core::name::ResourceName;
 
-/// What has to be in a container, over all its resources. Of two that disagree about a name or a path the first
-/// counts, in order of the resources (the kubelet's order is random), and the other is a conflict.
+/// The changes to a container, over all its resources. If two resources set the same name or path differently, the
+/// first in resource order wins (the kubelet's order is random), and the other is recorded as a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerEdits {
     /// Environment variables.
     pub envs: BTreeMap<String, String>,
-    /// Files and folders of the host, no two at one path of the container.
+    /// Files and folders of the host, at most one per path of the container.
     pub mounts: Vec<Mount>,
-    /// Device files with what the container may do with them, no two at one path of the container.
+    /// Device files with their cgroup permissions, at most one per path of the container.
     pub devices: Vec<DeviceSpec>,
     /// Annotations for the runtime.
     pub annotations: BTreeMap<String, String>,
-    /// Devices of the Container Device Interface, each once.
+    /// CDI devices, each once.
     pub cdi_devices: Vec<CdiDevice>,
-    /// What was not heard.
-    pub conflicts: Vec<Conflict>,
+    /// Changes that were dropped because an earlier resource set the same name or path differently.
+    pub conflicts: Vec<EditConflict>,
 }
 
-/// A plugin that was not heard, because an earlier one said something else.
+/// A change that was dropped because an earlier resource set the same name or path differently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{resource} is not heard about {place}")]
-pub struct Conflict {
-    /// Whose plugin.
+#[error("the change of {resource} to {target} is ignored: another resource sets it differently")]
+pub struct EditConflict {
+    /// The resource whose change was dropped.
     pub resource: ResourceName,
-    /// About what.
-    pub place: Place,
+    /// The variable, mount, device file or annotation.
+    pub target: EditTarget,
 }
 
-/// Something in a container that two plugins can disagree about.
+/// A part of a container that two plugins can set differently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Place {
+pub enum EditTarget {
     /// An environment variable, by name.
     #[error("the variable {0}")]
     Variable(String),
@@ -51,29 +51,34 @@ pub enum Place {
 }
 
 impl ContainerEdits {
-    /// Adds what the plugin of `resource` wants.
-    pub(crate) fn add(&mut self, resource: &ResourceName, wanted: &ContainerAllocateResponse) {
-        let mut places = Vec::new();
-        let texts = add_texts(&mut self.envs, &wanted.envs);
-        places.extend(texts.map(Place::Variable));
-        let mounts = add_new(&mut self.mounts, &wanted.mounts, |one| &one.container_path);
-        places.extend(mounts.map(Place::Mount));
-        let devices = add_new(&mut self.devices, &wanted.devices, |one| {
+    /// Adds the response of the plugin of `resource`.
+    pub(crate) fn add(&mut self, resource: &ResourceName, response: &ContainerAllocateResponse) {
+        let mut targets = Vec::new();
+        let texts = add_texts(&mut self.envs, &response.envs);
+        targets.extend(texts.map(EditTarget::Variable));
+        let mounts = add_new(&mut self.mounts, &response.mounts, |one| {
             &one.container_path
         });
-        places.extend(devices.map(Place::Device));
-        let texts = add_texts(&mut self.annotations, &wanted.annotations);
-        places.extend(texts.map(Place::Annotation));
-        // Names that are equal mean the same device.
-        add_new(&mut self.cdi_devices, &wanted.cdi_devices, |one| &one.name).for_each(drop);
-        self.conflicts.extend(places.into_iter().map(|place| {
+        targets.extend(mounts.map(EditTarget::Mount));
+        let devices = add_new(&mut self.devices, &response.devices, |one| {
+            &one.container_path
+        });
+        targets.extend(devices.map(EditTarget::Device));
+        let texts = add_texts(&mut self.annotations, &response.annotations);
+        targets.extend(texts.map(EditTarget::Annotation));
+        // Equal CDI names refer to the same device.
+        add_new(&mut self.cdi_devices, &response.cdi_devices, |one| {
+            &one.name
+        })
+        .for_each(drop);
+        self.conflicts.extend(targets.into_iter().map(|target| {
             let resource = resource.clone();
-            Conflict { resource, place }
+            EditConflict { resource, target }
         }));
     }
 }
 
-/// Adds texts under new keys. Returns the keys that have another text already.
+/// Adds texts under new keys. Returns the keys that already have another text.
 fn add_texts(
     to: &mut BTreeMap<String, String>,
     from: &BTreeMap<String, String>,
@@ -84,19 +89,19 @@ fn add_texts(
     })
 }
 
-/// Adds what has a new key. Returns the keys that something else has already.
+/// Adds items with new keys. Returns the keys that already have another item.
 fn add_new<T: Clone + PartialEq>(
     to: &mut Vec<T>,
     from: &[T],
     key: fn(&T) -> &String,
 ) -> impl Iterator<Item = String> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for (place, one) in to.iter().enumerate() {
-        known.entry(key(one).clone()).or_insert(place);
+    for (index, one) in to.iter().enumerate() {
+        known.entry(key(one).clone()).or_insert(index);
     }
     from.iter().filter_map(move |one| {
-        let place = *known.entry(key(one).clone()).or_insert(to.len());
-        match to.get(place) {
+        let index = *known.entry(key(one).clone()).or_insert(to.len());
+        match to.get(index) {
             Some(other) => (other != one).then(|| key(one).clone()),
             None => {
                 to.push(one.clone());

@@ -1,8 +1,8 @@
-//! [`Host`]: the device side of an agent that is not asynchronous itself.
+//! [`DeviceHost`]: device plugins and the pod resources API for an agent that is not asynchronous itself.
 //!
-//! One thread speaks to plugins and answers monitoring agents; everything here is called from other threads and
-//! waits for a bounded time. What plugins answered to `Allocate` is in a file in the kubelet's checkpoint format
-//! before the caller hears of it, so that a restarted agent can start containers again without asking twice.
+//! One thread talks to plugins and serves monitoring agents; the methods are called from other threads and wait for a
+//! bounded time. Responses to `Allocate` are saved in the kubelet's checkpoint format before they are returned, so that
+//! a restarted agent can start containers without another `Allocate`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,104 +12,108 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use kubelet_api::unix::Peers;
-use pinfold_core::device::{DeviceOffer, DevicesByResource};
+use kubelet_api::unix::PeerLimits;
+use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
-use pinfold_kube::state::{DeviceState, MAX_FILE_BYTES, RestoreError};
+use pinfold_kube::state::{DeviceManagerState, MAX_FILE_BYTES, RestoreError};
 use tokio::task::JoinHandle;
 
-use crate::directory::{DirectoryError, Socket};
+use crate::allocations::DeviceAllocations;
+use crate::directory::{DirectoryError, SocketFile};
 use crate::edits::ContainerEdits;
-use crate::grants::Grants;
-use crate::manager::{Activity, Advice, Config, Manager, StartError};
+use crate::manager::{
+    PluginActivity, PluginManager, PluginManagerConfig, PluginPreferences, StartError,
+};
 use crate::plugin::PluginError;
-use crate::pod_resources::{Asked, PodResources, Snapshot};
+use crate::pod_resources::{PodResourcesCalls, PodResourcesServer, PodResourcesSnapshot};
 
-/// Monitoring agents at a time, and calls of each.
-const READERS: (usize, usize) = (32, 8);
+/// Limits of the pod resources socket: connections, and calls per connection.
+const POD_RESOURCES_LIMITS: (usize, usize) = (32, 8);
 
-/// How a host is set up.
+/// The configuration of a device host.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Where plugins register, and the bounds. What was known before a restart is read from the file below.
-    pub manager: Config,
-    /// The file of what plugins answered, in the kubelet's checkpoint format.
+    /// The plugin directory and limits. The resources known before a restart are read from `checkpoint`.
+    pub manager: PluginManagerConfig,
+    /// The checkpoint file of device allocations, in the kubelet's format.
     pub checkpoint: PathBuf,
-    /// The socket on which pod resources are told, if they are to be.
+    /// The socket of the pod resources API; `None` to not serve it.
     pub pod_resources: Option<PathBuf>,
 }
 
-/// Why a host does not start, or something was not done.
+/// Errors of starting or using a device host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Plugins cannot be served.
+    /// The plugin manager could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Monitoring agents cannot be served.
+    /// The pod resources socket could not be created.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// There is no thread for it.
+    /// No thread could be started.
     #[error("start a thread for devices: {0}")]
     Thread(#[source] io::Error),
     /// A plugin failed.
     #[error(transparent)]
     Plugin(#[from] PluginError),
-    /// What plugins answered could not be read or kept.
-    #[error("{doing} {}: {error}", path.display())]
+    /// The checkpoint could not be read or written.
+    #[error("{action} {}: {error}", path.display())]
     Checkpoint {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
+        /// The operation.
+        action: &'static str,
+        /// The file.
         path: PathBuf,
-        /// What came of it.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
 }
 
-/// Where the offers of plugins come out: a resource and its devices, `None` once the plugin has been gone for longer
-/// than the grace period.
-pub type OfferReceiver = Receiver<(ResourceName, Option<DeviceOffer>)>;
+/// Receives the plugins' offers: a resource and its devices, `None` once the plugin has been stopped for longer than
+/// the grace period.
+pub type OfferReceiver = Receiver<(ResourceName, Option<AdvertisedDevices>)>;
 
-/// The device side of an agent. Dropping it stops it and removes its sockets.
+/// Device plugins and the pod resources API of an agent. Dropping it stops both and removes their sockets.
 #[derive(Debug)]
-pub struct Host {
-    manager: Manager,
-    grants: Mutex<Grants>,
+pub struct DeviceHost {
+    manager: PluginManager,
+    allocations: Mutex<DeviceAllocations>,
     checkpoint: PathBuf,
     lost: Option<RestoreError>,
-    told: PodResources,
-    /// The socket of pod resources and the task that serves it.
-    readers: Option<(Socket, JoinHandle<io::Result<()>>)>,
+    pod_resources: PodResourcesServer,
+    /// The pod resources socket and the task that serves it.
+    pod_resources_socket: Option<(SocketFile, JoinHandle<io::Result<()>>)>,
 }
 
-impl Host {
-    /// Starts to listen. What plugins offer comes out of the receiver; only the latest offer of each resource waits
-    /// there, however often it changes.
+impl DeviceHost {
+    /// Starts to serve plugins. Their offers are sent to the receiver, which holds at most the latest offer of each
+    /// resource.
     ///
     /// # Errors
-    /// If a socket cannot be made, a file cannot be read, or there is no thread to be had.
+    /// If a socket cannot be created, the checkpoint cannot be read, or no thread can be started.
     pub fn start(mut config: HostConfig) -> Result<(Self, OfferReceiver), HostError> {
         let (state, lost) = read(&config.checkpoint)?;
-        let (grants, known) = Grants::restore(&state);
+        let (allocations, known) = DeviceAllocations::restore(&state);
         config.manager.restored.extend(known);
-        let manager = Manager::start(config.manager)?;
-        let told = PodResources::default();
+        let manager = PluginManager::start(config.manager)?;
+        let pod_resources = PodResourcesServer::default();
         let serve = |path| {
             let _inside = manager.runtime().enter();
-            let (socket, listener) = Socket::bind(path)?;
-            let peers = Peers {
+            let (socket, listener) = SocketFile::bind(path)?;
+            let peers = PeerLimits {
                 user: rustix::process::geteuid().as_raw(),
-                connections: READERS.0,
-                calls: READERS.1,
+                connections: POD_RESOURCES_LIMITS.0,
+                calls: POD_RESOURCES_LIMITS.1,
             };
-            let serving = manager.runtime().spawn(told.clone().serve(listener, peers));
+            let serving = manager
+                .runtime()
+                .spawn(pod_resources.clone().serve(listener, peers));
             Ok::<_, DirectoryError>((socket, serving))
         };
-        let readers = config.pod_resources.map(serve).transpose()?;
+        let pod_resources_socket = config.pod_resources.map(serve).transpose()?;
         let offers = manager.offers();
         let (sender, receiver) = mpsc::sync_channel(0);
-        // It ends with the manager or with the receiver, whichever comes first.
+        // The thread ends when the manager stops or the receiver is dropped.
         thread::Builder::new()
             .name("device-offers".to_owned())
             .spawn(move || {
@@ -122,128 +126,135 @@ impl Host {
             .map_err(HostError::Thread)?;
         let host = Self {
             manager,
-            grants: Mutex::new(grants),
+            allocations: Mutex::new(allocations),
             checkpoint: config.checkpoint,
             lost,
-            told,
-            readers,
+            pod_resources,
+            pod_resources_socket,
         };
         Ok((host, receiver))
     }
 
-    /// Why what plugins answered in an earlier life is lost, if it is. The file is replaced by the next one.
+    /// Why the checkpoint of an earlier process could not be restored, if so. The next save replaces the file.
     #[must_use]
-    pub fn lost(&self) -> Option<&RestoreError> {
+    pub fn lost_checkpoint(&self) -> Option<&RestoreError> {
         self.lost.as_ref()
     }
 
-    /// The plugins' advice, for one `Ledger::admit`.
+    /// The plugins' preferred allocations, for one `Ledger::admit`.
     #[must_use]
-    pub fn advice(&self) -> Advice<'_> {
-        self.manager.advice()
+    pub fn preferences(&self) -> PluginPreferences<'_> {
+        self.manager.preferences()
     }
 
-    /// A container gets these devices: asks their plugins what has to be in it. Plugins that have answered for the
-    /// same devices of the same container are not asked again, as in the kubelet.
+    /// Calls `Allocate` for a container's devices and returns its edits. Plugins that have already responded for the
+    /// same devices of the same container are not called again, as in the kubelet.
     ///
     /// # Errors
-    /// If a plugin fails or the answers cannot be kept: the container must not start.
+    /// If a plugin fails or the responses cannot be saved: the container must not start.
     pub fn allocate(
         &self,
         pod: &PodUid,
         container: &ContainerName,
         devices: &DevicesByResource,
     ) -> Result<ContainerEdits, HostError> {
-        let mut asked = devices.clone();
+        let mut requested = devices.clone();
         {
-            let grants = self.grants();
-            asked.retain(|resource, devices| !grants.has(pod, container, resource, devices));
+            let allocations = self.allocations();
+            requested
+                .retain(|resource, devices| !allocations.has(pod, container, resource, devices));
         }
-        let mut answered = Grants::default();
+        let mut responses = DeviceAllocations::default();
         self.manager
-            .allocate(pod, container, &asked, &mut answered)?;
-        let mut grants = self.grants();
-        if answered != Grants::default() {
-            let mut all = grants.clone();
-            all.extend(answered);
+            .allocate(pod, container, &requested, &mut responses)?;
+        let mut allocations = self.allocations();
+        if responses != DeviceAllocations::default() {
+            let mut all = allocations.clone();
+            all.extend(responses);
             self.save(&all)?;
-            *grants = all;
+            *allocations = all;
         }
-        Ok(grants.edits(pod, container))
+        Ok(allocations.edits(pod, container))
     }
 
-    /// What has to be in a container that was given its devices before.
+    /// The edits of a container whose devices were allocated before.
     #[must_use]
     pub fn edits(&self, pod: &PodUid, container: &ContainerName) -> ContainerEdits {
-        self.grants().edits(pod, container)
+        self.allocations().edits(pod, container)
     }
 
-    /// A container is about to start: tells the plugins that want to know.
+    /// Calls `PreStartContainer` of the plugins that require it.
     ///
     /// # Errors
     /// If a plugin fails: the container must not start.
     pub fn pre_start(&self, pod: &PodUid, container: &ContainerName) -> Result<(), PluginError> {
-        let grants = self.grants().clone();
-        self.manager.pre_start(pod, container, &grants)
+        let allocations = self.allocations().clone();
+        self.manager.pre_start(pod, container, &allocations)
     }
 
-    /// A pod is gone.
+    /// Removes the allocations of a pod.
     ///
     /// # Errors
-    /// If that cannot be kept; it is forgotten all the same.
-    pub fn forget(&self, pod: &PodUid) -> Result<(), HostError> {
-        let mut grants = self.grants();
-        match grants.forget(pod) {
-            true => self.save(&grants),
+    /// If the checkpoint cannot be saved; the allocations are removed in memory all the same.
+    pub fn remove_pod(&self, pod: &PodUid) -> Result<(), HostError> {
+        let mut allocations = self.allocations();
+        match allocations.remove_pod(pod) {
+            true => self.save(&allocations),
             false => Ok(()),
         }
     }
 
-    /// What plugins did: registrations since the start, durations since the last time.
+    /// Registrations since the start, and durations of `Allocate` since the last call.
     #[must_use]
-    pub fn activity(&self) -> Activity {
+    pub fn activity(&self) -> PluginActivity {
         self.manager.activity()
     }
 
-    /// How often monitoring agents have asked so far.
+    /// Calls of the pod resources API since the start.
     #[must_use]
-    pub fn asked(&self) -> Asked {
-        self.told.asked()
+    pub fn call_counts(&self) -> PodResourcesCalls {
+        self.pod_resources.call_counts()
     }
 
-    /// From now on, monitoring agents are told this.
-    pub fn publish(&self, snapshot: Snapshot) {
-        self.told.publish(snapshot);
+    /// Serves this snapshot from now on.
+    pub fn publish(&self, snapshot: PodResourcesSnapshot) {
+        self.pod_resources.publish(snapshot);
     }
 
-    fn grants(&self) -> MutexGuard<'_, Grants> {
-        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    fn allocations(&self) -> MutexGuard<'_, DeviceAllocations> {
+        self.allocations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn save(&self, grants: &Grants) -> Result<(), HostError> {
-        let content = grants.checkpoint(&self.manager.devices()).write();
+    fn save(&self, allocations: &DeviceAllocations) -> Result<(), HostError> {
+        let content = allocations.checkpoint(&self.manager.devices()).write();
         replace(&self.checkpoint, content.as_bytes())
             .map_err(|error| failed("write", &self.checkpoint, error))
     }
 }
 
-impl Drop for Host {
+impl Drop for DeviceHost {
     fn drop(&mut self) {
-        if let Some((_, serving)) = self.readers.take() {
+        if let Some((_, serving)) = self.pod_resources_socket.take() {
             serving.abort();
         }
-        // The resources that are known now; the grants are on disk already.
-        let _ = self.save(&self.grants());
+        // Save the resources known now; the allocations are saved already.
+        let _ = self.save(&self.allocations());
     }
 }
 
-fn failed(doing: &'static str, path: &Path, error: io::Error) -> HostError {
+fn failed(action: &'static str, path: &Path, error: io::Error) -> HostError {
     let path = path.to_owned();
-    HostError::Checkpoint { doing, path, error }
+    HostError::Checkpoint {
+        action,
+        path,
+        error,
+    }
 }
 
-/// What the file says. Without a file nothing was given; a damaged one is lost, as for the kubelet.
-fn read(path: &Path) -> Result<(DeviceState, Option<RestoreError>), HostError> {
+/// Reads the checkpoint. Without a file there are no allocations; a damaged file is discarded, as in the kubelet.
+fn read(path: &Path) -> Result<(DeviceManagerState, Option<RestoreError>), HostError> {
     let too_large =
         |length: u64| usize::try_from(length).map_or(true, |bytes| bytes > MAX_FILE_BYTES);
     let bytes = match fs::metadata(path) {
@@ -256,14 +267,14 @@ fn read(path: &Path) -> Result<(DeviceState, Option<RestoreError>), HostError> {
         Ok(_) => fs::read(path).map_err(|error| failed("read", path, error))?,
     };
     Ok(
-        match DeviceState::restore(&bytes, &path.to_string_lossy()) {
+        match DeviceManagerState::restore(&bytes, &path.to_string_lossy()) {
             Ok(state) => (state, None),
-            Err(lost) => (DeviceState::default(), Some(lost)),
+            Err(lost) => (DeviceManagerState::default(), Some(lost)),
         },
     )
 }
 
-/// Puts a file in the place of another as one step, on disk when this returns.
+/// Replaces a file atomically; the content is on disk when this returns.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");

@@ -1,27 +1,27 @@
-//! The device side of a node agent.
+//! Device plugins and the pod resources API, as the kubelet implements them.
 //!
-//! [`Manager`] speaks to device plugins as the kubelet does: it serves the registration socket, connects back to
-//! every plugin, keeps the list of its devices, and asks it when devices are chosen, given and used. What the
-//! plugins offer comes out as values for `Ledger::offer` through [`Offers`]; what they answer when devices are
-//! given is kept in [`Grants`], in the kubelet's checkpoint format across restarts.
+//! [`PluginManager`] talks to device plugins as the kubelet does: it serves the registration socket, connects back to
+//! every plugin, keeps the list of its devices, and calls it when devices are chosen, allocated and about to be used.
+//! The plugins' offers are read from [`OfferQueue`] and passed to `Ledger::offer`; their responses to `Allocate` are
+//! kept in [`DeviceAllocations`], and across restarts in the kubelet's checkpoint format.
 //!
 //! ```text
-//! plugins ──Register──► Manager ──► Offers ──► Ledger::offer
+//! plugins ──Register──► PluginManager ──► OfferQueue ──► Ledger::offer
 //!         ◄─ListAndWatch──┤
-//!         ◄─GetPreferredAllocation── Manager::advice (during Ledger::admit)
-//!         ◄─Allocate──────── Manager::allocate ──► Grants ──► ContainerEdits, checkpoint
-//!         ◄─PreStartContainer── Manager::pre_start
+//!         ◄─GetPreferredAllocation── PluginManager::preferences (during Ledger::admit)
+//!         ◄─Allocate──────── PluginManager::allocate ──► DeviceAllocations ──► ContainerEdits, checkpoint
+//!         ◄─PreStartContainer── PluginManager::pre_start
 //! ```
 //!
-//! [`Host`] is all of it together for an agent that is not asynchronous itself.
+//! [`DeviceHost`] combines all of it for an agent that is not asynchronous itself.
 //!
-//! [`pod_resources`] answers monitoring agents from a snapshot. Everything a peer could grow has a bound: see
-//! [`Limits`].
+//! [`pod_resources`] serves monitoring agents from a snapshot. Everything that a peer could make grow is bounded: see
+//! [`PluginLimits`].
 
 pub mod align;
+mod allocations;
 mod directory;
 mod edits;
-mod grants;
 mod host;
 mod limits;
 mod manager;
@@ -31,12 +31,14 @@ pub mod pod_resources;
 mod registrar;
 mod registry;
 
+pub use allocations::{DeviceAllocation, DeviceAllocations};
 pub use directory::DirectoryError;
-pub use edits::{Conflict, ContainerEdits, Place};
-pub use grants::{Grant, Grants};
-pub use host::{Host, HostConfig, HostError, OfferReceiver};
-pub use limits::Limits;
-pub use manager::{Activity, Advice, Config, Manager, StartError};
-pub use offers::{Offer, Offers};
+pub use edits::{ContainerEdits, EditConflict, EditTarget};
+pub use host::{DeviceHost, HostConfig, HostError, OfferReceiver};
+pub use limits::PluginLimits;
+pub use manager::{
+    PluginActivity, PluginManager, PluginManagerConfig, PluginPreferences, StartError,
+};
+pub use offers::{OfferQueue, PluginOffer};
 pub use plugin::PluginError;
-pub use registrar::Rejection;
+pub use registrar::RegistrationError;

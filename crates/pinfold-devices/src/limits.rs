@@ -1,11 +1,11 @@
-//! [`Limits`]: how much plugins may take of the agent, and how long.
+//! [`PluginLimits`]: bounds on the resources and time that plugins may use.
 
 use std::time::Duration;
 
-/// How much plugins may take, and how long. Messages are bounded by [`kubelet_api::MAX_MESSAGE`].
+/// Bounds on what plugins may use. Messages are bounded by [`kubelet_api::MAX_MESSAGE`].
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// Resources at a time, stopped ones included.
+pub struct PluginLimits {
+    /// Registered resources, stopped ones included.
     pub resources: usize,
     /// Devices of one resource. A plugin that lists more is treated as stopped.
     pub devices: usize,
@@ -13,23 +13,24 @@ pub struct Limits {
     pub registrations: usize,
     /// Connections to the registration socket. Further ones are closed.
     pub connections: usize,
-    /// For `GetDevicePluginOptions`.
+    /// Timeout of `GetDevicePluginOptions`.
     pub options_timeout: Duration,
-    /// For one `GetPreferredAllocation`, while a pod waits to be admitted.
-    pub advice_timeout: Duration,
-    /// For all advice of one admission: well below the two seconds that container runtimes wait for a plugin.
+    /// Timeout of one `GetPreferredAllocation`, while a pod waits for admission.
+    pub preferred_allocation_timeout: Duration,
+    /// Timeout of all `GetPreferredAllocation` calls of one admission: well below the two seconds that container
+    /// runtimes wait for an NRI plugin.
     pub admission_timeout: Duration,
-    /// For `Allocate`. The kubelet waits forever.
+    /// Timeout of `Allocate`. The kubelet has none.
     pub allocate_timeout: Duration,
-    /// For `PreStartContainer`: the kubelet's.
+    /// Timeout of `PreStartContainer`: the kubelet's.
     pub pre_start_timeout: Duration,
-    /// How long the devices of a stopped plugin stay known, unhealthy: the kubelet's.
+    /// How long the devices of a stopped plugin stay known as unhealthy: the kubelet's grace period.
     pub grace: Duration,
-    /// How often the socket and the grace periods are looked at.
+    /// Interval of the checks of the registration socket and of grace periods.
     pub tick: Duration,
 }
 
-impl Default for Limits {
+impl Default for PluginLimits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -38,7 +39,7 @@ impl Default for Limits {
             registrations: 16,
             connections: 64,
             options_timeout: seconds(10),
-            advice_timeout: Duration::from_millis(500),
+            preferred_allocation_timeout: Duration::from_millis(500),
             admission_timeout: Duration::from_millis(800),
             allocate_timeout: seconds(60),
             pre_start_timeout: seconds(30),

@@ -1,4 +1,4 @@
-//! [`Manager`]: the thread that speaks to plugins, and what the agent asks of it.
+//! [`PluginManager`]: the thread that talks to device plugins, and the calls to them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -8,89 +8,89 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin as api;
-use kubelet_api::unix::{self, Peers};
+use kubelet_api::unix::{self, PeerLimits};
 use pinfold_core::device::{
-    AllocationAsk, DeviceOffer, DeviceSet, DevicesByResource, PreferredAllocation,
+    AdvertisedDevices, DeviceSet, DevicesByResource, PreferredAllocation, PreferredAllocationQuery,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-use crate::directory::{self, DirectoryError, Socket};
-use crate::grants::{Grant, Grants};
-use crate::limits::Limits;
-use crate::offers::Offers;
-use crate::plugin::{Plugin, PluginError, ids};
+use crate::allocations::{DeviceAllocation, DeviceAllocations};
+use crate::directory::{self, DirectoryError, SocketFile};
+use crate::limits::PluginLimits;
+use crate::offers::OfferQueue;
+use crate::plugin::{PluginError, RegisteredPlugin, ids};
 use crate::registrar::Registrar;
-use crate::registry::Registry;
+use crate::registry::PluginRegistry;
 
-/// Calls at a time on one connection to the registration socket. Plugins make one.
+/// Concurrent calls on one connection to the registration socket. Plugins make one.
 const CALLS: usize = 8;
 
-/// How a manager is set up.
+/// The configuration of a plugin manager.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// Where the sockets are: [`api::DIRECTORY`] on a node.
+pub struct PluginManagerConfig {
+    /// The directory of the sockets: [`api::DIRECTORY`] on a node.
     pub directory: PathBuf,
-    /// The bounds.
-    pub limits: Limits,
-    /// The resources that were known before a restart ([`Grants::restore`]).
+    /// Bounds on what plugins may use.
+    pub limits: PluginLimits,
+    /// The resources in the checkpoint of an earlier process ([`DeviceAllocations::restore`]).
     pub restored: BTreeSet<ResourceName>,
-    /// The NUMA nodes of each socket, for plugins that still name sockets.
+    /// The NUMA nodes of each CPU socket, for plugins that report sockets instead of NUMA nodes.
     pub sockets: BTreeMap<i32, NodeSet>,
 }
 
-impl Config {
-    /// A manager in `directory`, without a past.
+impl PluginManagerConfig {
+    /// The default configuration for `directory`, without restored resources.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            limits: Limits::default(),
+            limits: PluginLimits::default(),
             restored: BTreeSet::new(),
             sockets: BTreeMap::new(),
         }
     }
 }
 
-/// Why a manager does not start.
+/// Errors of starting a plugin manager.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The directory cannot be used.
+    /// The directory or the registration socket could not be created.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// There is no thread for it.
+    /// No thread could be started.
     #[error("start a thread for devices: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// What the tasks of a manager share.
+/// The state shared by the manager's tasks.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) config: Config,
-    pub(crate) registry: Mutex<Registry>,
-    pub(crate) offers: Offers,
-    pub(crate) activity: Mutex<Activity>,
+pub(crate) struct ManagerState {
+    pub(crate) config: PluginManagerConfig,
+    pub(crate) registry: Mutex<PluginRegistry>,
+    pub(crate) offers: OfferQueue,
+    pub(crate) activity: Mutex<PluginActivity>,
 }
 
-/// What plugins did so far, for whoever counts.
+/// Counters and durations of plugin calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// How often a plugin registered, by resource.
+pub struct PluginActivity {
+    /// Registrations since the start, by resource.
     pub registrations: BTreeMap<ResourceName, u64>,
-    /// How long each `Allocate` took since this was last taken; the latest if there were very many.
+    /// Durations of `Allocate` calls since they were last read, at most the latest 1024.
     pub allocations: VecDeque<(ResourceName, Duration)>,
 }
 
-/// Durations that wait to be taken.
+/// Upper bound on the durations that are kept until they are read.
 const MOST_DURATIONS: usize = 1024;
 
-/// Resources that are counted. Who invents names all day long is not.
+/// Upper bound on the resources that registrations are counted for.
 const MOST_COUNTED: usize = 1024;
 
-impl Activity {
-    /// A plugin registered.
+impl PluginActivity {
+    /// Counts a registration.
     pub(crate) fn registered(&mut self, resource: &ResourceName) {
         if self.registrations.len() < MOST_COUNTED || self.registrations.contains_key(resource) {
             *self.registrations.entry(resource.clone()).or_default() += 1;
@@ -98,41 +98,41 @@ impl Activity {
     }
 }
 
-impl Shared {
-    pub(crate) fn activity(&self) -> MutexGuard<'_, Activity> {
+impl ManagerState {
+    pub(crate) fn activity(&self) -> MutexGuard<'_, PluginActivity> {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Speaks to device plugins on a thread of its own. Dropping it stops it; calls wait for their answers, each at
-/// most for the time that [`Limits`] gives it.
+/// Talks to device plugins on its own thread. Dropping it stops the thread. Calls block until the plugin responds, at
+/// most for the timeouts in [`PluginLimits`].
 #[derive(Debug)]
-pub struct Manager {
-    shared: Arc<Shared>,
+pub struct PluginManager {
+    shared: Arc<ManagerState>,
     runtime: Handle,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Manager {
-    /// Prepares the directory and starts to listen for plugins.
+impl PluginManager {
+    /// Prepares the directory and starts to serve the registration socket.
     ///
     /// # Errors
-    /// If the directory cannot be used or there is no thread to be had.
-    pub fn start(config: Config) -> Result<Self, StartError> {
+    /// If the socket cannot be created or no thread can be started.
+    pub fn start(config: PluginManagerConfig) -> Result<Self, StartError> {
         directory::prepare(&config.directory)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let first = {
             let _inside = runtime.enter();
-            Socket::registration(&config.directory)?
+            SocketFile::registration(&config.directory)?
         };
-        let offers = Offers::default();
+        let offers = OfferQueue::default();
         for resource in &config.restored {
-            offers.put(resource.clone(), Some(DeviceOffer::new()));
+            offers.put(resource.clone(), Some(AdvertisedDevices::new()));
         }
-        let registry = Registry::restored(&config.restored, Instant::now());
-        let shared = Arc::new(Shared {
+        let registry = PluginRegistry::restored(&config.restored, Instant::now());
+        let shared = Arc::new(ManagerState {
             registry: Mutex::new(registry),
             config,
             offers,
@@ -155,15 +155,15 @@ impl Manager {
         })
     }
 
-    /// What the plugins offer, as it changes.
+    /// The queue of the plugins' offers.
     #[must_use]
-    pub fn offers(&self) -> Offers {
+    pub fn offers(&self) -> OfferQueue {
         self.shared.offers.clone()
     }
 
-    /// What is known of every resource now.
+    /// The current devices of every resource.
     #[must_use]
-    pub fn devices(&self) -> BTreeMap<ResourceName, DeviceOffer> {
+    pub fn devices(&self) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let registry = self.shared.registry();
         let known = registry.devices();
         known
@@ -171,84 +171,84 @@ impl Manager {
             .collect()
     }
 
-    /// The plugins' advice, for one `Ledger::admit`.
+    /// The plugins' preferred allocations, for one `Ledger::admit`.
     #[must_use]
-    pub fn advice(&self) -> Advice<'_> {
+    pub fn preferences(&self) -> PluginPreferences<'_> {
         let limit = self.shared.config.limits.admission_timeout;
-        Advice {
+        PluginPreferences {
             manager: self,
             until: Instant::now() + limit,
         }
     }
 
-    /// What plugins did: registrations since the start, durations since the last time.
+    /// Registrations since the start, and durations of `Allocate` since the last call.
     #[must_use]
-    pub fn activity(&self) -> Activity {
+    pub fn activity(&self) -> PluginActivity {
         let mut activity = self.shared.activity();
-        Activity {
+        PluginActivity {
             registrations: activity.registrations.clone(),
             allocations: std::mem::take(&mut activity.allocations),
         }
     }
 
-    /// Where further tasks can run.
+    /// The runtime of the manager's thread.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Tells the plugins that a container gets these devices, and keeps what they answer. If one of them fails,
-    /// nothing is kept (the kubelet keeps what others answered until it cleans up).
+    /// Calls `Allocate` of the plugins of these devices and records their responses. If one fails, nothing is recorded
+    /// (the kubelet keeps the other responses until it cleans up).
     ///
     /// # Errors
-    /// The first plugin, in order of the resources, that fails.
+    /// The error of the first plugin, in resource order, that fails.
     pub fn allocate(
         &self,
         pod: &PodUid,
         container: &ContainerName,
         devices: &DevicesByResource,
-        grants: &mut Grants,
+        allocations: &mut DeviceAllocations,
     ) -> Result<(), PluginError> {
         let known = self.devices();
         let limit = self.shared.config.limits.allocate_timeout;
-        let mut given = Vec::new();
+        let mut allocated_devices = Vec::new();
         for (resource, devices) in devices.iter().filter(|(_, devices)| !devices.is_empty()) {
-            let asked = devices.clone();
+            let requested = devices.clone();
             let begun = Instant::now();
-            let response = self.ask(resource, async move |plugin| {
-                plugin.allocate(&asked, limit).await
+            let response = self.call(resource, async move |plugin| {
+                plugin.allocate(&requested, limit).await
             });
-            self.took(resource, begun.elapsed());
+            self.record_duration(resource, begun.elapsed());
             let response = response?;
             let offer = known.get(resource);
-            given.push((resource, Grant::new(devices, offer, response)));
+            allocated_devices.push((resource, DeviceAllocation::new(devices, offer, response)));
         }
-        for (resource, grant) in given {
-            grants.record(pod, container, resource, grant);
+        for (resource, allocation) in allocated_devices {
+            allocations.record(pod, container, resource, allocation);
         }
         Ok(())
     }
 
-    /// Tells the plugins that a container is about to start, those that want to know.
+    /// Calls `PreStartContainer` of the plugins that require it.
     ///
     /// # Errors
-    /// The first plugin, in order of the resources, that fails: the container must not start.
+    /// The error of the first plugin, in resource order, that fails: the container must not start.
     pub fn pre_start(
         &self,
         pod: &PodUid,
         container: &ContainerName,
-        grants: &Grants,
+        allocations: &DeviceAllocations,
     ) -> Result<(), PluginError> {
         let limit = self.shared.config.limits.pre_start_timeout;
-        for (resource, grant) in grants.of(pod, container) {
-            let devices: DeviceSet = grant.devices();
-            self.ask(resource, async move |plugin| {
+        for (resource, allocation) in allocations.of_container(pod, container) {
+            let devices: DeviceSet = allocation.devices();
+            self.call(resource, async move |plugin| {
                 plugin.pre_start(&devices, limit).await
             })?;
         }
         Ok(())
     }
 
-    fn took(&self, resource: &ResourceName, duration: Duration) {
+    fn record_duration(&self, resource: &ResourceName, duration: Duration) {
         let mut activity = self.shared.activity();
         if activity.allocations.len() >= MOST_DURATIONS {
             activity.allocations.pop_front();
@@ -257,11 +257,11 @@ impl Manager {
         activity.allocations.push_back(entry);
     }
 
-    /// Asks the plugin of a resource on the manager's thread.
-    fn ask<T: Send + 'static, F>(
+    /// Calls the plugin of a resource on the manager's thread.
+    fn call<T: Send + 'static, F>(
         &self,
         resource: &ResourceName,
-        question: impl FnOnce(Plugin) -> F,
+        request: impl FnOnce(RegisteredPlugin) -> F,
     ) -> Result<T, PluginError>
     where
         F: Future<Output = Result<T, PluginError>> + Send + 'static,
@@ -270,17 +270,17 @@ impl Manager {
         let plugin = plugin
             .ok_or_else(|| PluginError::Unknown(resource.clone()))?
             .ok_or_else(|| PluginError::Stopped(resource.clone()))?;
-        let (answer, answered) = mpsc::sync_channel(1);
-        let question = question(plugin);
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let request = request(plugin);
         self.runtime.spawn(async move {
-            // Whoever asked has gone only with the manager.
-            let _ = answer.send(question.await);
+            // The receiver is dropped only together with the manager.
+            let _ = sender.send(request.await);
         });
-        answered.recv().unwrap_or(Err(PluginError::ManagerStopped))
+        receiver.recv().unwrap_or(Err(PluginError::ManagerStopped))
     }
 }
 
-impl Drop for Manager {
+impl Drop for PluginManager {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
@@ -289,55 +289,64 @@ impl Drop for Manager {
     }
 }
 
-/// The plugins' advice on which devices go well together, for one admission.
+/// The plugins' preferred allocations for one admission.
 ///
-/// All plugins together have [`Limits::admission_timeout`]: container runtimes wait for the admission. A plugin that
-/// does not answer in time gives no advice, and the admission goes on without it.
+/// All calls together are limited by [`PluginLimits::admission_timeout`], because container runtimes wait for the
+/// admission. Without a response in time the admission continues without the plugin's preference.
 #[derive(Debug)]
-pub struct Advice<'a> {
-    manager: &'a Manager,
+pub struct PluginPreferences<'a> {
+    manager: &'a PluginManager,
     until: Instant,
 }
 
-impl PreferredAllocation for Advice<'_> {
-    /// Passes the answer on as it is, like the kubelet: what is not available is ignored and what is missing filled
-    /// up by the rules that asked.
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+impl PreferredAllocation for PluginPreferences<'_> {
+    /// Returns the response unchanged, like the kubelet: the device manager ignores ids that are not available and
+    /// fills up missing ones.
+    fn preferred(
+        &mut self,
+        call: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);
         }
-        let limit = left.min(self.manager.shared.config.limits.advice_timeout);
+        let limit = left.min(
+            self.manager
+                .shared
+                .config
+                .limits
+                .preferred_allocation_timeout,
+        );
         let request = api::ContainerPreferredAllocationRequest {
-            available_device_ids: ids(ask.available),
-            must_include_device_ids: ids(ask.must_include),
-            allocation_size: i32::try_from(ask.size).unwrap_or(i32::MAX),
+            available_device_ids: ids(call.available),
+            must_include_device_ids: ids(call.must_include),
+            allocation_size: i32::try_from(call.size).unwrap_or(i32::MAX),
         };
-        let answer = self.manager.ask(ask.resource, async move |plugin| {
-            plugin.advise(request, limit).await
+        let sender = self.manager.call(call.resource, async move |plugin| {
+            plugin.preferred_allocation(request, limit).await
         });
-        match answer {
+        match sender {
             Err(PluginError::TimedOut { .. }) => Ok(None),
-            answer => answer.map_err(|error| error.to_string()),
+            sender => sender.map_err(|error| error.to_string()),
         }
     }
 }
 
-/// Listens for plugins until told to stop. A socket that is removed or fails is made again.
+/// Serves the registration socket until `stopped`. A socket that is removed or fails is created again.
 async fn serve(
-    shared: Arc<Shared>,
-    first: (Socket, tokio::net::UnixListener),
+    shared: Arc<ManagerState>,
+    first: (SocketFile, tokio::net::UnixListener),
     mut stopped: watch::Receiver<bool>,
 ) {
     let limits = shared.config.limits.clone();
-    let peers = Peers {
+    let peers = PeerLimits {
         user: rustix::process::geteuid().as_raw(),
         connections: limits.connections,
         calls: CALLS,
     };
     let service = api::RegistrationServer::new(Registrar::new(shared.clone()));
     let mut bound = Some(first);
-    let mut current: Option<(Socket, tokio::task::JoinHandle<io::Result<()>>)> = None;
+    let mut current: Option<(SocketFile, tokio::task::JoinHandle<io::Result<()>>)> = None;
     loop {
         if let Some((socket, listener)) = bound.take() {
             let serving = tokio::spawn(unix::serve(listener, service.clone(), peers));
@@ -352,15 +361,15 @@ async fn serve(
         for resource in shared.registry().expire(Instant::now(), limits.grace) {
             shared.offers.put(resource, None);
         }
-        let is_well = |(socket, serving): &(Socket, tokio::task::JoinHandle<_>)| {
+        let is_serving = |(socket, serving): &(SocketFile, tokio::task::JoinHandle<_>)| {
             socket.is_in_place() && !serving.is_finished()
         };
-        if !current.as_ref().is_some_and(is_well) {
+        if !current.as_ref().is_some_and(is_serving) {
             if let Some((_, serving)) = current.take() {
                 serving.abort();
             }
-            // Tried again at the next tick if the directory is gone as well.
-            bound = Socket::registration(&shared.config.directory).ok();
+            // Tried again at the next tick if the directory does not exist either.
+            bound = SocketFile::registration(&shared.config.directory).ok();
         }
     }
 }

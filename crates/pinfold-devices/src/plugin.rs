@@ -1,4 +1,4 @@
-//! [`Plugin`]: one registered plugin and the calls to it, each with its time.
+//! [`RegisteredPlugin`]: a registered plugin and the calls to it, each with a timeout.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use pinfold_core::device::DeviceSet;
 use pinfold_core::name::ResourceName;
 use tonic::{Response, Status, Streaming};
 
-/// Why a plugin did not answer. Where the kubelet has a message, it is the kubelet's.
+/// Errors of calling a plugin. Where the kubelet has a message, it is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
     /// No plugin has registered for the resource.
@@ -21,27 +21,27 @@ pub enum PluginError {
     /// The plugin could not be reached.
     #[error("failed to dial device plugin: {0}")]
     Unreachable(String),
-    /// The plugin did not answer in time.
+    /// The plugin did not respond in time.
     #[error("{call} of the device plugin for {resource} took longer than {limit:?}")]
     TimedOut {
-        /// Which call.
+        /// The call.
         call: &'static str,
-        /// Whose plugin.
+        /// The plugin's resource.
         resource: ResourceName,
-        /// The time it had.
+        /// The timeout.
         limit: Duration,
     },
-    /// The plugin answered with an error.
+    /// The plugin responded with an error.
     #[error("{call} of the device plugin for {resource} failed: {message}")]
     Failed {
-        /// Which call.
+        /// The call.
         call: &'static str,
-        /// Whose plugin.
+        /// The plugin's resource.
         resource: ResourceName,
-        /// What it said.
+        /// The plugin's message.
         message: String,
     },
-    /// `Allocate` was answered without saying anything about the container.
+    /// The response to `Allocate` has no entry for the container.
     #[error("no containers return in allocation response of the device plugin for {0}")]
     NoAnswer(ResourceName),
     /// The manager has stopped.
@@ -49,17 +49,17 @@ pub enum PluginError {
     ManagerStopped,
 }
 
-/// A registered plugin.
+/// A registered plugin and the connection to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Plugin {
+pub(crate) struct RegisteredPlugin {
     resource: ResourceName,
     client: api::DevicePluginClient,
-    /// What it answered when it was asked, which may differ from what it said when it registered.
+    /// The response to `GetDevicePluginOptions`, which may differ from the options of the registration.
     pub(crate) options: api::DevicePluginOptions,
 }
 
-impl Plugin {
-    /// Connects to a plugin's socket and asks for its options.
+impl RegisteredPlugin {
+    /// Connects to a plugin's socket and calls `GetDevicePluginOptions`.
     pub(crate) async fn connect(
         resource: &ResourceName,
         socket: &Path,
@@ -77,39 +77,41 @@ impl Plugin {
         let mut client = plugin.client.clone();
         let options = client.get_device_plugin_options(api::Empty {});
         plugin.options = plugin
-            .within("GetDevicePluginOptions", limit, options)
+            .with_timeout("GetDevicePluginOptions", limit, options)
             .await?;
         Ok(plugin)
     }
 
-    /// Its lists, one now and one per change.
+    /// Calls `ListAndWatch`: the stream of the plugin's device lists.
     pub(crate) async fn watch(&self) -> Result<Streaming<api::ListAndWatchResponse>, Status> {
-        let answer = self.client.clone().list_and_watch(api::Empty {}).await?;
-        Ok(answer.into_inner())
+        let response = self.client.clone().list_and_watch(api::Empty {}).await?;
+        Ok(response.into_inner())
     }
 
-    /// Which devices it would choose; `None` if it does not give advice.
-    pub(crate) async fn advise(
+    /// Calls `GetPreferredAllocation`; `None` if the plugin does not offer it.
+    pub(crate) async fn preferred_allocation(
         &self,
-        ask: api::ContainerPreferredAllocationRequest,
+        request: api::ContainerPreferredAllocationRequest,
         limit: Duration,
     ) -> Result<Option<DeviceSet>, PluginError> {
         if !self.options.get_preferred_allocation_available {
             return Ok(None);
         }
         let request = api::PreferredAllocationRequest {
-            container_requests: vec![ask],
+            container_requests: vec![request],
         };
         let mut client = self.client.clone();
-        let answer = client.get_preferred_allocation(request);
-        let answer = self.within("GetPreferredAllocation", limit, answer).await?;
-        // Without an answer for the container there is no advice, and the rest goes by the ids.
-        let first = answer.container_responses.into_iter().next();
+        let response = client.get_preferred_allocation(request);
+        let response = self
+            .with_timeout("GetPreferredAllocation", limit, response)
+            .await?;
+        // A response without an entry for the container means no preference.
+        let first = response.container_responses.into_iter().next();
         let ids = first.unwrap_or_default().device_ids;
         Ok(Some(ids.into_iter().map(Into::into).collect()))
     }
 
-    /// Gives devices to a container.
+    /// Calls `Allocate` for a container's devices.
     pub(crate) async fn allocate(
         &self,
         devices: &DeviceSet,
@@ -121,13 +123,13 @@ impl Plugin {
             }],
         };
         let mut client = self.client.clone();
-        let answer = client.allocate(request);
-        let answer = self.within("Allocate", limit, answer).await?;
-        let first = answer.container_responses.into_iter().next();
+        let response = client.allocate(request);
+        let response = self.with_timeout("Allocate", limit, response).await?;
+        let first = response.container_responses.into_iter().next();
         first.ok_or_else(|| PluginError::NoAnswer(self.resource.clone()))
     }
 
-    /// A container is about to start. Nothing happens if the plugin does not want to know.
+    /// Calls `PreStartContainer`, if the plugin requires it.
     pub(crate) async fn pre_start(
         &self,
         devices: &DeviceSet,
@@ -140,20 +142,21 @@ impl Plugin {
             devices_ids: ids(devices),
         };
         let mut client = self.client.clone();
-        let answer = client.pre_start_container(request);
-        self.within("PreStartContainer", limit, answer).await?;
+        let response = client.pre_start_container(request);
+        self.with_timeout("PreStartContainer", limit, response)
+            .await?;
         Ok(())
     }
 
-    async fn within<T>(
+    async fn with_timeout<T>(
         &self,
         call: &'static str,
         limit: Duration,
-        answer: impl Future<Output = Result<Response<T>, Status>>,
+        response: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, PluginError> {
         let resource = self.resource.clone();
-        match tokio::time::timeout(limit, answer).await {
-            Ok(Ok(answer)) => Ok(answer.into_inner()),
+        match tokio::time::timeout(limit, response).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(PluginError::Failed {
                 call,
                 resource,
@@ -168,7 +171,7 @@ impl Plugin {
     }
 }
 
-/// Ids as the wire has them.
+/// Device ids as strings, for a request.
 pub(crate) fn ids(devices: &DeviceSet) -> Vec<String> {
     devices.iter().map(ToString::to_string).collect()
 }

@@ -1,13 +1,13 @@
-//! Pod resources: tells monitoring agents which pod holds what.
+//! The pod resources API: serves monitoring agents the CPUs, memory and devices of each pod.
 //!
 //! Mirrors `v1PodResourcesServer` and `containerDevicesFromResourceDeviceInstances`. The agent publishes a
-//! [`Snapshot`] whenever something changes; answers come from the latest one. Every device is listed by itself,
-//! once for each NUMA node it is close to, and without a node if it is close to none (the kubelet leaves out
-//! allocatable devices with an empty list of nodes).
+//! [`PodResourcesSnapshot`] on every change; responses come from the latest one. Every device is listed by itself, once
+//! for each of its NUMA nodes, and without a node if it has none (the kubelet leaves out allocatable devices with an
+//! empty list of nodes).
 
-mod reader;
+mod client;
 
-pub use reader::{ReadError, Reader};
+pub use client::{PodResourcesClient, PodResourcesError};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,98 +16,98 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use kubelet_api::pod_resources as api;
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::device::DeviceOffer;
-use pinfold_core::memory::Block;
+use pinfold_core::device::AdvertisedDevices;
+use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::ResourceName;
 use tonic::{Request, Response, Status};
 
-/// What a node gives and who holds what, at one moment.
+/// The resources of a node's pods at one moment, and the node's allocatable resources.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
+pub struct PodResourcesSnapshot {
     /// The active pods.
     pub pods: Vec<PodSnapshot>,
-    /// What could be given if nobody held anything: CPUs and memory that are not reserved, all devices (those that are
-    /// out of order are not listed).
-    pub allocatable: Holding,
+    /// The allocatable resources: CPUs and memory that are not reserved, and all devices (unhealthy ones are not
+    /// listed).
+    pub allocatable: HeldResources,
 }
 
-/// A pod and what its containers hold.
+/// The resources of one pod's containers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSnapshot {
     /// Its name.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its sidecars and then its containers, by name. Init containers that end do not belong here.
-    pub containers: Vec<(String, Holding)>,
+    /// Its sidecars, then its containers, by name. Init containers that terminate are left out.
+    pub containers: Vec<(String, HeldResources)>,
 }
 
-/// CPUs, memory and devices.
+/// CPUs, memory and devices of a container or a node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Holding {
+pub struct HeldResources {
     /// Exclusive CPUs.
     pub cpus: CpuSet,
     /// Memory on NUMA nodes.
-    pub memory: Vec<Block>,
-    /// Devices, with where they are.
-    pub devices: BTreeMap<ResourceName, DeviceOffer>,
+    pub memory: Vec<MemoryBlock>,
+    /// Devices with their NUMA nodes.
+    pub devices: BTreeMap<ResourceName, AdvertisedDevices>,
     /// Devices of resource claims.
     pub dynamic: Vec<api::DynamicResource>,
 }
 
-/// The server's view of the node. Clones share it.
+/// The server of the pod resources API. Clones share the snapshot and the counters.
 #[derive(Clone, Debug, Default)]
-pub struct PodResources {
-    latest: Arc<RwLock<Arc<Snapshot>>>,
-    calls: Arc<Calls>,
+pub struct PodResourcesServer {
+    latest: Arc<RwLock<Arc<PodResourcesSnapshot>>>,
+    calls: Arc<CallCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Calls {
+struct CallCounters {
     list: AtomicU64,
     allocatable: AtomicU64,
     get: AtomicU64,
     get_failed: AtomicU64,
 }
 
-/// How often monitoring agents have asked so far.
+/// Counters of calls of the pod resources API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct PodResourcesCalls {
     /// `List`.
     pub list: u64,
     /// `GetAllocatableResources`.
     pub allocatable: u64,
     /// `Get`.
     pub get: u64,
-    /// `Get` of a pod that is not there.
+    /// `Get` of an unknown pod.
     pub get_failed: u64,
 }
 
-impl PodResources {
-    /// From now on, answers come from this.
-    pub fn publish(&self, snapshot: Snapshot) {
+impl PodResourcesServer {
+    /// Serves this snapshot from now on.
+    pub fn publish(&self, snapshot: PodResourcesSnapshot) {
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
         *latest = Arc::new(snapshot);
     }
 
-    /// Serves it on a socket until the future is dropped.
+    /// Serves the API on a socket until the future is dropped.
     ///
     /// # Errors
     /// If connections can no longer be accepted.
     pub async fn serve(
         self,
         listener: tokio::net::UnixListener,
-        peers: kubelet_api::unix::Peers,
+        peers: kubelet_api::unix::PeerLimits,
     ) -> io::Result<()> {
         let server = api::PodResourcesListerServer::new(self);
         kubelet_api::unix::serve(listener, server, peers).await
     }
 
-    /// How often it was asked so far.
+    /// The number of calls since the start.
     #[must_use]
-    pub fn asked(&self) -> Asked {
+    pub fn call_counts(&self) -> PodResourcesCalls {
         let count = |calls: &AtomicU64| calls.load(Ordering::Relaxed);
-        Asked {
+        PodResourcesCalls {
             list: count(&self.calls.list),
             allocatable: count(&self.calls.allocatable),
             get: count(&self.calls.get),
@@ -115,13 +115,13 @@ impl PodResources {
         }
     }
 
-    fn latest(&self) -> Arc<Snapshot> {
+    fn latest(&self) -> Arc<PodResourcesSnapshot> {
         let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
         latest.clone()
     }
 }
 
-impl api::PodResourcesLister for PodResources {
+impl api::PodResourcesLister for PodResourcesServer {
     async fn list(
         &self,
         _: Request<api::ListPodResourcesRequest>,
@@ -183,7 +183,7 @@ fn pod(pod: &PodSnapshot) -> api::PodResources {
     }
 }
 
-fn container(name: &str, holding: &Holding) -> api::ContainerResources {
+fn container(name: &str, holding: &HeldResources) -> api::ContainerResources {
     let memory = holding.memory.iter().map(|block| api::ContainerMemory {
         memory_type: block.resource.to_string(),
         size: block.size,
@@ -202,7 +202,7 @@ fn container(name: &str, holding: &Holding) -> api::ContainerResources {
     }
 }
 
-fn devices(resources: &BTreeMap<ResourceName, DeviceOffer>) -> Vec<api::ContainerDevices> {
+fn devices(resources: &BTreeMap<ResourceName, AdvertisedDevices>) -> Vec<api::ContainerDevices> {
     let mut listed = Vec::new();
     for (resource, devices) in resources {
         for (id, device) in devices {

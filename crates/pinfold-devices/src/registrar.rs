@@ -1,9 +1,9 @@
-//! The registration service: who may register, and what follows.
+//! The registration service: checks a plugin's registration, connects back to it, and watches its devices.
 //!
-//! Mirrors `server.Register` and `connectClient`: the version is checked, then the name of the resource; then the
-//! plugin is connected to and asked for its options, all before the registration is answered. Beyond the kubelet,
-//! an endpoint must be the name of a socket in the directory, and everything is bounded. A registration that fails
-//! leaves the plugin that was there alone.
+//! Mirrors `server.Register` and `connectClient`: the version is checked, then the resource name; then the plugin is
+//! connected to and its options are read, all before the registration is answered. Unlike in the kubelet, the endpoint
+//! must be the name of a socket in the directory, and everything is bounded. A failed registration leaves the plugin
+//! registered before unchanged.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -13,73 +13,76 @@ use pinfold_core::name::ResourceName;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
-use crate::manager::Shared;
-use crate::plugin::{Plugin, PluginError};
-use crate::registry::{self, Session};
+use crate::manager::ManagerState;
+use crate::plugin::{PluginError, RegisteredPlugin};
+use crate::registry::{self, PluginSession};
 
-/// Why a plugin may not register. Where the kubelet has a message, it is the kubelet's.
+/// Why a registration is rejected. Where the kubelet has a message, it is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
-    /// It speaks another version.
+pub enum RegistrationError {
+    /// The plugin uses another API version.
     #[error(
         "requested API version {0:?} is not supported by kubelet. Supported version is [{supported:?}]",
         supported = api::VERSION
     )]
     Version(String),
-    /// The resource is not one of a vendor.
+    /// The resource is not an extended resource.
     #[error("the ResourceName {0:?} is invalid")]
     Resource(String),
-    /// The endpoint is not the name of a socket beside the kubelet's.
+    /// The endpoint is not the name of a socket in the plugin directory.
     #[error("the Endpoint {0:?} is not the name of a socket in the device plugin directory")]
     Endpoint(String),
-    /// There are as many resources as are allowed.
+    /// The limit of registered resources is reached.
     #[error("there are {0} resources already")]
     TooManyResources(usize),
-    /// Too many plugins register at the same time.
+    /// The limit of concurrent registrations is reached.
     #[error("too many registrations at the same time")]
     Busy,
-    /// The plugin could not be asked back.
+    /// The plugin could not be connected to.
     #[error(transparent)]
     Plugin(#[from] PluginError),
 }
 
-impl From<Rejection> for Status {
-    /// The kubelet's code for all of them.
-    fn from(rejection: Rejection) -> Self {
+impl From<RegistrationError> for Status {
+    /// The kubelet uses the code `Unknown` for all of them.
+    fn from(rejection: RegistrationError) -> Self {
         Status::unknown(rejection.to_string())
     }
 }
 
-/// Answers registrations.
+/// The registration service.
 pub(crate) struct Registrar {
-    shared: Arc<Shared>,
-    places: Arc<Semaphore>,
+    shared: Arc<ManagerState>,
+    permits: Arc<Semaphore>,
 }
 
 impl Registrar {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let places = Arc::new(Semaphore::new(shared.config.limits.registrations));
-        Self { shared, places }
+    pub(crate) fn new(shared: Arc<ManagerState>) -> Self {
+        let permits = Arc::new(Semaphore::new(shared.config.limits.registrations));
+        Self { shared, permits }
     }
 
-    async fn admit(&self, request: api::RegisterRequest) -> Result<(), Rejection> {
+    async fn admit(&self, request: api::RegisterRequest) -> Result<(), RegistrationError> {
         let resource = check(&request)?;
-        let _place = self.places.try_acquire().map_err(|_| Rejection::Busy)?;
+        let _permit = self
+            .permits
+            .try_acquire()
+            .map_err(|_| RegistrationError::Busy)?;
         let limits = &self.shared.config.limits;
         if self.shared.registry().is_full(&resource, limits.resources) {
-            return Err(Rejection::TooManyResources(limits.resources));
+            return Err(RegistrationError::TooManyResources(limits.resources));
         }
         let socket = self.shared.config.directory.join(&request.endpoint);
-        let plugin = Plugin::connect(&resource, &socket, limits.options_timeout).await?;
+        let plugin = RegisteredPlugin::connect(&resource, &socket, limits.options_timeout).await?;
         let mut registry = self.shared.registry();
-        // Others may have come in the meantime.
+        // Other plugins may have registered meanwhile.
         if registry.is_full(&resource, limits.resources) {
-            return Err(Rejection::TooManyResources(limits.resources));
+            return Err(RegistrationError::TooManyResources(limits.resources));
         }
         self.shared.activity().registered(&resource);
-        let session = registry.connected(&resource, plugin.clone());
+        let session = registry.add_plugin(&resource, plugin.clone());
         let watch = watch(self.shared.clone(), resource.clone(), session, plugin);
-        registry.followed(&resource, tokio::spawn(watch).abort_handle());
+        registry.set_watcher(&resource, tokio::spawn(watch).abort_handle());
         Ok(())
     }
 }
@@ -94,32 +97,42 @@ impl api::Registration for Registrar {
     }
 }
 
-/// What can be said without asking the plugin.
-fn check(request: &api::RegisterRequest) -> Result<ResourceName, Rejection> {
+/// The checks that do not need a connection to the plugin.
+fn check(request: &api::RegisterRequest) -> Result<ResourceName, RegistrationError> {
     if request.version != api::VERSION {
-        return Err(Rejection::Version(request.version.clone()));
+        return Err(RegistrationError::Version(request.version.clone()));
     }
     if !pinfold_kube::pod::is_extended(&request.resource_name) {
-        return Err(Rejection::Resource(request.resource_name.clone()));
+        return Err(RegistrationError::Resource(request.resource_name.clone()));
     }
     let endpoint = request.endpoint.as_str();
     let is_other = matches!(endpoint, "" | "." | ".." | api::KUBELET_SOCKET);
     if is_other || endpoint.contains(['/', '\\', '\0']) {
-        return Err(Rejection::Endpoint(request.endpoint.clone()));
+        return Err(RegistrationError::Endpoint(request.endpoint.clone()));
     }
     Ok(request.resource_name.as_str().into())
 }
 
-/// Follows a plugin's lists until they end or another plugin has taken its place.
-async fn watch(shared: Arc<Shared>, resource: ResourceName, session: Session, plugin: Plugin) {
+/// Watches a plugin's device lists until the stream ends or another plugin replaces it.
+async fn watch(
+    shared: Arc<ManagerState>,
+    resource: ResourceName,
+    session: PluginSession,
+    plugin: RegisteredPlugin,
+) {
     follow(&shared, &resource, session, plugin).await;
     let mut registry = shared.registry();
-    if let Some(devices) = registry.ended(&resource, session, Instant::now()) {
+    if let Some(devices) = registry.plugin_stopped(&resource, session, Instant::now()) {
         shared.offers.put(resource, Some(devices));
     }
 }
 
-async fn follow(shared: &Shared, resource: &ResourceName, session: Session, plugin: Plugin) {
+async fn follow(
+    shared: &ManagerState,
+    resource: &ResourceName,
+    session: PluginSession,
+    plugin: RegisteredPlugin,
+) {
     let Ok(mut lists) = plugin.watch().await else {
         return;
     };
@@ -128,16 +141,16 @@ async fn follow(shared: &Shared, resource: &ResourceName, session: Session, plug
             return;
         }
         let devices = registry::offer(list.devices, &shared.config.sockets);
-        // Put while the registry is locked: offers come in the order of the lists.
+        // Queued while the registry is locked, so that offers are in the order of the lists.
         let mut registry = shared.registry();
-        if registry.listed(resource, session, &devices) {
+        if registry.update_devices(resource, session, &devices) {
             shared.offers.put(resource.clone(), Some(devices));
         }
     }
 }
 
-impl Shared {
-    pub(crate) fn registry(&self) -> std::sync::MutexGuard<'_, registry::Registry> {
+impl ManagerState {
+    pub(crate) fn registry(&self) -> std::sync::MutexGuard<'_, registry::PluginRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

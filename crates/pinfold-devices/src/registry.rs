@@ -1,55 +1,54 @@
-//! [`Registry`]: the plugins and what they have listed.
+//! [`PluginRegistry`]: the registered plugins and their devices.
 //!
-//! Mirrors `PluginConnected`, `genericDeviceUpdateCallback`, `PluginDisconnected` and the clean-up in
-//! `GetCapacity`: a list replaces the one before; the end of a plugin makes its devices unhealthy; after a grace
-//! period without a new registration the resource is gone. Nothing here knows what pods hold, so nothing that
-//! they hold is taken away.
+//! Mirrors `PluginConnected`, `genericDeviceUpdateCallback`, `PluginDisconnected` and the clean-up in `GetCapacity`: a
+//! list replaces the previous one; when a plugin stops, its devices become unhealthy; after a grace period without a
+//! new registration the resource is removed. The registry does not know the allocations of pods and never changes them.
 //!
-//! Each connection has a number, so that the end of an old one never harms the plugin that took its place (the
+//! Each connection has a number, so that the end of an old connection does not affect the plugin that replaced it (the
 //! kubelet disconnects the new one then).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 use tokio::task::AbortHandle;
 
-use crate::plugin::Plugin;
+use crate::plugin::RegisteredPlugin;
 
-/// Which connection of a resource's plugin something came from.
+/// The number of a plugin's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Session(u64);
+pub(crate) struct PluginSession(u64);
 
-/// The plugins and what they have listed.
+/// The registered plugins and their devices.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
-    entries: BTreeMap<ResourceName, Entry>,
+pub(crate) struct PluginRegistry {
+    entries: BTreeMap<ResourceName, PluginEntry>,
     sessions: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
-    session: Session,
-    plugin: Option<Plugin>,
-    /// The task that follows its lists.
-    follower: Option<AbortHandle>,
+struct PluginEntry {
+    session: PluginSession,
+    plugin: Option<RegisteredPlugin>,
+    /// The task that watches its device lists.
+    watcher: Option<AbortHandle>,
     /// `None` before the first list.
-    devices: Option<DeviceOffer>,
+    devices: Option<AdvertisedDevices>,
     stopped: Option<Instant>,
 }
 
-impl Registry {
-    /// The resources of an earlier life: known, without devices, until their plugins come back.
+impl PluginRegistry {
+    /// Registers the resources of a checkpoint, without devices, until their plugins register again.
     pub(crate) fn restored(resources: &BTreeSet<ResourceName>, now: Instant) -> Self {
         let entry = |resource: &ResourceName| {
-            let entry = Entry {
-                session: Session(0),
+            let entry = PluginEntry {
+                session: PluginSession(0),
                 plugin: None,
-                follower: None,
-                devices: Some(DeviceOffer::new()),
+                watcher: None,
+                devices: Some(AdvertisedDevices::new()),
                 stopped: Some(now),
             };
             (resource.clone(), entry)
@@ -60,24 +59,28 @@ impl Registry {
         }
     }
 
-    /// Whether a plugin for this resource would be one too many.
+    /// Whether a plugin for this resource would exceed the limit.
     pub(crate) fn is_full(&self, resource: &ResourceName, limit: usize) -> bool {
         self.entries.len() >= limit && !self.entries.contains_key(resource)
     }
 
-    /// A plugin has registered; it takes the place of the one before, which is no longer followed, but whose list
-    /// counts until the new one comes.
-    pub(crate) fn connected(&mut self, resource: &ResourceName, plugin: Plugin) -> Session {
+    /// Adds a plugin that has registered. It replaces the resource's previous plugin, which is no longer watched; the
+    /// devices of the previous one stay until the first list of the new one.
+    pub(crate) fn add_plugin(
+        &mut self,
+        resource: &ResourceName,
+        plugin: RegisteredPlugin,
+    ) -> PluginSession {
         self.sessions += 1;
-        let session = Session(self.sessions);
+        let session = PluginSession(self.sessions);
         let before = self.entries.remove(resource);
-        if let Some(follower) = before.as_ref().and_then(|entry| entry.follower.as_ref()) {
-            follower.abort();
+        if let Some(watcher) = before.as_ref().and_then(|entry| entry.watcher.as_ref()) {
+            watcher.abort();
         }
-        let entry = Entry {
+        let entry = PluginEntry {
             session,
             plugin: Some(plugin),
-            follower: None,
+            watcher: None,
             devices: before.and_then(|entry| entry.devices),
             stopped: None,
         };
@@ -85,43 +88,43 @@ impl Registry {
         session
     }
 
-    /// This task follows the lists of the plugin that has just connected.
-    pub(crate) fn followed(&mut self, resource: &ResourceName, follower: AbortHandle) {
+    /// Sets the task that watches the device lists of a plugin that was just added.
+    pub(crate) fn set_watcher(&mut self, resource: &ResourceName, watcher: AbortHandle) {
         if let Some(entry) = self.entries.get_mut(resource) {
-            entry.follower = Some(follower);
+            entry.watcher = Some(watcher);
         }
     }
 
-    /// A plugin lists its devices. Tells whether that is news.
-    pub(crate) fn listed(
+    /// Replaces a plugin's devices. Returns whether they changed.
+    pub(crate) fn update_devices(
         &mut self,
         resource: &ResourceName,
-        session: Session,
-        devices: &DeviceOffer,
+        session: PluginSession,
+        devices: &AdvertisedDevices,
     ) -> bool {
         match self.entries.get_mut(resource) {
             Some(entry) if entry.session == session => {
-                let is_news = entry.devices.as_ref() != Some(devices);
+                let changed = entry.devices.as_ref() != Some(devices);
                 entry.devices = Some(devices.clone());
-                is_news
+                changed
             }
             _ => false,
         }
     }
 
-    /// A plugin is gone: what it offers now, if it was the current one.
-    pub(crate) fn ended(
+    /// Marks a plugin as stopped and its devices as unhealthy. Returns the devices, if the session is the current one.
+    pub(crate) fn plugin_stopped(
         &mut self,
         resource: &ResourceName,
-        session: Session,
+        session: PluginSession,
         now: Instant,
-    ) -> Option<DeviceOffer> {
+    ) -> Option<AdvertisedDevices> {
         let entry = self.entries.get_mut(resource)?;
         if entry.session != session {
             return None;
         }
         entry.plugin = None;
-        entry.follower = None;
+        entry.watcher = None;
         entry.stopped = Some(now);
         let devices = entry.devices.get_or_insert_default();
         for device in devices.values_mut() {
@@ -130,31 +133,34 @@ impl Registry {
         Some(devices.clone())
     }
 
-    /// Forgets the resources whose plugins have been gone for longer than `grace`.
+    /// Removes the resources whose plugins have been stopped for longer than `grace`.
     pub(crate) fn expire(&mut self, now: Instant, grace: Duration) -> Vec<ResourceName> {
-        let is_over = |entry: &Entry| {
+        let is_expired = |entry: &PluginEntry| {
             let stopped = entry.stopped;
             stopped.is_some_and(|stopped| now.saturating_duration_since(stopped) > grace)
         };
-        let over = self.entries.extract_if(.., |_, entry| is_over(entry));
-        over.map(|(resource, _)| resource).collect()
+        let expired = self.entries.extract_if(.., |_, entry| is_expired(entry));
+        expired.map(|(resource, _)| resource).collect()
     }
 
-    /// The plugin of a resource: `Some(None)` if it has stopped, `None` if there never was one.
-    pub(crate) fn plugin(&self, resource: &ResourceName) -> Option<Option<Plugin>> {
+    /// The plugin of a resource: `Some(None)` if it has stopped, `None` if the resource is unknown.
+    pub(crate) fn plugin(&self, resource: &ResourceName) -> Option<Option<RegisteredPlugin>> {
         Some(self.entries.get(resource)?.plugin.clone())
     }
 
-    /// What is known of every resource.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &DeviceOffer)> {
+    /// The devices of every resource.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &AdvertisedDevices)> {
         let entries = self.entries.iter();
         entries.filter_map(|(resource, entry)| Some((resource, entry.devices.as_ref()?)))
     }
 }
 
-/// A plugin's list in core's terms. The last of two devices with one id counts, as in the kubelet. A socket of
-/// the first design stands for the NUMA nodes of that socket.
-pub(crate) fn offer(devices: Vec<api::Device>, sockets: &BTreeMap<i32, NodeSet>) -> DeviceOffer {
+/// A plugin's list as an offer. Of two devices with the same id the last one counts, as in the kubelet. A CPU socket of
+/// the API's first design stands for that socket's NUMA nodes.
+pub(crate) fn offer(
+    devices: Vec<api::Device>,
+    sockets: &BTreeMap<i32, NodeSet>,
+) -> AdvertisedDevices {
     let one = |device: api::Device| {
         let numa = device.topology.map(|topology| {
             let socket = topology.socket.and_then(|socket| sockets.get(&socket));
@@ -184,20 +190,20 @@ mod tests {
     }
 
     #[test]
-    fn health_is_one_word_and_the_last_of_two_counts() {
-        let listed = vec![
+    fn only_healthy_in_this_case_counts_and_the_last_of_two_equal_ids() {
+        let update_devices = vec![
             device("a", "Healthy", None),
             device("b", "healthy", None),
             device("c", "Healthy", None),
             device("c", "Unhealthy", None),
         ];
-        let offer = offer(listed, &BTreeMap::new());
+        let offer = offer(update_devices, &BTreeMap::new());
         let healthy: Vec<bool> = offer.values().map(|device| device.healthy).collect();
         assert_eq!(healthy, [true, false, false]);
     }
 
     #[test]
-    fn a_socket_stands_for_its_nodes() {
+    fn a_socket_stands_for_its_numa_nodes() {
         let nodes: NodeSet = [2, 3]
             .map(|id| pinfold_core::node_set::NodeId::new(id).unwrap())
             .into_iter()
@@ -234,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_forgotten_after_the_grace_period_and_not_before() {
+    fn a_resource_is_removed_after_the_grace_period_and_not_before() {
         let now = Instant::now();
         let resource = ResourceName::from("example.com/gpu");
-        let mut registry = Registry::restored(&BTreeSet::from([resource.clone()]), now);
+        let mut registry = PluginRegistry::restored(&BTreeSet::from([resource.clone()]), now);
         let grace = Duration::from_secs(300);
         assert_eq!(registry.expire(now + grace, grace), []);
         let later = now + grace + Duration::from_nanos(1);

@@ -1,4 +1,4 @@
-//! CPUs follow the devices that a kubelet has chosen, under every policy.
+//! CPUs are aligned to the devices that a kubelet has allocated, under every policy.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
-use pinfold_devices::align::{aligned, given};
+use pinfold_devices::align::{align_pod, allocated_devices};
 
 const GPU: &str = "example.com/gpu";
 
-/// A container with `cpus` CPUs and as many GPUs as it was given.
+/// A container with `cpus` CPUs and as many GPUs as are allocated to it.
 fn pod(uid: &str, cpus: i64) -> Pod {
     let list: ResourceList = [
         ("cpu".into(), Quantity::from(cpus)),
@@ -36,7 +36,7 @@ fn pod(uid: &str, cpus: i64) -> Pod {
     }
 }
 
-/// Devices as the kubelet lists them: each by itself, once for every node it is close to.
+/// Devices as the kubelet lists them: each by itself, once for each of its NUMA nodes.
 fn resources(devices: &[(&str, &[i64])]) -> api::PodResources {
     let one = |id: &str, node: Option<i64>| api::ContainerDevices {
         resource_name: GPU.to_owned(),
@@ -77,13 +77,13 @@ fn ledger(policy: &str, scope: &str) -> Ledger {
     Ledger::new(Arc::new(rules))
 }
 
-/// The CPUs of a pod beside these devices; `None` if it is rejected.
+/// The CPUs of a pod with these devices; `None` if it is rejected.
 fn cpus(ledger: &mut Ledger, pod: &Pod, devices: &[(&str, &[i64])]) -> Option<CpuSet> {
-    let aligned = aligned(pod, &given(&resources(devices)));
-    for (resource, devices) in aligned.offers {
-        ledger.offer(resource, Some(devices));
+    let align_pod = align_pod(pod, &allocated_devices(&resources(devices)));
+    for (resource, devices) in align_pod.offers {
+        ledger.set_devices(resource, Some(devices));
     }
-    let admission = ledger.admit(&Arc::new(aligned.pod), &mut NoPreference);
+    let admission = ledger.admit(&Arc::new(align_pod.pod), &mut NoPreference);
     let decision = admission.expect("a pod").decision;
     decision
         .is_admitted()
@@ -121,7 +121,7 @@ fn without_a_policy_devices_do_not_matter() {
 }
 
 #[test]
-fn a_full_node_is_rejected_or_left_as_the_policy_says() {
+fn a_full_node_rejects_the_pod_or_is_left_as_the_policy_says() {
     for (policy, is_admitted) in [
         ("best-effort", true),
         ("restricted", false),
@@ -135,7 +135,7 @@ fn a_full_node_is_rejected_or_left_as_the_policy_says() {
     }
 }
 
-/// Two devices on two nodes can only be served by both. Four CPUs would be better off on one, ten would not.
+/// Two devices on two nodes need both nodes. Four CPUs would fit better on one node, ten would not.
 #[test]
 fn devices_on_two_nodes_need_both() {
     let devices: &[(&str, &[i64])] = &[("g", &[0]), ("h", &[1])];
@@ -152,7 +152,7 @@ fn devices_on_two_nodes_need_both() {
 }
 
 #[test]
-fn a_device_between_nodes_or_without_one_leaves_the_choice() {
+fn a_device_near_several_nodes_or_none_does_not_restrict_the_cpus() {
     for nodes in [&[0, 1][..], &[]] {
         let mut ledger = ledger("single-numa-node", "container");
         let found = cpus(&mut ledger, &pod("a", 4), &[("g", nodes)]);

@@ -1,4 +1,4 @@
-//! The host with plugins in the same process.
+//! The device host with plugins in the same process.
 
 #[allow(dead_code, reason = "shared with the tests of the manager")]
 mod fake;
@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{DevicePluginOptions, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{DeviceSet, PreferredAllocation, PreferredAllocationQuery};
 use pinfold_core::name::ResourceName;
-use pinfold_devices::pod_resources::{Holding, PodSnapshot, ReadError, Reader, Snapshot};
+use pinfold_devices::pod_resources::{
+    HeldResources, PodResourcesClient, PodResourcesError, PodResourcesSnapshot, PodSnapshot,
+};
 use pinfold_devices::{
-    Config, ContainerEdits, Host, HostConfig, HostError, OfferReceiver, PluginError,
+    ContainerEdits, DeviceHost, HostConfig, HostError, OfferReceiver, PluginError,
+    PluginManagerConfig,
 };
 use tempfile::TempDir;
 
@@ -25,7 +28,7 @@ fn folder() -> TempDir {
 }
 
 fn config(folder: &Path) -> HostConfig {
-    let mut manager = Config::new(folder.join("plugins"));
+    let mut manager = PluginManagerConfig::new(folder.join("plugins"));
     manager.limits.tick = Duration::from_millis(20);
     HostConfig {
         manager,
@@ -34,8 +37,8 @@ fn config(folder: &Path) -> HostConfig {
     }
 }
 
-fn host(folder: &Path) -> (Host, OfferReceiver) {
-    Host::start(config(folder)).expect("it starts")
+fn host(folder: &Path) -> (DeviceHost, OfferReceiver) {
+    DeviceHost::start(config(folder)).expect("it starts")
 }
 
 fn plugin(folder: &Path, behaviour: Behaviour) -> Fake {
@@ -63,7 +66,7 @@ fn set(ids: &[&str]) -> DeviceSet {
 }
 
 #[test]
-fn answers_survive_a_restart_and_are_not_asked_for_again() {
+fn responses_survive_a_restart_and_allocate_is_not_called_again() {
     let folder = folder();
     let (first, offered) = host(folder.path());
     let fake = plugin(folder.path(), Behaviour::default());
@@ -88,7 +91,7 @@ fn answers_survive_a_restart_and_are_not_asked_for_again() {
     let again = second.allocate(&pod, &container, &devices);
     assert_eq!(again.expect("no plugin is needed"), edits);
     assert_eq!(*fake.heard.lock().expect("no panic"), ["allocate g1"]);
-    second.forget(&pod).expect("it is kept");
+    second.remove_pod(&pod).expect("it is kept");
     assert_eq!(second.edits(&pod, &container), ContainerEdits::default());
     drop(second);
     let (third, _) = host(folder.path());
@@ -96,20 +99,20 @@ fn answers_survive_a_restart_and_are_not_asked_for_again() {
 }
 
 #[test]
-fn a_damaged_file_is_lost_and_told() {
+fn a_damaged_checkpoint_is_discarded_and_reported() {
     let folder = folder();
     std::fs::write(folder.path().join("checkpoint"), "{").expect("a file");
     let (host, _) = host(folder.path());
-    assert!(host.lost().is_some());
+    assert!(host.lost_checkpoint().is_some());
 }
 
 #[test]
-fn a_plugin_that_thinks_too_long_gives_no_advice() {
+fn a_plugin_that_times_out_has_no_preference() {
     let folder = folder();
     let mut config = config(folder.path());
-    config.manager.limits.advice_timeout = Duration::from_millis(50);
+    config.manager.limits.preferred_allocation_timeout = Duration::from_millis(50);
     config.manager.limits.admission_timeout = Duration::from_millis(60);
-    let (host, offered) = Host::start(config).expect("it starts");
+    let (host, offered) = DeviceHost::start(config).expect("it starts");
     let behaviour = Behaviour {
         options: DevicePluginOptions {
             get_preferred_allocation_available: true,
@@ -121,22 +124,22 @@ fn a_plugin_that_thinks_too_long_gives_no_advice() {
     let fake = plugin(folder.path(), behaviour);
     assert_eq!(next(&offered), ["g0", "g1"]);
     let resource = ResourceName::from(GPU);
-    let mut advice = host.advice();
+    let mut preferences = host.preferences();
     for _ in 0..10 {
-        let ask = AllocationAsk {
+        let ask = PreferredAllocationQuery {
             resource: &resource,
             available: &set(&["g0", "g1"]),
             must_include: &set(&[]),
             size: 1,
         };
-        assert_eq!(advice.preferred(ask), Ok(None));
+        assert_eq!(preferences.preferred(ask), Ok(None));
     }
     let asked = fake.heard.lock().expect("no panic").len();
     assert!(asked <= 2, "asked {asked} times in one admission");
 }
 
 #[test]
-fn a_failing_allocate_keeps_nothing() {
+fn a_failing_allocate_records_nothing() {
     let folder = folder();
     let (host, offered) = host(folder.path());
     let _fake = plugin(
@@ -158,7 +161,7 @@ fn a_failing_allocate_keeps_nothing() {
 }
 
 #[test]
-fn a_flood_of_lists_leaves_the_latest() {
+fn after_many_lists_only_the_latest_is_queued() {
     let folder = folder();
     let (_host, offered) = host(folder.path());
     let fake = plugin(folder.path(), Behaviour::default());
@@ -177,7 +180,7 @@ fn a_flood_of_lists_leaves_the_latest() {
 }
 
 #[test]
-fn monitoring_agents_are_told_what_was_published() {
+fn monitoring_agents_get_the_published_snapshot() {
     let folder = folder();
     let (host, _offered) = host(folder.path());
     let socket = folder.path().join("pod-resources.sock");
@@ -187,11 +190,11 @@ fn monitoring_agents_are_told_what_was_published() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     let cpus: pinfold_core::cpu_set::CpuSet = "2-3".parse().expect("a list");
-    let holding = Holding {
+    let holding = HeldResources {
         cpus,
-        ..Holding::default()
+        ..HeldResources::default()
     };
-    host.publish(Snapshot {
+    host.publish(PodResourcesSnapshot {
         pods: vec![PodSnapshot {
             name: "web".to_owned(),
             namespace: "default".to_owned(),
@@ -199,29 +202,32 @@ fn monitoring_agents_are_told_what_was_published() {
         }],
         allocatable: holding,
     });
-    let reader = Reader::new(&socket, PATIENCE);
+    let reader = PodResourcesClient::new(&socket, PATIENCE);
     let pods = reader.list().expect("an answer");
     assert_eq!(pods[0].containers[0].cpu_ids, [2, 3]);
     assert_eq!(reader.get("default", "web").expect("it is there"), pods[0]);
     assert_eq!(reader.allocatable().expect("an answer").cpu_ids, [2, 3]);
     let missing = reader.get("default", "db");
     assert!(
-        matches!(missing, Err(ReadError::Failed { .. })),
+        matches!(missing, Err(PodResourcesError::Failed { .. })),
         "{missing:?}"
     );
     drop(host);
     assert!(!socket.exists());
-    assert!(matches!(reader.list(), Err(ReadError::Connect { .. })));
+    assert!(matches!(
+        reader.list(),
+        Err(PodResourcesError::Connect { .. })
+    ));
 }
 
 #[test]
-fn a_socket_that_never_answers_is_given_up() {
+fn a_call_to_a_silent_socket_times_out() {
     let folder = folder();
     let socket = folder.path().join("silent.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
-    let answer = Reader::new(&socket, Duration::from_millis(50)).list();
+    let answer = PodResourcesClient::new(&socket, Duration::from_millis(50)).list();
     assert!(
-        matches!(answer, Err(ReadError::TimedOut { .. })),
+        matches!(answer, Err(PodResourcesError::TimedOut { .. })),
         "{answer:?}"
     );
 }

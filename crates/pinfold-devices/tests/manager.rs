@@ -1,4 +1,4 @@
-//! The manager with plugins in the same process.
+//! The plugin manager with plugins in the same process.
 
 mod fake;
 
@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{Device, DevicePluginOptions, KUBELET_SOCKET, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{
+    AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
+};
 use pinfold_core::name::ResourceName;
-use pinfold_devices::{Config, Grants, Limits, Manager, Offer, PluginError};
+use pinfold_devices::{
+    DeviceAllocations, PluginError, PluginLimits, PluginManager, PluginManagerConfig, PluginOffer,
+};
 use tempfile::TempDir;
 
 const GPU: &str = "example.com/gpu";
@@ -19,26 +23,26 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> PluginLimits {
+    PluginLimits {
         tick: Duration::from_millis(20),
-        ..Limits::default()
+        ..PluginLimits::default()
     }
 }
 
-fn manager(folder: &Path, limits: Limits) -> Manager {
-    let mut config = Config::new(folder);
+fn manager(folder: &Path, limits: PluginLimits) -> PluginManager {
+    let mut config = PluginManagerConfig::new(folder);
     config.limits = limits;
-    Manager::start(config).expect("it starts")
+    PluginManager::start(config).expect("it starts")
 }
 
 /// The next offer in short: `id+node` for healthy devices, `id-node` for others.
-fn next(manager: &Manager) -> Option<String> {
-    let offer: Offer = manager.offers().next(PATIENCE).expect("an offer");
+fn next(manager: &PluginManager) -> Option<String> {
+    let offer: PluginOffer = manager.offers().next(PATIENCE).expect("an offer");
     offer.devices.as_ref().map(short)
 }
 
-fn short(offer: &DeviceOffer) -> String {
+fn short(offer: &AdvertisedDevices) -> String {
     let one = |(id, device): (_, &pinfold_core::device::Device)| {
         let nodes: Vec<i64> = device.numa.clone().unwrap_or_default();
         format!("{id}{}{nodes:?}", if device.healthy { '+' } else { '-' })
@@ -64,7 +68,7 @@ fn set(ids: &[&str]) -> DeviceSet {
 }
 
 #[test]
-fn lists_and_changes_of_health_come_out_as_offers() {
+fn lists_and_changes_of_health_are_queued_as_offers() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let fake = start_gpus(folder.path(), gpus());
@@ -76,10 +80,10 @@ fn lists_and_changes_of_health_come_out_as_offers() {
 }
 
 #[test]
-fn the_end_of_a_plugin_makes_its_devices_unhealthy_and_later_unknown() {
+fn devices_of_a_stopped_plugin_are_unhealthy_and_later_removed() {
     let folder = folder();
     let grace = Duration::from_millis(100);
-    let manager = manager(folder.path(), Limits { grace, ..limits() });
+    let manager = manager(folder.path(), PluginLimits { grace, ..limits() });
     let fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     fake.end_lists();
@@ -88,23 +92,23 @@ fn the_end_of_a_plugin_makes_its_devices_unhealthy_and_later_unknown() {
 }
 
 #[test]
-fn a_plugin_that_starts_again_gets_its_devices_back() {
+fn devices_of_a_restarted_plugin_are_healthy_again() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     drop(fake);
     assert_eq!(next(&manager).as_deref(), Some("g0-[0] g1-[1]"));
-    let mut grants = Grants::default();
+    let mut allocations = DeviceAllocations::default();
     let devices = [(GPU.into(), set(&["g0"]))].into();
-    let stopped = manager.allocate(&"p".into(), &"c".into(), &devices, &mut grants);
+    let stopped = manager.allocate(&"p".into(), &"c".into(), &devices, &mut allocations);
     assert_eq!(stopped, Err(PluginError::Stopped(GPU.into())));
     let _fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
 }
 
 #[test]
-fn the_end_of_an_old_plugin_does_not_harm_the_one_in_its_place() {
+fn the_end_of_an_old_connection_does_not_stop_the_plugin_that_replaced_it() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let old = start_gpus(folder.path(), gpus());
@@ -125,7 +129,7 @@ fn the_end_of_an_old_plugin_does_not_harm_the_one_in_its_place() {
 }
 
 #[test]
-fn a_registration_that_fails_leaves_the_plugin_alone() {
+fn a_failed_registration_leaves_the_previous_plugin_registered() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let fake = start_gpus(folder.path(), gpus());
@@ -160,11 +164,11 @@ fn a_registration_that_fails_leaves_the_plugin_alone() {
 }
 
 #[test]
-fn a_list_that_is_too_long_is_the_end_of_the_plugin() {
+fn a_list_that_is_too_long_stops_the_plugin() {
     let folder = folder();
     let manager = manager(
         folder.path(),
-        Limits {
+        PluginLimits {
             devices: 3,
             ..limits()
         },
@@ -179,7 +183,7 @@ fn a_list_that_is_too_long_is_the_end_of_the_plugin() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_the_end_of_the_plugin() {
+fn a_message_that_is_too_long_stops_the_plugin() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let fake = start_gpus(folder.path(), gpus());
@@ -193,11 +197,11 @@ fn a_message_that_is_too_long_is_the_end_of_the_plugin() {
 }
 
 #[test]
-fn a_flood_of_resources_is_rejected_and_those_before_it_stay() {
+fn resources_beyond_the_limit_are_rejected_and_earlier_ones_stay() {
     let folder = folder();
     let manager = manager(
         folder.path(),
-        Limits {
+        PluginLimits {
             resources: 3,
             ..limits()
         },
@@ -220,7 +224,7 @@ fn a_flood_of_resources_is_rejected_and_those_before_it_stay() {
 }
 
 #[test]
-fn a_plugin_that_registers_again_and_again_is_followed_once() {
+fn a_plugin_that_registers_repeatedly_is_watched_once() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let fake = Fake::start(folder.path(), "gpu.sock", gpus());
@@ -236,43 +240,43 @@ fn a_plugin_that_registers_again_and_again_is_followed_once() {
 }
 
 #[test]
-fn plugins_are_asked_for_advice_devices_and_readiness() {
+fn plugins_are_called_for_preferences_allocation_and_pre_start() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let options = DevicePluginOptions {
         pre_start_required: true,
         get_preferred_allocation_available: true,
     };
-    let advice = Some(vec!["g1".to_owned(), "g7".to_owned()]);
+    let preferences = Some(vec!["g1".to_owned(), "g7".to_owned()]);
     let fake = start_gpus(
         folder.path(),
         Behaviour {
             options,
-            advice,
+            preferences,
             ..gpus()
         },
     );
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     let resource = ResourceName::from(GPU);
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &set(&["g0", "g1"]),
         must_include: &set(&["g0"]),
         size: 1,
     };
     assert_eq!(
-        manager.advice().preferred(ask),
+        manager.preferences().preferred(ask),
         Ok(Some(set(&["g1", "g7"])))
     );
-    let mut grants = Grants::default();
+    let mut allocations = DeviceAllocations::default();
     let (pod, container) = ("p".into(), "c".into());
     let devices = [(resource, set(&["g1"]))].into();
     assert_eq!(
-        manager.allocate(&pod, &container, &devices, &mut grants),
+        manager.allocate(&pod, &container, &devices, &mut allocations),
         Ok(())
     );
-    assert_eq!(grants.edits(&pod, &container).envs["DEVICES"], "g1");
-    assert_eq!(manager.pre_start(&pod, &container, &grants), Ok(()));
+    assert_eq!(allocations.edits(&pod, &container).envs["DEVICES"], "g1");
+    assert_eq!(manager.pre_start(&pod, &container, &allocations), Ok(()));
     let heard = fake.heard.lock().expect("no panic").clone();
     assert_eq!(
         heard,
@@ -281,31 +285,34 @@ fn plugins_are_asked_for_advice_devices_and_readiness() {
 }
 
 #[test]
-fn a_plugin_without_options_is_neither_asked_nor_told() {
+fn a_plugin_without_options_gets_no_optional_calls() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let fake = start_gpus(folder.path(), gpus());
     let resource = ResourceName::from(GPU);
     let all = set(&["g0", "g1"]);
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &all,
         must_include: &set(&[]),
         size: 1,
     };
-    assert_eq!(manager.advice().preferred(ask), Ok(None));
-    let mut grants = Grants::default();
+    assert_eq!(manager.preferences().preferred(ask), Ok(None));
+    let mut allocations = DeviceAllocations::default();
     let devices = [(resource, set(&["g1"]))].into();
     assert_eq!(
-        manager.allocate(&"p".into(), &"c".into(), &devices, &mut grants),
+        manager.allocate(&"p".into(), &"c".into(), &devices, &mut allocations),
         Ok(())
     );
-    assert_eq!(manager.pre_start(&"p".into(), &"c".into(), &grants), Ok(()));
+    assert_eq!(
+        manager.pre_start(&"p".into(), &"c".into(), &allocations),
+        Ok(())
+    );
     assert_eq!(*fake.heard.lock().expect("no panic"), ["allocate g1"]);
 }
 
 #[test]
-fn a_slow_or_empty_allocate_fails_and_nothing_is_kept() {
+fn a_slow_or_empty_allocate_fails_and_records_nothing() {
     for behaviour in [
         Behaviour {
             allocate_takes: Duration::from_secs(3600),
@@ -320,26 +327,26 @@ fn a_slow_or_empty_allocate_fails_and_nothing_is_kept() {
         let allocate_timeout = Duration::from_millis(500);
         let manager = manager(
             folder.path(),
-            Limits {
+            PluginLimits {
                 allocate_timeout,
                 ..limits()
             },
         );
         let is_slow = !behaviour.allocate_takes.is_zero();
         let _fake = start_gpus(folder.path(), behaviour);
-        let mut grants = Grants::default();
+        let mut allocations = DeviceAllocations::default();
         let devices = [(GPU.into(), set(&["g1"]))].into();
-        let error = manager.allocate(&"p".into(), &"c".into(), &devices, &mut grants);
+        let error = manager.allocate(&"p".into(), &"c".into(), &devices, &mut allocations);
         match error.expect_err("no answer") {
             PluginError::TimedOut { .. } => assert!(is_slow),
             other => assert_eq!(other, PluginError::NoAnswer(GPU.into())),
         }
-        assert_eq!(grants, Grants::default());
+        assert_eq!(allocations, DeviceAllocations::default());
     }
 }
 
 #[test]
-fn the_socket_is_made_again_when_it_is_removed() {
+fn a_removed_registration_socket_is_created_again() {
     let folder = folder();
     let manager = manager(folder.path(), limits());
     let socket = folder.path().join(KUBELET_SOCKET);
@@ -354,12 +361,12 @@ fn the_socket_is_made_again_when_it_is_removed() {
 }
 
 #[test]
-fn resources_of_an_earlier_life_are_known_without_devices() {
+fn resources_of_a_checkpoint_are_known_without_devices() {
     let folder = folder();
-    let mut config = Config::new(folder.path());
+    let mut config = PluginManagerConfig::new(folder.path());
     config.limits = limits();
     config.restored = [GPU.into()].into();
-    let manager = Manager::start(config).expect("it starts");
+    let manager = PluginManager::start(config).expect("it starts");
     assert_eq!(next(&manager).as_deref(), Some(""));
     let _fake = start_gpus(folder.path(), gpus());
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));

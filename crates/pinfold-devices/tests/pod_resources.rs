@@ -1,25 +1,27 @@
-//! The pod resources server, asked by our client.
+//! The pod resources server, called by our client.
 
 use kubelet_api::pod_resources::{
     AllocatableResourcesRequest, ContainerDevices, GetPodResourcesRequest, ListPodResourcesRequest,
     NumaNode, PodResourcesListerClient, TopologyInfo,
 };
-use kubelet_api::unix::{self, Peers};
-use pinfold_core::device::{Device, DeviceOffer};
-use pinfold_devices::pod_resources::{Holding, PodResources, PodSnapshot, Snapshot};
+use kubelet_api::unix::{self, PeerLimits};
+use pinfold_core::device::{AdvertisedDevices, Device};
+use pinfold_devices::pod_resources::{
+    HeldResources, PodResourcesServer, PodResourcesSnapshot, PodSnapshot,
+};
 use tokio::net::UnixListener;
 
-fn holding() -> Holding {
+fn holding() -> HeldResources {
     let device = |numa: Option<Vec<i64>>, healthy| Device { numa, healthy };
-    let devices = DeviceOffer::from([
+    let devices = AdvertisedDevices::from([
         ("both".into(), device(Some(vec![0, 1]), true)),
         ("nowhere".into(), device(Some(vec![]), true)),
         ("sick".into(), device(Some(vec![0]), false)),
     ]);
-    Holding {
+    HeldResources {
         cpus: "2-3".parse().expect("a list"),
         devices: [("example.com/gpu".into(), devices)].into(),
-        ..Holding::default()
+        ..HeldResources::default()
     }
 }
 
@@ -34,7 +36,7 @@ fn listed(id: &str, node: Option<i64>) -> ContainerDevices {
 }
 
 #[test]
-fn the_three_questions_are_answered_from_the_latest_snapshot() {
+fn all_three_calls_are_answered_from_the_latest_snapshot() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kubelet.sock");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -42,10 +44,10 @@ fn the_three_questions_are_answered_from_the_latest_snapshot() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let resources = PodResources::default();
+        let resources = PodResourcesServer::default();
         let listener = UnixListener::bind(&socket).expect("a socket");
         let user = rustix::process::geteuid().as_raw();
-        let peers = Peers {
+        let peers = PeerLimits {
             user,
             connections: 4,
             calls: 4,
@@ -60,7 +62,7 @@ fn the_three_questions_are_answered_from_the_latest_snapshot() {
             .expect("an answer");
         assert_eq!(before.into_inner().pod_resources, []);
 
-        resources.publish(Snapshot {
+        resources.publish(PodResourcesSnapshot {
             pods: vec![PodSnapshot {
                 name: "web".to_owned(),
                 namespace: "default".to_owned(),

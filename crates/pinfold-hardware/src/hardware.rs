@@ -24,11 +24,11 @@ pub struct Hardware {
     /// Groups of cores between core and socket (the kernel's "clusters"), ascending by lowest CPU.
     pub clusters: Vec<CpuSet>,
     /// Cores, ascending by lowest CPU.
-    pub cores: Vec<Core>,
+    pub cores: Vec<HardwareCore>,
     /// Caches, ascending by level, then by lowest CPU.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CpuCache>,
     /// NUMA nodes, ascending by id.
-    pub nodes: Vec<NumaNode>,
+    pub nodes: Vec<HardwareNode>,
     /// Whether the kernel knows NUMA nodes. If not, `nodes` is one node that holds everything.
     pub kernel_has_nodes: bool,
     /// Memory of the whole machine in bytes.
@@ -36,11 +36,11 @@ pub struct Hardware {
     /// PCI functions, ascending by address.
     pub devices: Vec<PciDevice>,
     /// What the control group of the reading process allows, if it has one.
-    pub allowed: Option<Allowed>,
+    pub allowed: Option<CgroupLimits>,
     /// How many sockets cAdvisor counts; the kubelet divides by it.
     pub counted_sockets: usize,
     /// What was found and not believed.
-    pub oddities: Vec<Oddity>,
+    pub inconsistencies: Vec<Inconsistency>,
 }
 
 /// Which CPUs there are and in which state.
@@ -80,7 +80,7 @@ pub struct Die {
 
 /// One core: the CPUs that are its threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Core {
+pub struct HardwareCore {
     /// The package it is in.
     pub socket: u32,
     /// The die, where the kernel tells.
@@ -107,7 +107,7 @@ pub enum CacheKind {
 
 /// One cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Cache {
+pub struct CpuCache {
     /// 1 is nearest to the core.
     pub level: u8,
     /// What it holds.
@@ -122,7 +122,7 @@ pub struct Cache {
 
 /// One NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NumaNode {
+pub struct HardwareNode {
     /// The kernel's id; ids may have gaps.
     pub id: NumaId,
     /// Its online CPUs; empty for memory that only hangs on the fabric.
@@ -136,7 +136,7 @@ pub struct NumaNode {
     /// Firmware distances (SLIT), one per node in the order of [`Hardware::nodes`], or none.
     pub distances: Vec<u32>,
     /// How fast which nodes reach this memory (HMAT), where the firmware tells.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<MemoryAccess>,
     /// Sizes in bytes of the caches in front of this memory, nearest to the memory first.
     pub memory_side_caches: Vec<u64>,
 }
@@ -154,7 +154,7 @@ pub struct HugePagePool {
 
 /// One row of the firmware's memory attributes: the nodes that reach a memory best, and how well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Access {
+pub struct MemoryAccess {
     /// The kernel's access class: 0 counts all initiators, 1 only those with CPUs.
     pub class: u32,
     /// The nodes that reach the memory best.
@@ -171,7 +171,7 @@ pub struct Access {
 
 /// What a control group lets its processes use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Allowed {
+pub struct CgroupLimits {
     /// Which kind of control group says so.
     pub by: CgroupKind,
     /// The CPUs.
@@ -195,7 +195,7 @@ pub enum CgroupKind {
 /// Something that was found and not believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Oddity {
+pub enum Inconsistency {
     /// A distance row that cannot be matched with the nodes.
     #[error("NUMA node {node} has {found} distances for {expected} nodes; its row is left out")]
     DistanceRow {
@@ -224,7 +224,7 @@ pub enum Oddity {
     },
     /// Online CPUs that no node claims.
     #[error("CPUs {cpus} are online and in no NUMA node; the kubelet does not see them")]
-    HomelessCpus {
+    CpusWithoutNode {
         /// Which.
         cpus: CpuSet,
     },
@@ -241,18 +241,18 @@ pub enum Oddity {
 impl Hardware {
     /// The core a CPU is a thread of.
     #[must_use]
-    pub fn core_of(&self, cpu: CpuId) -> Option<&Core> {
+    pub fn core_of(&self, cpu: CpuId) -> Option<&HardwareCore> {
         self.cores.iter().find(|core| core.cpus.contains(cpu))
     }
 
     /// The node with this id.
     #[must_use]
-    pub fn node(&self, id: NumaId) -> Option<&NumaNode> {
+    pub fn node(&self, id: NumaId) -> Option<&HardwareNode> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
     /// The data and unified caches of one level.
-    pub fn caches_of_level(&self, level: u8) -> impl Iterator<Item = &Cache> {
+    pub fn caches_of_level(&self, level: u8) -> impl Iterator<Item = &CpuCache> {
         self.caches
             .iter()
             .filter(move |cache| cache.level == level && cache.kind != CacheKind::Instruction)
@@ -285,7 +285,7 @@ impl Hardware {
         let mut seen = CpuSet::new();
         for node in &self.nodes {
             if let Some(cpu) = (&seen & &node.cpus).first() {
-                self.oddities.push(Oddity::SharedCpu { cpu });
+                self.inconsistencies.push(Inconsistency::SharedCpu { cpu });
                 break;
             }
             seen |= &node.cpus;
@@ -295,7 +295,8 @@ impl Hardware {
         }
         let cpus = &self.cpus.online - &seen;
         if !cpus.is_empty() {
-            self.oddities.push(Oddity::HomelessCpus { cpus });
+            self.inconsistencies
+                .push(Inconsistency::CpusWithoutNode { cpus });
         }
     }
 }

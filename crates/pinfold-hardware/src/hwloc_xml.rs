@@ -18,7 +18,7 @@ mod objects;
 /// Reads an export.
 pub(crate) fn read(xml: &str) -> Result<Hardware, HardwareError> {
     let topology = element::parse(xml)?;
-    let mut objects = objects::Objects::default();
+    let mut objects = objects::HwlocObjects::default();
     for child in &topology.children {
         if child.name == "object" {
             objects.visit(child);

@@ -20,7 +20,7 @@ use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::machine::{self, HugePages, Machine, MachineError, MachineParts};
 use pinfold_core::node_set::NodeId;
 
-use crate::hardware::{Core, Hardware, NumaNode};
+use crate::hardware::{Hardware, HardwareCore, HardwareNode};
 use crate::numa_id::NumaId;
 
 /// Why the kubelet (and Pinfold's decisions) cannot work with a machine.
@@ -55,7 +55,7 @@ impl Hardware {
     /// # Errors
     /// If a node *with* CPUs has an id beyond 63, or nothing is left to place a pod on.
     pub fn machine_within_reach(&self) -> Result<(Machine, Vec<NumaId>), ViewError> {
-        let stays = |node: &NumaNode| node.id.node_id().is_some() || !node.cpus.is_empty();
+        let stays = |node: &HardwareNode| node.id.node_id().is_some() || !node.cpus.is_empty();
         let left_out = self
             .nodes
             .iter()
@@ -64,8 +64,8 @@ impl Hardware {
         Ok((self.machine_with(stays)?, left_out.collect()))
     }
 
-    fn machine_with(&self, stays: impl Fn(&NumaNode) -> bool) -> Result<Machine, ViewError> {
-        let view = View::of(self);
+    fn machine_with(&self, stays: impl Fn(&HardwareNode) -> bool) -> Result<Machine, ViewError> {
+        let view = CoreIndex::of(self);
         let nodes = if self.kernel_has_nodes {
             let kept: Vec<bool> = self.nodes.iter().map(stays).collect();
             let mut nodes = Vec::new();
@@ -94,20 +94,20 @@ impl Hardware {
 }
 
 /// The cores of a machine, to be found by CPU.
-struct View<'a> {
+struct CoreIndex<'a> {
     hardware: &'a Hardware,
-    core_of: BTreeMap<CpuId, &'a Core>,
+    core_of: BTreeMap<CpuId, &'a HardwareCore>,
 }
 
 /// What cAdvisor takes for one core.
-struct Seen<'a> {
-    core: &'a Core,
+struct CadvisorCore<'a> {
+    core: &'a HardwareCore,
     /// In the order of their names.
     threads: Vec<CpuId>,
     l3: Option<u32>,
 }
 
-impl<'a> View<'a> {
+impl<'a> CoreIndex<'a> {
     fn of(hardware: &'a Hardware) -> Self {
         let cores = hardware.cores.iter();
         let core_of = cores.flat_map(|core| core.cpus.iter().map(move |cpu| (cpu, core)));
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn node(&self, node: &NumaNode, kept: &[bool]) -> Result<machine::NumaNode, ViewError> {
+    fn node(&self, node: &HardwareNode, kept: &[bool]) -> Result<machine::NumaNode, ViewError> {
         let out_of_reach = ViewError::NodeOutOfReach {
             node: node.id.get(),
         };
@@ -166,7 +166,7 @@ impl<'a> View<'a> {
     fn cores(&self, cpus: &CpuSet) -> Vec<machine::Core> {
         let mut by_name: Vec<CpuId> = cpus.iter().collect();
         by_name.sort_by_key(ToString::to_string);
-        let mut seen = Vec::<Seen<'_>>::new();
+        let mut seen = Vec::<CadvisorCore<'_>>::new();
         let mut positions = BTreeMap::new();
         for cpu in by_name {
             let Some(&core) = self.core_of.get(&cpu) else {
@@ -176,7 +176,7 @@ impl<'a> View<'a> {
                 continue;
             };
             let at = *positions.entry((core_id, package_id)).or_insert_with(|| {
-                seen.push(Seen {
+                seen.push(CadvisorCore {
                     core,
                     threads: Vec::new(),
                     l3: None,
@@ -186,12 +186,12 @@ impl<'a> View<'a> {
             seen[at].threads.push(cpu);
         }
         self.find_uncore_caches(&mut seen);
-        let mut cores: Vec<machine::Core> = seen.into_iter().map(Seen::into_core).collect();
+        let mut cores: Vec<machine::Core> = seen.into_iter().map(CadvisorCore::into_core).collect();
         cores.sort_by(|a, b| a.threads.cmp(&b.threads));
         cores
     }
 
-    fn find_uncore_caches(&self, cores: &mut [Seen<'_>]) {
+    fn find_uncore_caches(&self, cores: &mut [CadvisorCore<'_>]) {
         let num_cores = cores.len();
         for seen in cores {
             let Some(&asked) = seen.threads.first() else {
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl Seen<'_> {
+impl CadvisorCore<'_> {
     fn into_core(mut self) -> machine::Core {
         self.threads.sort_unstable();
         machine::Core {

@@ -13,7 +13,6 @@
 //!
 //! Files are only read, every size and count from outside has a limit, and no input panics.
 
-pub mod doubts;
 mod error;
 pub mod hardware;
 mod hwloc_xml;
@@ -28,6 +27,7 @@ pub mod record;
 pub mod synthetic;
 mod sysfs;
 mod tree;
+pub mod warnings;
 
 pub use error::HardwareError;
 pub use hardware::Hardware;

@@ -23,7 +23,7 @@ use flate2::write::GzEncoder;
 use crate::error::HardwareError;
 use crate::hardware::Hardware;
 use crate::sysfs;
-use crate::tree::{Entries, Entry, Tree};
+use crate::tree::{Tree, TreeEntries, TreeEntry};
 
 /// The first line.
 const HEADER: &str = "pinfold-machine 1";
@@ -35,7 +35,7 @@ const LARGEST: u64 = 64 << 20;
 /// The files a machine was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    entries: Entries,
+    entries: TreeEntries,
 }
 
 impl Recording {
@@ -87,15 +87,15 @@ impl Recording {
         if lines.next().map(|(_, line)| line.trim_end()) != Some(HEADER) {
             return Err(broken(1, "expected \"pinfold-machine 1\""));
         }
-        let mut entries = Entries::new();
+        let mut entries = TreeEntries::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let plain = |text| unescape(text).ok_or(broken(number + 1, "unknown escape"));
             let (path, entry) = if let Some((path, text)) = line.split_once(" = ") {
-                (path, Entry::File(plain(text)?))
+                (path, TreeEntry::File(plain(text)?))
             } else if let Some((path, name)) = line.split_once(" -> ") {
-                (path, Entry::Link(plain(name)?))
+                (path, TreeEntry::Link(plain(name)?))
             } else {
-                (line, Entry::Present)
+                (line, TreeEntry::Present)
             };
             entries.insert(plain(path)?, entry);
         }
@@ -117,9 +117,9 @@ impl Recording {
         for (path, entry) in &self.entries {
             text.push_str(&escape(path));
             let wrote = match entry {
-                Entry::File(content) => writeln!(text, " = {}", escape(content)),
-                Entry::Link(name) => writeln!(text, " -> {}", escape(name)),
-                Entry::Present => writeln!(text),
+                TreeEntry::File(content) => writeln!(text, " = {}", escape(content)),
+                TreeEntry::Link(name) => writeln!(text, " -> {}", escape(name)),
+                TreeEntry::Present => writeln!(text),
             };
             wrote.expect("a String takes all text");
         }

@@ -50,10 +50,10 @@
 //! Lines may be broken anywhere between items, and `#` starts a comment: files are read the same way.
 
 mod build;
+mod description;
 mod lexer;
 mod notation_error;
 mod parse;
-mod plan;
 
 pub use notation_error::{NotationError, NotationProblem};
 

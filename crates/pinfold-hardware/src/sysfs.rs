@@ -5,7 +5,7 @@
 //! hangs on, is an error.
 
 use crate::error::{HardwareError, excerpt};
-use crate::hardware::{Hardware, Oddity};
+use crate::hardware::{Hardware, Inconsistency};
 use crate::kernel_text::{TextError, trim};
 use crate::tree::Tree;
 
@@ -72,8 +72,8 @@ fn essential<T>(
 fn ignore(hardware: &mut Hardware, path: &str, text: &str) {
     // One bad kernel has the same fault in every CPU's directory.
     const ENOUGH: usize = 64;
-    if hardware.oddities.len() < ENOUGH {
-        hardware.oddities.push(Oddity::Ignored {
+    if hardware.inconsistencies.len() < ENOUGH {
+        hardware.inconsistencies.push(Inconsistency::Ignored {
             path: path.to_owned(),
             found: excerpt(trim(text)),
         });

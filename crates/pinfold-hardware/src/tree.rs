@@ -19,7 +19,7 @@ const MOST_ENTRIES: usize = 1 << 16;
 
 /// One thing at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum TreeEntry {
     /// A file with this text.
     File(String),
     /// A symbolic link to something of this name.
@@ -28,7 +28,7 @@ pub(crate) enum Entry {
     Present,
 }
 
-pub(crate) type Entries = BTreeMap<String, Entry>;
+pub(crate) type TreeEntries = BTreeMap<String, TreeEntry>;
 
 /// Where a machine is read from.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ pub(crate) enum Tree {
         /// `/`, or the canonical path of a copied tree.
         root: PathBuf,
         /// What was read, if it is to be kept.
-        kept: Option<RefCell<Entries>>,
+        kept: Option<RefCell<TreeEntries>>,
     },
     /// What was kept of one.
-    Kept(Entries),
+    Kept(TreeEntries),
 }
 
 impl Tree {
@@ -68,7 +68,7 @@ impl Tree {
     }
 
     /// What was read.
-    pub(crate) fn into_entries(self) -> Entries {
+    pub(crate) fn into_entries(self) -> TreeEntries {
         match self {
             Self::Directory { kept, .. } => kept.map(RefCell::into_inner).unwrap_or_default(),
             Self::Kept(entries) => entries,
@@ -93,8 +93,8 @@ impl Tree {
     pub(crate) fn read_lines(&self, path: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
         let text = match self {
             Self::Kept(entries) => match entries.get(path)? {
-                Entry::File(text) => text.clone(),
-                Entry::Link(_) | Entry::Present => return None,
+                TreeEntry::File(text) => text.clone(),
+                TreeEntry::Link(_) | TreeEntry::Present => return None,
             },
             Self::Directory { root, .. } => read_file(&inside(root, path)?)?,
         };
@@ -102,7 +102,7 @@ impl Tree {
             .split_inclusive('\n')
             .filter(|line| wanted(line))
             .collect();
-        self.keep(path, || Entry::File(text.clone()));
+        self.keep(path, || TreeEntry::File(text.clone()));
         Some(text)
     }
 
@@ -110,15 +110,15 @@ impl Tree {
     pub(crate) fn link(&self, path: &str) -> Option<String> {
         let name = match self {
             Self::Kept(entries) => match entries.get(path)? {
-                Entry::Link(name) => name.clone(),
-                Entry::File(_) | Entry::Present => return None,
+                TreeEntry::Link(name) => name.clone(),
+                TreeEntry::File(_) | TreeEntry::Present => return None,
             },
             Self::Directory { root, .. } => {
                 let target = std::fs::read_link(root.join(path)).ok()?;
                 target.file_name()?.to_str()?.to_owned()
             }
         };
-        self.keep(path, || Entry::Link(name.clone()));
+        self.keep(path, || TreeEntry::Link(name.clone()));
         Some(name)
     }
 
@@ -138,7 +138,7 @@ impl Tree {
         };
         let names: Vec<String> = names.into_iter().filter(|name| wanted(name)).collect();
         for name in &names {
-            self.keep(&format!("{path}/{name}"), || Entry::Present);
+            self.keep(&format!("{path}/{name}"), || TreeEntry::Present);
         }
         names
     }
@@ -160,17 +160,17 @@ impl Tree {
         numbers
     }
 
-    fn keep(&self, path: &str, entry: impl FnOnce() -> Entry) {
+    fn keep(&self, path: &str, entry: impl FnOnce() -> TreeEntry) {
         if let Self::Directory {
             kept: Some(kept), ..
         } = self
         {
             let mut kept = kept.borrow_mut();
             match kept.get(path) {
-                None | Some(Entry::Present) => {
+                None | Some(TreeEntry::Present) => {
                     kept.insert(path.to_owned(), entry());
                 }
-                Some(Entry::File(_) | Entry::Link(_)) => {}
+                Some(TreeEntry::File(_) | TreeEntry::Link(_)) => {}
             }
         }
     }
@@ -201,7 +201,7 @@ fn read_file(path: &Path) -> Option<String> {
 }
 
 /// The distinct first parts of all paths below `path`, without visiting what lies deeper.
-fn kept_names(entries: &Entries, path: &str) -> BTreeSet<String> {
+fn kept_names(entries: &TreeEntries, path: &str) -> BTreeSet<String> {
     let prefix = format!("{path}/");
     let mut names = BTreeSet::new();
     let mut from = prefix.clone();
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn kept_names_are_those_of_one_level() {
-        let entries: Entries = ["a/b/c", "a/b", "a/b-1/x", "a/b0", "a/d/e/f", "ab/z"]
-            .map(|path| (path.to_owned(), Entry::Present))
+        let entries: TreeEntries = ["a/b/c", "a/b", "a/b-1/x", "a/b0", "a/d/e/f", "ab/z"]
+            .map(|path| (path.to_owned(), TreeEntry::Present))
             .into();
         let names: Vec<String> = kept_names(&entries, "a").into_iter().collect();
         assert_eq!(names, ["b", "b-1", "b0", "d"]);

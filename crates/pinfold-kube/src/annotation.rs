@@ -1,10 +1,10 @@
 //! Annotations whose text is a JSON document: read as Go's `encoding/json` reads them, with the place of everything
 //! that is wrong.
 
-use crate::finding::{Position, Problem, Report, Spot};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Position, Spot};
 use crate::go::json::{self, Json};
-use crate::manifest::node::{Member, Node, Value};
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
+use crate::manifest::value::{LocatedValue, ManifestMember, ManifestValue};
 use crate::meta::{ObjectMeta, TextKind};
 
 /// The longest text that is read: the API server takes no more for all annotations of an object.
@@ -13,21 +13,25 @@ pub const MAX_BYTES: usize = 256 * 1024;
 /// What the text of an annotation says.
 #[derive(Clone, Debug)]
 pub(crate) struct Annotation {
-    node: Node,
+    node: LocatedValue,
     path: String,
     at: Option<Position>,
 }
 
 impl Annotation {
     /// Reads the annotation `key`; nothing if it is not there, is empty, or is wrong, which the report then says.
-    pub(crate) fn read(meta: &ObjectMeta, key: &str, report: &mut Report) -> Option<Self> {
+    pub(crate) fn read(
+        meta: &ObjectMeta,
+        key: &str,
+        report: &mut DiagnosticReport,
+    ) -> Option<Self> {
         let text = meta.annotations.get(key)?;
-        let (at, path) = meta.place_of(TextKind::Annotation, key);
+        let (at, path) = meta.position_of(TextKind::Annotation, key);
         if text.is_empty() {
             return None;
         }
         if text.len() > MAX_BYTES {
-            let problem = Problem::TooLarge {
+            let problem = DiagnosticKind::TooLarge {
                 limit: MAX_BYTES,
                 found: text.len(),
             };
@@ -37,7 +41,7 @@ impl Annotation {
         match json::parse_with_starts(text.as_bytes()) {
             Ok((json, starts)) => {
                 let mut starts = starts.into_iter();
-                let mut lines = Lines::of(text);
+                let mut lines = LineIndex::of(text);
                 Some(Self {
                     node: node(&json, &mut starts, &mut lines),
                     path,
@@ -47,9 +51,9 @@ impl Annotation {
             Err((words, byte)) => {
                 let spot = Spot {
                     at,
-                    within: Some(Lines::of(text).position(byte)),
+                    within: Some(LineIndex::of(text).position(byte)),
                 };
-                let problem = Problem::Unexpected {
+                let problem = DiagnosticKind::Unexpected {
                     expected: "JSON".to_owned(),
                     found: shortened(text),
                 };
@@ -60,8 +64,8 @@ impl Annotation {
     }
 
     /// The value with its path in the object.
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place::in_text(&self.node, self.path.clone(), self.at)
+    pub(crate) fn root(&self) -> FieldRef<'_> {
+        FieldRef::in_text(&self.node, self.path.clone(), self.at)
     }
 }
 
@@ -74,36 +78,40 @@ fn shortened(text: &str) -> String {
 }
 
 /// The value with its places. Not deeper than [`json::parse_with_starts`] keeps.
-fn node(json: &Json, starts: &mut impl Iterator<Item = usize>, lines: &mut Lines<'_>) -> Node {
+fn node(
+    json: &Json,
+    starts: &mut impl Iterator<Item = usize>,
+    lines: &mut LineIndex<'_>,
+) -> LocatedValue {
     let at = starts.next().map(|start| lines.position(start));
     let value = match json {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Bool(*value),
-        Json::Number(text) => Value::Number(text.clone()),
-        Json::Text(text) => Value::Text(text.clone()),
+        Json::Null => ManifestValue::Null,
+        Json::Bool(value) => ManifestValue::Bool(*value),
+        Json::Number(text) => ManifestValue::Number(text.clone()),
+        Json::Text(text) => ManifestValue::Text(text.clone()),
         Json::Array(items) => {
-            Value::List(items.iter().map(|item| node(item, starts, lines)).collect())
+            ManifestValue::List(items.iter().map(|item| node(item, starts, lines)).collect())
         }
         Json::Object(members) => {
-            let member = |(key, value): &(String, Json)| Member {
+            let member = |(key, value): &(String, Json)| ManifestMember {
                 key: key.clone(),
                 key_at: None,
                 node: node(value, starts, lines),
             };
-            Value::Map(members.iter().map(member).collect())
+            ManifestValue::Map(members.iter().map(member).collect())
         }
     };
-    Node { at, value }
+    LocatedValue { at, value }
 }
 
 /// Turns bytes into lines and columns; asked in ascending order it walks the text once.
-struct Lines<'t> {
+struct LineIndex<'t> {
     text: &'t str,
     byte: usize,
     position: Position,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineIndex<'t> {
     fn of(text: &'t str) -> Self {
         Self {
             text,

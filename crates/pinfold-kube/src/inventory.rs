@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use pinfold_core::name::PodUid;
 
-use crate::finding::{Finding, Findings, Problem, Report};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, DiagnosticReport, Diagnostics};
 use crate::manifest::Document;
-use crate::objects::Objects;
-use crate::terms::{NodeTerms, PodTerms};
+use crate::objects::ClusterObjects;
+use crate::scheduling_constraints::{NodeConstraints, PodConstraints};
 
 /// Everything a cluster says. Pods that have ended are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Nodes, their reports, and pods.
-    pub objects: Objects,
+    pub objects: ClusterObjects,
     /// What nodes say about pods, by name.
-    pub nodes: BTreeMap<String, NodeTerms>,
+    pub nodes: BTreeMap<String, NodeConstraints>,
     /// What pods say about nodes.
-    pub pods: BTreeMap<PodUid, PodTerms>,
+    pub pods: BTreeMap<PodUid, PodConstraints>,
 }
 
 impl Inventory {
@@ -25,22 +25,27 @@ impl Inventory {
     ///
     /// # Errors
     /// If it cannot be understood, or is a pod of an id that is there already; nothing of it is added then.
-    pub fn add(&mut self, document: &Document) -> Result<Vec<Finding>, Findings> {
-        let mut report = Report::new(document.file());
-        let mut found = Objects::default();
+    pub fn add(&mut self, document: &Document) -> Result<Vec<Diagnostic>, Diagnostics> {
+        let mut report = DiagnosticReport::new(document.file());
+        let mut found = ClusterObjects::default();
         found.add(document, &mut report);
         if document.kind() == "Node" {
-            let terms = NodeTerms::read(document);
+            let terms = NodeConstraints::read(document);
             self.nodes.insert(terms.name.clone(), terms);
         }
-        let terms = PodTerms::read(document);
+        let terms = PodConstraints::read(document);
         if terms.finished {
             found.pods.clear();
         }
         for pod in &found.pods {
             if self.pods.contains_key(&pod.pod.uid) {
                 let words = format!("Duplicate value: {:?}", pod.pod.uid.as_str());
-                report.error(pod.at, "metadata.uid", Problem::Rejected(words), None);
+                report.error(
+                    pod.at,
+                    "metadata.uid",
+                    DiagnosticKind::Rejected(words),
+                    None,
+                );
             }
         }
         let found = report.finish(found)?;

@@ -4,39 +4,40 @@
 //! |---|---|---|---|
 //! | pod | `qosClass`, `priority-class`, `resource-spec`, `numa-topology-spec` | [`PodDemand`] | [`demand`] |
 //! | pod | `resource-status` | [`ResourceStatus`] | [`ResourceStatus::read`] |
-//! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`Node`] | [`node()`] |
-//! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`NodeFacts`], [`Report`] | [`NodeFacts::read`], [`NodeFacts::report`] |
-//! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`Args`] | [`scheduler_args`] |
+//! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`KoordinatorNode`] | [`node()`] |
+//! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`KoordinatorReport`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
+//! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`KoordinatorArgs`] | [`scheduler_args`] |
 //!
-//! [`Fidelity::Sound`] reads every spelling that was ever documented ([`SPELLINGS`]), with a warning, and rejects what
+//! [`Fidelity::Sound`] reads every spelling that was ever documented ([`KEY_ALIASES`]), with a warning, and rejects what
 //! cannot be read. [`Fidelity::Exact`] ignores what today's Koordinator ignores: old spellings, and annotations of
 //! a node's report that cannot be read.
 //!
 //! [`Fidelity::Sound`]: pinfold_core::fidelity::Fidelity::Sound
 //! [`Fidelity::Exact`]: pinfold_core::fidelity::Fidelity::Exact
 //! [`PodDemand`]: pinfold_core::koordinator::plugin::PodDemand
-//! [`Node`]: pinfold_core::koordinator::node::KoordinatorNode
-//! [`Report`]: pinfold_core::koordinator::node::KoordinatorReport
-//! [`Args`]: pinfold_core::koordinator::plugin::KoordinatorArgs
+//! [`KoordinatorNode`]: pinfold_core::koordinator::node::KoordinatorNode
+//! [`KoordinatorReport`]: pinfold_core::koordinator::node::KoordinatorReport
+//! [`KoordinatorArgs`]: pinfold_core::koordinator::plugin::KoordinatorArgs
 
+mod annotations;
 mod args;
-mod facts;
-mod facts_read;
+mod key_aliases;
 mod node;
 mod pod;
-mod publish;
+mod read_annotations;
 mod report;
-mod spellings;
 mod status;
 #[cfg(test)]
 mod tests;
+mod write_annotations;
 
-pub use args::scheduler_args;
-pub use facts::{
-    CpuManager, NodeFacts, NodeWishes, PodCpus, PoolRow, Reservation, SystemCpus, keys,
+pub use annotations::{
+    CpuManagerInfo, NodeAnnotations, NodeReservation, PodCpuAllocation, ReportAnnotations,
+    SharedPoolRow, SystemQosCpus, keys,
 };
+pub use args::scheduler_args;
+pub use key_aliases::{KEY_ALIASES, KeyAlias};
 pub use node::node;
 pub use pod::{demand, effective_limits, effective_requests, with_resource_spec};
-pub use publish::publish;
-pub use spellings::{SPELLINGS, Spelling};
-pub use status::{NumaPart, ResourceStatus, SharedPool};
+pub use status::{NumaNodeResources, ResourceStatus, SharedPoolRef};
+pub use write_annotations::publish;

@@ -16,19 +16,19 @@ use pinfold_core::pod::ResourceList;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 
-use crate::finding::{Findings, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::go::parse;
 use crate::go::quote::quoted;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::manifest::{self, Document};
 use crate::suggest;
 
-mod names;
 mod options;
+mod policies;
 mod reserved;
 mod settings;
 
-pub use names::{CpuPolicy, MemoryPolicy};
+pub use policies::{CpuManagerPolicy, MemoryManagerPolicy};
 pub use reserved::EvictionThreshold;
 
 /// What a kubelet is configured to do with CPUs, memory and their alignment.
@@ -41,13 +41,13 @@ pub struct KubeletSettings {
     /// `topologyManagerPolicyOptions`, names in lower case.
     pub topology_options: BTreeMap<String, String>,
     /// `cpuManagerPolicy`.
-    pub cpu_policy: CpuPolicy,
+    pub cpu_policy: CpuManagerPolicy,
     /// `cpuManagerPolicyOptions`, names in lower case.
     pub cpu_options: BTreeMap<String, String>,
     /// `cpuManagerReconcilePeriod`.
     pub cpu_reconcile_period: Duration,
     /// `memoryManagerPolicy`.
-    pub memory_policy: MemoryPolicy,
+    pub memory_policy: MemoryManagerPolicy,
     /// `reservedMemory`, in order.
     pub reserved_memory: Vec<MemoryReservation>,
     /// `reservedSystemCPUs`; empty if none are named.
@@ -68,10 +68,10 @@ impl Default for KubeletSettings {
             topology_policy: TopologyPolicy::default(),
             topology_scope: TopologyScope::default(),
             topology_options: BTreeMap::new(),
-            cpu_policy: CpuPolicy::default(),
+            cpu_policy: CpuManagerPolicy::default(),
             cpu_options: BTreeMap::new(),
             cpu_reconcile_period: DEFAULT_RECONCILE_PERIOD,
-            memory_policy: MemoryPolicy::default(),
+            memory_policy: MemoryManagerPolicy::default(),
             reserved_memory: Vec::new(),
             reserved_system_cpus: CpuList::default(),
             kube_reserved: ResourceList::new(),
@@ -115,13 +115,17 @@ impl KubeletSettings {
     ///
     /// # Errors
     /// With everything that makes the file unusable.
-    pub fn read(file: &str, bytes: &[u8], fidelity: Fidelity) -> Result<Read<Self>, Findings> {
+    pub fn read(
+        file: &str,
+        bytes: &[u8],
+        fidelity: Fidelity,
+    ) -> Result<WithWarnings<Self>, Diagnostics> {
         let documents = manifest::read(file, bytes)?;
         match documents.as_slice() {
             [document] => Self::from_document(document, fidelity),
             others => {
-                let mut report = Report::new(file);
-                let problem = Problem::Unexpected {
+                let mut report = DiagnosticReport::new(file);
+                let problem = DiagnosticKind::Unexpected {
                     expected: format!("one {KIND}"),
                     found: format!("{} objects", others.len()),
                 };
@@ -136,22 +140,25 @@ impl KubeletSettings {
     ///
     /// # Errors
     /// With everything that makes the object unusable.
-    pub fn from_document(document: &Document, fidelity: Fidelity) -> Result<Read<Self>, Findings> {
-        let mut report = Report::new(document.file());
-        let object = document.place();
+    pub fn from_document(
+        document: &Document,
+        fidelity: Fidelity,
+    ) -> Result<WithWarnings<Self>, Diagnostics> {
+        let mut report = DiagnosticReport::new(document.file());
+        let object = document.root();
         let header = [
             ("kind", document.kind(), KIND),
             ("apiVersion", document.api_version(), API_VERSION),
         ];
         for (field, found, expected) in header {
             if found != expected
-                && let Some(place) = object.get(field)
+                && let Some(field) = object.get(field)
             {
-                place.unexpected(expected, &mut report);
+                field.unexpected(expected, &mut report);
                 return report.finish(Self::default());
             }
         }
-        let reader = Reader {
+        let reader = ConfigReader {
             object,
             reads_old_spellings: fidelity == Fidelity::Sound,
         };
@@ -176,13 +183,13 @@ impl KubeletSettings {
 }
 
 /// One kubelet configuration being read.
-struct Reader<'n> {
-    object: Place<'n>,
+struct ConfigReader<'n> {
+    object: FieldRef<'n>,
     reads_old_spellings: bool,
 }
 
-impl Reader<'_> {
-    fn settings(&self, report: &mut Report) -> KubeletSettings {
+impl ConfigReader<'_> {
+    fn settings(&self, report: &mut DiagnosticReport) -> KubeletSettings {
         self.warn_misspelt(report);
         let feature_gates = self.feature_gates(report);
         let mut topology_policy = self.topology_policy(report);
@@ -209,25 +216,25 @@ impl Reader<'_> {
     }
 
     /// Warns about fields that are probably meant to be one of ours; others are not looked at.
-    fn warn_misspelt(&self, report: &mut Report) {
-        for (key, place) in self.object.members() {
+    fn warn_misspelt(&self, report: &mut DiagnosticReport) {
+        for (key, field) in self.object.members() {
             if FIELDS.contains(&key) {
                 continue;
             }
             if let Some(meant) = suggest::nearest(key, FIELDS.iter().copied()) {
                 let hint = Some(format!("did you mean {meant:?}?"));
-                place.warn(Problem::UnknownField(key.to_owned()), hint, report);
+                field.warn(DiagnosticKind::UnknownField(key.to_owned()), hint, report);
             }
         }
     }
 
-    fn feature_gates(&self, report: &mut Report) -> BTreeMap<String, bool> {
+    fn feature_gates(&self, report: &mut DiagnosticReport) -> BTreeMap<String, bool> {
         let map = self
             .object
             .get_map("featureGates", "a mapping of gates to booleans", report);
         let mut gates = BTreeMap::new();
-        for (name, place) in map.iter().flat_map(Place::members) {
-            if let Some(on) = place.boolean("true or false", report) {
+        for (name, field) in map.iter().flat_map(FieldRef::members) {
+            if let Some(on) = field.boolean("true or false", report) {
                 gates.insert(name.to_owned(), on);
             }
         }
@@ -235,36 +242,40 @@ impl Reader<'_> {
     }
 
     /// The gate `TopologyManager`, which no kubelet knows any more.
-    fn old_gate(&self, gates: &BTreeMap<String, bool>, report: &mut Report) -> Option<bool> {
+    fn old_gate(
+        &self,
+        gates: &BTreeMap<String, bool>,
+        report: &mut DiagnosticReport,
+    ) -> Option<bool> {
         let on = *gates.get(TOPOLOGY_MANAGER_GATE)?;
         let gates = self.object.get("featureGates")?;
-        let place = gates.get(TOPOLOGY_MANAGER_GATE)?;
+        let field = gates.get(TOPOLOGY_MANAGER_GATE)?;
         if !self.reads_old_spellings {
             let words = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
-            place.rejected(words, report);
+            field.rejected(words, report);
             return None;
         }
         let problem = match on {
-            true => Problem::NoEffect(format!("the gate {TOPOLOGY_MANAGER_GATE}")),
-            false => Problem::OldSpelling {
+            true => DiagnosticKind::NoEffect(format!("the gate {TOPOLOGY_MANAGER_GATE}")),
+            false => DiagnosticKind::OldSpelling {
                 found: format!("the gate {TOPOLOGY_MANAGER_GATE} off"),
                 read_as: "topologyManagerPolicy: none".to_owned(),
             },
         };
         let hint = "today's kubelets reject this gate; remove it".to_owned();
-        place.warn(problem, Some(hint), report);
+        field.warn(problem, Some(hint), report);
         Some(on)
     }
 
-    fn reconcile_period(&self, report: &mut Report) -> Duration {
-        let Some(place) = self.object.get("cpuManagerReconcilePeriod") else {
+    fn reconcile_period(&self, report: &mut DiagnosticReport) -> Duration {
+        let Some(field) = self.object.get("cpuManagerReconcilePeriod") else {
             return DEFAULT_RECONCILE_PERIOD;
         };
         let what = "a duration such as 10s";
-        let period = place.text(what, report).map(|text| {
+        let period = field.text(what, report).map(|text| {
             let period = parse::duration(text);
             if period.is_none() {
-                place.unexpected(what, report);
+                field.unexpected(what, report);
             }
             period
         });
@@ -274,57 +285,67 @@ impl Reader<'_> {
         }
     }
 
-    fn reserved_system_cpus(&self, report: &mut Report) -> CpuList {
-        let Some(place) = self.object.get("reservedSystemCPUs") else {
+    fn reserved_system_cpus(&self, report: &mut DiagnosticReport) -> CpuList {
+        let Some(field) = self.object.get("reservedSystemCPUs") else {
             return CpuList::default();
         };
-        let Some(text) = place.text("a CPU list such as \"0-1,8\"", report) else {
+        let Some(text) = field.text("a CPU list such as \"0-1,8\"", report) else {
             return CpuList::default();
         };
-        let is_named = |key: &str| self.object.get(key).is_some_and(|place| !place.is_text(""));
+        let is_named = |key: &str| self.object.get(key).is_some_and(|field| !field.is_text(""));
         if !text.is_empty() && (is_named("systemReservedCgroup") || is_named("kubeReservedCgroup"))
         {
             let words = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
                          systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup \
                          (--kube-reserved-cgroup)";
-            place.rejected(words, report);
+            field.rejected(words, report);
         }
         CpuList::parse(text).unwrap_or_else(|error| {
             let words = format!(
                 "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}"
             );
-            place.rejected(words, report);
+            field.rejected(words, report);
             CpuList::default()
         })
     }
 
     /// The text under `key`; an empty one is none.
-    fn word(&self, key: &str, what: &str, report: &mut Report) -> Option<(&str, Place<'_>)> {
-        let place = self.object.get(key)?;
-        let word = place.text(what, report)?;
-        (!word.is_empty()).then_some((word, place))
+    fn word(
+        &self,
+        key: &str,
+        what: &str,
+        report: &mut DiagnosticReport,
+    ) -> Option<(&str, FieldRef<'_>)> {
+        let field = self.object.get(key)?;
+        let word = field.text(what, report)?;
+        (!word.is_empty()).then_some((word, field))
     }
 
     /// Notes that the kubelet rejects a word, in its words, and what was probably meant.
     fn reject_word(
-        place: &Place<'_>,
+        field: &FieldRef<'_>,
         word: &str,
         words: String,
         known: &[&str],
-        report: &mut Report,
+        report: &mut DiagnosticReport,
     ) {
         let hint = Some(suggest::hint(word, known));
-        report.error(place.at(), place.path(), Problem::Rejected(words), hint);
+        report.error(
+            field.at(),
+            field.path(),
+            DiagnosticKind::Rejected(words),
+            hint,
+        );
     }
 
     /// Notes a word of old, which today is written otherwise.
-    fn warn_old(place: &Place<'_>, word: &str, today: &str, report: &mut Report) {
-        let problem = Problem::OldSpelling {
+    fn warn_old(field: &FieldRef<'_>, word: &str, today: &str, report: &mut DiagnosticReport) {
+        let problem = DiagnosticKind::OldSpelling {
             found: quoted(word),
             read_as: quoted(today),
         };
         let hint = format!("write {today:?}; kubelets reject {word:?}");
-        place.warn(problem, Some(hint), report);
+        field.warn(problem, Some(hint), report);
     }
 }
 

@@ -8,15 +8,15 @@
 //! Nothing that a file can hold may cost more than reading it once: the size, the nesting, the number of
 //! documents and what aliases may expand to are limited, see the constants.
 
-use crate::finding::{Findings, Position, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position, WithWarnings};
 
+pub mod field;
 mod json;
-pub(crate) mod node;
-pub mod place;
+pub(crate) mod value;
 mod yaml;
 
-use node::{Node, Value};
-use place::Place;
+use field::FieldRef;
+use value::{LocatedValue, ManifestValue};
 
 /// The largest file that is read. The API server takes 3 MiB for one object.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -35,7 +35,7 @@ pub const MAX_NODES: usize = 500_000;
 #[derive(Clone, Debug)]
 pub struct Document {
     file: String,
-    node: Node,
+    node: LocatedValue,
     /// The path of the object inside the document: empty, or `items[3]` in a list.
     path: String,
     api_version: String,
@@ -53,14 +53,14 @@ impl Document {
         api_version: &str,
         kind: &str,
         object: &serde_json::Value,
-    ) -> Result<Self, Findings> {
-        let mut report = Report::new(name);
+    ) -> Result<Self, Diagnostics> {
+        let mut report = DiagnosticReport::new(name);
         let node = json::node(object).map_err(|limit| {
-            report.error(None, "", Problem::TooComplex(limit), None);
+            report.error(None, "", DiagnosticKind::TooComplex(limit), None);
         });
         let node = node.ok().filter(|node| {
-            let place = Place::new(node, String::new());
-            place.map("a Kubernetes object", &mut report).is_some()
+            let field = FieldRef::new(node, String::new());
+            field.map("a Kubernetes object", &mut report).is_some()
         });
         let document = node.map(|node| Self {
             file: name.to_owned(),
@@ -96,8 +96,8 @@ impl Document {
         &self.kind
     }
 
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place::new(&self.node, self.path.clone())
+    pub(crate) fn root(&self) -> FieldRef<'_> {
+        FieldRef::new(&self.node, self.path.clone())
     }
 }
 
@@ -105,8 +105,8 @@ impl Document {
 ///
 /// # Errors
 /// If the file is too large, not UTF-8, not YAML, or holds something that is not a Kubernetes object.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Findings> {
-    let mut report = Report::new(file);
+pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Diagnostics> {
+    let mut report = DiagnosticReport::new(file);
     let nodes = values(bytes, &mut report);
     let mut documents = Vec::new();
     for node in nodes {
@@ -116,8 +116,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Findings> {
 }
 
 /// Reads the values of a file that need not be Kubernetes objects.
-pub(crate) fn read_values(file: &str, bytes: &[u8]) -> Result<Vec<Node>, Findings> {
-    let mut report = Report::new(file);
+pub(crate) fn read_values(file: &str, bytes: &[u8]) -> Result<Vec<LocatedValue>, Diagnostics> {
+    let mut report = DiagnosticReport::new(file);
     let nodes = values(bytes, &mut report);
     report.finish(nodes).map(|read| read.value)
 }
@@ -130,26 +130,28 @@ pub(crate) fn read_values(file: &str, bytes: &[u8]) -> Result<Vec<Node>, Finding
 pub fn read_plain<T>(
     file: &str,
     bytes: &[u8],
-    reader: impl FnOnce(&Place<'_>, &mut Report) -> T,
-) -> Result<Read<T>, Findings> {
+    reader: impl FnOnce(&FieldRef<'_>, &mut DiagnosticReport) -> T,
+) -> Result<WithWarnings<T>, Diagnostics> {
     let nodes = read_values(file, bytes)?;
-    let mut report = Report::new(file);
-    let empty = Node {
+    let mut report = DiagnosticReport::new(file);
+    let empty = LocatedValue {
         at: None,
-        value: Value::Map(Vec::new()),
+        value: ManifestValue::Map(Vec::new()),
     };
-    let mut whole = nodes.iter().filter(|node| node.value != Value::Null);
-    let place = Place::new(whole.next().unwrap_or(&empty), String::new());
+    let mut whole = nodes
+        .iter()
+        .filter(|node| node.value != ManifestValue::Null);
+    let field = FieldRef::new(whole.next().unwrap_or(&empty), String::new());
     if let Some(other) = whole.next() {
-        let other = Place::new(other, String::new());
+        let other = FieldRef::new(other, String::new());
         other.unexpected("one document", &mut report);
     }
-    place.map("a mapping", &mut report);
-    let value = reader(&place, &mut report);
+    field.map("a mapping", &mut report);
+    let value = reader(&field, &mut report);
     report.finish(value)
 }
 
-fn values(bytes: &[u8], report: &mut Report) -> Vec<Node> {
+fn values(bytes: &[u8], report: &mut DiagnosticReport) -> Vec<LocatedValue> {
     match text(bytes) {
         Err((problem, hint)) => {
             report.error(None, "", problem, Some(hint.to_owned()));
@@ -162,9 +164,9 @@ fn values(bytes: &[u8], report: &mut Report) -> Vec<Node> {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, (Problem, &'static str)> {
+fn text(bytes: &[u8]) -> Result<&str, (DiagnosticKind, &'static str)> {
     if bytes.len() > MAX_BYTES {
-        let problem = Problem::TooLarge {
+        let problem = DiagnosticKind::TooLarge {
             limit: MAX_BYTES,
             found: bytes.len(),
         };
@@ -172,21 +174,24 @@ fn text(bytes: &[u8]) -> Result<&str, (Problem, &'static str)> {
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        (Problem::NotText { at }, "is this a YAML or JSON file?")
+        (
+            DiagnosticKind::NotText { at },
+            "is this a YAML or JSON file?",
+        )
     })
 }
 
 /// Adds the object, or the objects of a list.
 fn collect(
     file: &str,
-    node: Node,
+    node: LocatedValue,
     path: String,
     documents: &mut Vec<Document>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
-    let place = Place::new(&node, path.clone());
+    let field = FieldRef::new(&node, path.clone());
     let what = "a Kubernetes object with apiVersion and kind";
-    let header = place.map(what, report).and_then(|object| {
+    let header = field.map(what, report).and_then(|object| {
         let api_version = object.required_text("apiVersion", "an API version such as v1", report);
         let kind = object.required_text("kind", "a kind such as Pod", report);
         let items = object.get("items").is_some();
@@ -201,7 +206,7 @@ fn collect(
     if documents.len() >= MAX_DOCUMENTS {
         let limit = format!("more than {MAX_DOCUMENTS} objects");
         let hint = Some("split the file".to_owned());
-        return report.error(node.at, &path, Problem::TooComplex(limit), hint);
+        return report.error(node.at, &path, DiagnosticKind::TooComplex(limit), hint);
     }
     documents.push(Document {
         file: file.to_owned(),
@@ -213,24 +218,29 @@ fn collect(
 }
 
 /// Adds the items of a list. Lists do not nest in Kubernetes, and not here.
-fn unpack(file: &str, list: Node, documents: &mut Vec<Document>, report: &mut Report) {
-    let Value::Map(members) = list.value else {
+fn unpack(
+    file: &str,
+    list: LocatedValue,
+    documents: &mut Vec<Document>,
+    report: &mut DiagnosticReport,
+) {
+    let ManifestValue::Map(members) = list.value else {
         return;
     };
     let Some(items) = members.into_iter().find(|member| member.key == "items") else {
         return;
     };
-    let Value::List(items) = items.node.value else {
-        let place = Place::new(&items.node, "items".to_owned());
-        return place.unexpected("a list of objects", report);
+    let ManifestValue::List(items) = items.node.value else {
+        let field = FieldRef::new(&items.node, "items".to_owned());
+        return field.unexpected("a list of objects", report);
     };
     for (i, item) in items.into_iter().enumerate() {
         let path = format!("items[{i}]");
-        let nested = Place::new(&item, path.clone())
+        let nested = FieldRef::new(&item, path.clone())
             .get("kind")
             .is_some_and(|kind| kind.is_text("List"));
         if nested {
-            Place::new(&item, path).unexpected("an object that is not itself a List", report);
+            FieldRef::new(&item, path).unexpected("an object that is not itself a List", report);
             continue;
         }
         collect(file, item, path, documents, report);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::content::{Content, Fields};
-use crate::finding::{Position, Report};
+use crate::diagnostic::{DiagnosticReport, Position};
+use crate::json_value::{JsonFields, JsonValue};
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 
 /// What an object says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,27 +21,27 @@ pub struct ObjectMeta {
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Everything else, as it was read.
-    pub rest: Fields,
+    pub rest: JsonFields,
     /// Where all this was read, for findings.
-    pub origin: Origin,
+    pub origin: ObjectOrigin,
 }
 
 /// Where an object was read. Says nothing about the object: all origins are equal.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct ObjectOrigin {
     /// The file.
     pub file: String,
     labels: BTreeMap<String, Position>,
     annotations: BTreeMap<String, Position>,
 }
 
-impl PartialEq for Origin {
+impl PartialEq for ObjectOrigin {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Origin {}
+impl Eq for ObjectOrigin {}
 
 const KNOWN: &[&str] = &["namespace", "name", "uid", "labels", "annotations"];
 
@@ -60,7 +60,7 @@ impl ObjectMeta {
     }
 
     /// Reads `metadata`. An object without a name takes it from `generateName`, with a 0 behind it.
-    pub(crate) fn read(object: &Place<'_>, report: &mut Report) -> Option<Self> {
+    pub(crate) fn read(object: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Self> {
         let Some(meta) = object.get_map("metadata", "a mapping with a name", report) else {
             if object.get("metadata").is_none() {
                 object.missing("metadata", "a mapping with a name", report);
@@ -76,8 +76,11 @@ impl ObjectMeta {
     }
 
     /// Reads the metadata of an object that belongs to no namespace. From then on findings name the object.
-    pub(crate) fn read_cluster_scoped(document: &Document, report: &mut Report) -> Option<Self> {
-        let mut meta = Self::read(&document.place(), report)?;
+    pub(crate) fn read_cluster_scoped(
+        document: &Document,
+        report: &mut DiagnosticReport,
+    ) -> Option<Self> {
+        let mut meta = Self::read(&document.root(), report)?;
         meta.namespace = String::new();
         meta.origin.file = document.file().to_owned();
         report.turn_to(document.kind(), &meta.name);
@@ -85,7 +88,7 @@ impl ObjectMeta {
     }
 
     /// Reads the metadata of a pod template, which has no name of its own.
-    pub(crate) fn read_template(meta: &Place<'_>, report: &mut Report) -> Self {
+    pub(crate) fn read_template(meta: &FieldRef<'_>, report: &mut DiagnosticReport) -> Self {
         let namespace = meta.get_text("namespace", "a namespace", report);
         let namespace = namespace.filter(|namespace| !namespace.is_empty());
         let uid = meta.get_text("uid", "an id", report);
@@ -98,7 +101,7 @@ impl ObjectMeta {
             labels,
             annotations,
             rest: meta.rest(KNOWN),
-            origin: Origin {
+            origin: ObjectOrigin {
                 file: String::new(),
                 labels: label_places,
                 annotations: annotation_places,
@@ -114,7 +117,7 @@ impl ObjectMeta {
     }
 
     /// Where a label or annotation is in its file, and its path.
-    pub(crate) fn place_of(&self, kind: TextKind, key: &str) -> (Option<Position>, String) {
+    pub(crate) fn position_of(&self, kind: TextKind, key: &str) -> (Option<Position>, String) {
         let (places, section) = match kind {
             TextKind::Label => (&self.origin.labels, "labels"),
             TextKind::Annotation => (&self.origin.annotations, "annotations"),
@@ -124,11 +127,11 @@ impl ObjectMeta {
     }
 
     /// The metadata as it is written.
-    pub(crate) fn content(&self) -> Content {
-        let mut fields = Fields::new();
+    pub(crate) fn content(&self) -> JsonValue {
+        let mut fields = JsonFields::new();
         let mut text = |key: &str, value: &str| {
             if !value.is_empty() {
-                fields.push((key.to_owned(), Content::text(value)));
+                fields.push((key.to_owned(), JsonValue::text(value)));
             }
         };
         text("name", &self.name);
@@ -137,27 +140,27 @@ impl ObjectMeta {
         for (key, texts) in [("labels", &self.labels), ("annotations", &self.annotations)] {
             if !texts.is_empty() {
                 let texts = texts.iter();
-                let texts = texts.map(|(key, text)| (key.clone(), Content::text(text)));
-                fields.push((key.to_owned(), Content::Map(texts.collect())));
+                let texts = texts.map(|(key, text)| (key.clone(), JsonValue::text(text)));
+                fields.push((key.to_owned(), JsonValue::Map(texts.collect())));
             }
         }
         fields.extend(self.rest.iter().cloned());
-        Content::Map(fields)
+        JsonValue::Map(fields)
     }
 }
 
-type Texts = (BTreeMap<String, String>, BTreeMap<String, Position>);
+type LocatedTexts = (BTreeMap<String, String>, BTreeMap<String, Position>);
 
 /// A mapping of texts.
-fn texts(meta: &Place<'_>, key: &str, report: &mut Report) -> Texts {
-    let mut texts = Texts::default();
+fn texts(meta: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> LocatedTexts {
+    let mut texts = LocatedTexts::default();
     let Some(map) = meta.get_map(key, "a mapping of texts", report) else {
         return texts;
     };
-    for (key, place) in map.members() {
-        if let Some(text) = place.text("text", report) {
+    for (key, field) in map.members() {
+        if let Some(text) = field.text("text", report) {
             texts.0.insert(key.to_owned(), text.to_owned());
-            texts.1.extend(place.at().map(|at| (key.to_owned(), at)));
+            texts.1.extend(field.at().map(|at| (key.to_owned(), at)));
         }
     }
     texts

@@ -3,9 +3,9 @@
 use pinfold_core::name::NodeName;
 use pinfold_core::pod::ResourceList;
 
-use crate::finding::{Findings, Position, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position, WithWarnings};
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::meta::ObjectMeta;
 
 /// A node of a cluster.
@@ -34,14 +34,14 @@ impl NodeObject {
     ///
     /// # Errors
     /// With everything that makes the object unusable.
-    pub fn read(document: &Document) -> Result<Read<Self>, Findings> {
-        let mut report = Report::new(document.file());
+    pub fn read(document: &Document) -> Result<WithWarnings<Self>, Diagnostics> {
+        let mut report = DiagnosticReport::new(document.file());
         let node = read(document, &mut report);
         report.finish_some(node)
     }
 }
 
-fn read(document: &Document, report: &mut Report) -> Option<NodeObject> {
+fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject> {
     let object = document.expect_kind("Node", &["v1"], report)?;
     let meta = ObjectMeta::read_cluster_scoped(document, report)?;
     let what = "a mapping with capacity and allocatable";
@@ -55,7 +55,7 @@ fn read(document: &Document, report: &mut Report) -> Option<NodeObject> {
     let spec = object.get_map("spec", "a mapping", report);
     let unschedulable = spec
         .and_then(|spec| spec.get("unschedulable"))
-        .and_then(|place| place.boolean("true or false", report));
+        .and_then(|field| field.boolean("true or false", report));
     let capacity = capacity.unwrap_or_default();
     Some(NodeObject {
         allocatable: allocatable.unwrap_or_else(|| capacity.clone()),
@@ -67,15 +67,15 @@ fn read(document: &Document, report: &mut Report) -> Option<NodeObject> {
 }
 
 /// Amounts by resource; none may be negative.
-pub(crate) fn amounts(list: &Place<'_>, report: &mut Report) -> ResourceList {
+pub(crate) fn amounts(list: &FieldRef<'_>, report: &mut DiagnosticReport) -> ResourceList {
     let mut amounts = ResourceList::new();
-    for (name, place) in list.members() {
-        let Some(amount) = place.quantity(report) else {
+    for (name, field) in list.members() {
+        let Some(amount) = field.quantity(report) else {
             continue;
         };
         if amount < 0.into() {
             let words = format!("Invalid value: \"{amount}\": must be greater than or equal to 0");
-            place.rejected(words, report);
+            field.rejected(words, report);
             continue;
         }
         amounts.insert(name.into(), amount);
@@ -89,12 +89,12 @@ impl Document {
         &self,
         kind: &str,
         versions: &[&str],
-        report: &mut Report,
-    ) -> Option<Place<'_>> {
-        let object = self.place();
+        report: &mut DiagnosticReport,
+    ) -> Option<FieldRef<'_>> {
+        let object = self.root();
         if self.kind() != kind {
-            if let Some(place) = object.get("kind") {
-                place.unexpected(&format!("the kind {kind}"), report);
+            if let Some(field) = object.get("kind") {
+                field.unexpected(&format!("the kind {kind}"), report);
             }
             return None;
         }
@@ -104,8 +104,13 @@ impl Document {
                 self.api_version()
             );
             let hint = format!("use {}", versions.join(" or "));
-            let at = object.get("apiVersion").and_then(|place| place.at());
-            report.error(at, "apiVersion", Problem::Rejected(words), Some(hint));
+            let at = object.get("apiVersion").and_then(|field| field.at());
+            report.error(
+                at,
+                "apiVersion",
+                DiagnosticKind::Rejected(words),
+                Some(hint),
+            );
             return None;
         }
         Some(object)

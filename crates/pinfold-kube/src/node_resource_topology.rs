@@ -26,12 +26,12 @@ use std::collections::BTreeMap;
 
 use pinfold_core::quantity::Quantity;
 
-use crate::amount::Amount;
-use crate::content::Fields;
-use crate::finding::{Findings, Position, Problem, Read, Report};
-use crate::manifest::place::Place;
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position, WithWarnings};
+use crate::json_value::JsonFields;
+use crate::manifest::field::FieldRef;
 use crate::manifest::{self, Document};
 use crate::meta::ObjectMeta;
+use crate::written_quantity::WrittenQuantity;
 
 /// The API group.
 pub const GROUP: &str = "topology.node.k8s.io";
@@ -43,7 +43,7 @@ pub const MAX_ZONES: usize = 1024;
 
 /// A version of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
+pub enum NrtVersion {
     /// The first; Koordinator's.
     V1Alpha1,
     /// Today's.
@@ -51,16 +51,16 @@ pub enum Version {
     V1Alpha2,
 }
 
-impl Version {
+impl NrtVersion {
     /// Both.
-    pub const ALL: [Version; 2] = [Version::V1Alpha1, Version::V1Alpha2];
+    pub const ALL: [NrtVersion; 2] = [NrtVersion::V1Alpha1, NrtVersion::V1Alpha2];
 
     /// The `apiVersion` of an object.
     #[must_use]
     pub fn api_version(self) -> &'static str {
         match self {
-            Version::V1Alpha1 => "topology.node.k8s.io/v1alpha1",
-            Version::V1Alpha2 => "topology.node.k8s.io/v1alpha2",
+            NrtVersion::V1Alpha1 => "topology.node.k8s.io/v1alpha1",
+            NrtVersion::V1Alpha2 => "topology.node.k8s.io/v1alpha2",
         }
     }
 }
@@ -69,33 +69,33 @@ impl Version {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeResourceTopology {
     /// The version it was read from, and is written in.
-    pub version: Version,
+    pub version: NrtVersion,
     /// Name, labels and annotations.
     pub meta: ObjectMeta,
     /// Policy and scope in one word; only the first counts.
     pub topology_policies: Vec<String>,
     /// Facts about the node as a whole.
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<NrtAttribute>,
     /// Its NUMA nodes, and whatever else the reporter knows.
-    pub zones: Vec<Zone>,
+    pub zones: Vec<NrtZone>,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// A named fact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attribute {
+pub struct NrtAttribute {
     /// Its name.
     pub name: String,
     /// Its value.
     pub value: String,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// A part of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Zone {
+pub struct NrtZone {
     /// `node-<id>` for a NUMA node.
     pub name: String,
     /// `Node` for a NUMA node.
@@ -103,51 +103,54 @@ pub struct Zone {
     /// The zone it is a part of.
     pub parent: Option<String>,
     /// Distances to zones.
-    pub costs: Vec<Cost>,
+    pub costs: Vec<NrtCost>,
     /// Facts about the zone.
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<NrtAttribute>,
     /// What it has.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<NrtResource>,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// The distance to a zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct NrtCost {
     /// The other zone.
     pub name: String,
     /// The firmware's number; 10 is local.
     pub value: i64,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// One resource of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
+pub struct NrtResource {
     /// Its name.
     pub name: String,
     /// All there is.
-    pub capacity: Amount,
+    pub capacity: WrittenQuantity,
     /// What pods may use.
-    pub allocatable: Amount,
+    pub allocatable: WrittenQuantity,
     /// What no running pod holds.
-    pub available: Amount,
+    pub available: WrittenQuantity,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// Reads all objects of this kind in a file; others are passed over.
 ///
 /// # Errors
 /// With everything that makes the file unusable.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Vec<NodeResourceTopology>>, Findings> {
-    let mut report = Report::new(file);
+pub fn read(
+    file: &str,
+    bytes: &[u8],
+) -> Result<WithWarnings<Vec<NodeResourceTopology>>, Diagnostics> {
+    let mut report = DiagnosticReport::new(file);
     let mut objects = Vec::new();
     for document in manifest::read(file, bytes)? {
         if document.kind() == KIND {
-            let mut own = Report::new(file);
+            let mut own = DiagnosticReport::new(file);
             objects.extend(read_into(&document, &mut own));
             report.merge(own);
         }
@@ -160,19 +163,19 @@ impl NodeResourceTopology {
     ///
     /// # Errors
     /// With everything that makes the object unusable.
-    pub fn read(document: &Document) -> Result<Read<Self>, Findings> {
-        let mut report = Report::new(document.file());
+    pub fn read(document: &Document) -> Result<WithWarnings<Self>, Diagnostics> {
+        let mut report = DiagnosticReport::new(document.file());
         let object = read_into(document, &mut report);
         report.finish_some(object)
     }
 }
 
-fn read_into(document: &Document, report: &mut Report) -> Option<NodeResourceTopology> {
-    let versions = Version::ALL.map(Version::api_version);
+fn read_into(document: &Document, report: &mut DiagnosticReport) -> Option<NodeResourceTopology> {
+    let versions = NrtVersion::ALL.map(NrtVersion::api_version);
     let object = document.expect_kind(KIND, &versions, report)?;
     let version = match document.api_version() == versions[0] {
-        true => Version::V1Alpha1,
-        false => Version::V1Alpha2,
+        true => NrtVersion::V1Alpha1,
+        false => NrtVersion::V1Alpha2,
     };
     let meta = ObjectMeta::read_cluster_scoped(document, report)?;
     let mut known = vec![
@@ -184,15 +187,15 @@ fn read_into(document: &Document, report: &mut Report) -> Option<NodeResourceTop
     ];
     // An attribute of the whole object means nothing in v1alpha1; it is carried along like any other field.
     let attributes = match version {
-        Version::V1Alpha1 => Vec::new(),
-        Version::V1Alpha2 => {
+        NrtVersion::V1Alpha1 => Vec::new(),
+        NrtVersion::V1Alpha2 => {
             known.push("attributes");
             attributes(&object, report)
         }
     };
     let mut topology_policies = Vec::new();
-    for place in object.get_list("topologyPolicies", "a list of policies", report) {
-        let word = place.text("a policy such as SingleNUMANodePodLevel", report);
+    for field in object.get_list("topologyPolicies", "a list of policies", report) {
+        let word = field.text("a policy such as SingleNUMANodePodLevel", report);
         topology_policies.extend(word.map(str::to_owned));
     }
     if object.get("zones").is_none() {
@@ -200,13 +203,13 @@ fn read_into(document: &Document, report: &mut Report) -> Option<NodeResourceTop
     }
     let places = object.get_list("zones", "a list of zones", report);
     if places.len() > MAX_ZONES {
-        let problem = Problem::TooComplex(format!("more than {MAX_ZONES} zones"));
+        let problem = DiagnosticKind::TooComplex(format!("more than {MAX_ZONES} zones"));
         report.error(document.at(), "zones", problem, None);
         return None;
     }
-    let zones: Vec<Zone> = places
+    let zones: Vec<NrtZone> = places
         .iter()
-        .filter_map(|place| zone(place, report))
+        .filter_map(|field| zone(field, report))
         .collect();
     warn_same_names(&places, &zones, report);
     Some(NodeResourceTopology {
@@ -219,29 +222,29 @@ fn read_into(document: &Document, report: &mut Report) -> Option<NodeResourceTop
     })
 }
 
-fn attributes(parent: &Place<'_>, report: &mut Report) -> Vec<Attribute> {
+fn attributes(parent: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<NrtAttribute> {
     let mut attributes = Vec::new();
-    for place in parent.get_list("attributes", "a list of names and values", report) {
-        let name = place.required_text("name", "the attribute's name", report);
-        let value = place.get_text("value", "the attribute's value", report);
+    for field in parent.get_list("attributes", "a list of names and values", report) {
+        let name = field.required_text("name", "the attribute's name", report);
+        let value = field.get_text("value", "the attribute's value", report);
         if let Some(name) = name {
-            attributes.push(Attribute {
+            attributes.push(NrtAttribute {
                 name,
                 value: value.unwrap_or_default().to_owned(),
-                rest: place.rest(&["name", "value"]),
+                rest: field.rest(&["name", "value"]),
             });
         }
     }
     attributes
 }
 
-fn zone(place: &Place<'_>, report: &mut Report) -> Option<Zone> {
-    let place = place.map("a zone", report)?;
-    let name = place.required_text("name", "a name such as node-0", report);
-    let kind = place.required_text("type", "a type such as Node", report);
-    let parent = place.get_text("parent", "the name of a zone", report);
+fn zone(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<NrtZone> {
+    let field = field.map("a zone", report)?;
+    let name = field.required_text("name", "a name such as node-0", report);
+    let kind = field.required_text("type", "a type such as Node", report);
+    let parent = field.get_text("parent", "the name of a zone", report);
     let mut costs = Vec::new();
-    for cost in place.get_list("costs", "a list of distances", report) {
+    for cost in field.get_list("costs", "a list of distances", report) {
         let name = cost.required_text("name", "the name of a zone", report);
         let value = match cost.get("value") {
             Some(value) => value.integer("a distance", report),
@@ -252,49 +255,49 @@ fn zone(place: &Place<'_>, report: &mut Report) -> Option<Zone> {
         };
         if let (Some(name), Some(value)) = (name, value) {
             let rest = cost.rest(&["name", "value"]);
-            costs.push(Cost { name, value, rest });
+            costs.push(NrtCost { name, value, rest });
         }
     }
-    let attributes = attributes(&place, report);
+    let attributes = attributes(&field, report);
     let mut resources = Vec::new();
-    for item in place.get_list("resources", "a list of resources", report) {
+    for item in field.get_list("resources", "a list of resources", report) {
         resources.extend(resource(&item, report));
     }
-    Some(Zone {
+    Some(NrtZone {
         name: name?,
         kind: kind?,
         parent: parent.map(str::to_owned),
         costs,
         attributes,
         resources,
-        rest: place.rest(&["name", "type", "parent", "costs", "attributes", "resources"]),
+        rest: field.rest(&["name", "type", "parent", "costs", "attributes", "resources"]),
     })
 }
 
-fn resource(place: &Place<'_>, report: &mut Report) -> Option<Resource> {
-    let place = place.map("a resource", report)?;
-    let name = place.required_text("name", "a resource such as cpu", report);
-    let capacity = Amount::read_required(&place, "capacity", report);
-    let allocatable = Amount::read_required(&place, "allocatable", report);
-    let available = Amount::read_required(&place, "available", report);
-    let resource = Resource {
+fn resource(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<NrtResource> {
+    let field = field.map("a resource", report)?;
+    let name = field.required_text("name", "a resource such as cpu", report);
+    let capacity = WrittenQuantity::read_required(&field, "capacity", report);
+    let allocatable = WrittenQuantity::read_required(&field, "allocatable", report);
+    let available = WrittenQuantity::read_required(&field, "available", report);
+    let resource = NrtResource {
         name: name?,
         capacity: capacity?,
         allocatable: allocatable?,
         available: available?,
-        rest: place.rest(&["name", "capacity", "allocatable", "available"]),
+        rest: field.rest(&["name", "capacity", "allocatable", "available"]),
     };
     let (capacity, allocatable, available) = resource.quantities();
     if allocatable > capacity || available > allocatable {
         let words = format!(
             "found capacity {capacity}, allocatable {allocatable}, available {available}: none may be more than the one before"
         );
-        place.warn(Problem::Contradiction(words), None, report);
+        field.warn(DiagnosticKind::Contradiction(words), None, report);
     }
     Some(resource)
 }
 
-impl Resource {
+impl NrtResource {
     /// Capacity, allocatable and available.
     #[must_use]
     pub fn quantities(&self) -> (Quantity, Quantity, Quantity) {
@@ -307,17 +310,17 @@ impl Resource {
 }
 
 /// Two zones of one name are told apart by nobody.
-fn warn_same_names(places: &[Place<'_>], zones: &[Zone], report: &mut Report) {
+fn warn_same_names(places: &[FieldRef<'_>], zones: &[NrtZone], report: &mut DiagnosticReport) {
     // A zone that could not be read is missing from `zones`; then there are errors anyway.
     if places.len() != zones.len() {
         return;
     }
     let mut seen: BTreeMap<&str, Option<Position>> = BTreeMap::new();
-    for (place, zone) in places.iter().zip(zones) {
-        if let Some(first) = seen.insert(&zone.name, place.at()) {
+    for (field, zone) in places.iter().zip(zones) {
+        if let Some(first) = seen.insert(&zone.name, field.at()) {
             let words = format!("found a second zone {:?}", zone.name);
             let hint = first.map(|at| format!("the first one is at line {}", at.line));
-            place.warn(Problem::Contradiction(words), hint, report);
+            field.warn(DiagnosticKind::Contradiction(words), hint, report);
         }
     }
 }

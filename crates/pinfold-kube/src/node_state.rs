@@ -1,4 +1,4 @@
-//! [`NodeState`]: what our agent adds to a node's report so that a scheduler can go on from it.
+//! [`PublishedNodeState`]: what our agent adds to a node's report so that a scheduler can go on from it.
 //!
 //! Counts say how much is free; they do not say whose the rest is. A scheduler has to know that twice: a pod that it
 //! bound and the report lacks is to be added, and a pod that left and the report still has is to be taken away, for a
@@ -26,10 +26,10 @@ use pinfold_core::quantity::Quantity;
 
 use crate::annotation::Annotation;
 use crate::cluster::DialectName;
-use crate::content::{Content, map};
-use crate::finding::{Findings, Read, Report};
-use crate::manifest::place::Place;
-use crate::node_resource_topology::{Attribute, KIND, NodeResourceTopology};
+use crate::diagnostic::{DiagnosticReport, Diagnostics, WithWarnings};
+use crate::json_value::{JsonValue, map};
+use crate::manifest::field::FieldRef;
+use crate::node_resource_topology::{KIND, NodeResourceTopology, NrtAttribute};
 
 /// The annotation of a report.
 pub const NODE_STATE: &str = "pinfold.dev/node-state";
@@ -39,18 +39,18 @@ const MAX_PODS: usize = 2048;
 
 /// Whose rules decide on a node, and what every pod on it holds for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeState {
+pub struct PublishedNodeState {
     /// Whose rules.
     pub dialect: DialectName,
     /// With the defects of the original, or without.
     pub fidelity: Fidelity,
     /// Every pod that the node's books know, whether it holds anything or not.
-    pub pods: Vec<PodState>,
+    pub pods: Vec<PublishedPodState>,
 }
 
 /// What one pod holds for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodState {
+pub struct PublishedPodState {
     /// Its id, as the node knows it.
     pub uid: PodUid,
     /// Its CPUs.
@@ -72,11 +72,11 @@ pub struct HeldDevices {
     pub count: u64,
 }
 
-impl NodeState {
+impl PublishedNodeState {
     /// The state of a node whose books these are.
     #[must_use]
     pub fn of(ledger: &Ledger, dialect: DialectName) -> Self {
-        let residents = ledger.residents().into_iter();
+        let residents = ledger.admitted_pods().into_iter();
         Self {
             dialect,
             fidelity: ledger.rules().fidelity(),
@@ -105,14 +105,14 @@ impl NodeState {
     /// The annotation's text.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let pods = Content::List(self.pods.iter().map(PodState::content).collect());
+        let pods = JsonValue::List(self.pods.iter().map(PublishedPodState::content).collect());
         let fidelity = match self.fidelity {
             Fidelity::Exact => "exact",
             Fidelity::Sound => "sound",
         };
         let whole = map([
-            ("dialect", Some(Content::text(self.dialect.name()))),
-            ("fidelity", Some(Content::text(fidelity))),
+            ("dialect", Some(JsonValue::text(self.dialect.name()))),
+            ("fidelity", Some(JsonValue::text(fidelity))),
             ("pods", Some(pods)),
         ]);
         whole.to_json()
@@ -122,11 +122,13 @@ impl NodeState {
     ///
     /// # Errors
     /// If it cannot be understood.
-    pub fn read(topology: &NodeResourceTopology) -> Result<Read<Option<Self>>, Findings> {
+    pub fn read(
+        topology: &NodeResourceTopology,
+    ) -> Result<WithWarnings<Option<Self>>, Diagnostics> {
         let meta = &topology.meta;
-        let mut report = Report::about(&meta.origin.file, KIND, &meta.name);
+        let mut report = DiagnosticReport::about(&meta.origin.file, KIND, &meta.name);
         let annotation = Annotation::read(meta, NODE_STATE, &mut report);
-        let state = annotation.map(|annotation| read(&annotation.place(), &mut report));
+        let state = annotation.map(|annotation| read(&annotation.root(), &mut report));
         report.finish(state)
     }
 
@@ -137,8 +139,9 @@ impl NodeState {
         topology: &mut NodeTopology,
         is_gone: impl Fn(&PodUid) -> bool,
     ) -> CpuSet {
-        let gone = |pod: &&PodState| is_gone(&pod.uid);
-        let (gone, staying): (Vec<&PodState>, Vec<&PodState>) = self.pods.iter().partition(gone);
+        let gone = |pod: &&PublishedPodState| is_gone(&pod.uid);
+        let (gone, staying): (Vec<&PublishedPodState>, Vec<&PublishedPodState>) =
+            self.pods.iter().partition(gone);
         for pod in &gone {
             for memory in &pod.memory {
                 give_back_memory(topology, memory);
@@ -159,21 +162,21 @@ impl NodeState {
 }
 
 /// Adds the attributes that are not there yet.
-fn add_attributes(own: &mut Vec<Attribute>, more: Vec<node_topology::Attribute>) {
+fn add_attributes(own: &mut Vec<NrtAttribute>, more: Vec<node_topology::Attribute>) {
     for node_topology::Attribute { name, value } in more {
         // Without the version that states them in a word they would contradict it.
         let is_word = [TOPOLOGY_POLICY, TOPOLOGY_SCOPE].contains(&name.as_str());
         if !is_word && !own.iter().any(|attribute| attribute.name == name) {
-            own.push(Attribute {
+            own.push(NrtAttribute {
                 name,
                 value,
-                ..Attribute::default()
+                ..NrtAttribute::default()
             });
         }
     }
 }
 
-fn pod_state(ledger: &Ledger, uid: &PodUid) -> PodState {
+fn pod_state(ledger: &Ledger, uid: &PodUid) -> PublishedPodState {
     let mut memory: BTreeMap<(ResourceName, Vec<u32>), HeldMemory> = BTreeMap::new();
     let mut ids: BTreeMap<ResourceName, BTreeSet<DeviceId>> = BTreeMap::new();
     let assignment = ledger.assignment(uid);
@@ -209,7 +212,7 @@ fn pod_state(ledger: &Ledger, uid: &PodUid) -> PodState {
             }
         }
     }
-    PodState {
+    PublishedPodState {
         uid: uid.clone(),
         cpus: ledger.exclusive_cpus(uid),
         memory: memory.into_values().collect(),
@@ -217,31 +220,31 @@ fn pod_state(ledger: &Ledger, uid: &PodUid) -> PodState {
     }
 }
 
-impl PodState {
-    fn content(&self) -> Content {
+impl PublishedPodState {
+    fn content(&self) -> JsonValue {
         let nodes = |nodes: NodeSet| {
             let ids = nodes.iter().map(|id| i64::from(id.get()).into());
-            Some(Content::List(ids.collect()))
+            Some(JsonValue::List(ids.collect()))
         };
-        let number = |number: u64| Some(Content::Number(number.to_string()));
+        let number = |number: u64| Some(JsonValue::Number(number.to_string()));
         let memory = self.memory.iter().map(|held| {
             map([
-                ("resource", Some(Content::text(held.resource.as_str()))),
+                ("resource", Some(JsonValue::text(held.resource.as_str()))),
                 ("nodes", nodes(held.nodes)),
                 ("bytes", number(held.bytes)),
             ])
         });
         let devices = self.devices.iter().map(|held| {
             map([
-                ("resource", Some(Content::text(held.resource.as_str()))),
+                ("resource", Some(JsonValue::text(held.resource.as_str()))),
                 ("nodes", nodes(held.nodes)),
                 ("count", number(held.count)),
             ])
         });
-        let list = |items: Vec<Content>| (!items.is_empty()).then_some(Content::List(items));
-        let cpus = (!self.cpus.is_empty()).then(|| Content::Text(self.cpus.to_string()));
+        let list = |items: Vec<JsonValue>| (!items.is_empty()).then_some(JsonValue::List(items));
+        let cpus = (!self.cpus.is_empty()).then(|| JsonValue::Text(self.cpus.to_string()));
         map([
-            ("uid", Some(Content::text(self.uid.as_str()))),
+            ("uid", Some(JsonValue::text(self.uid.as_str()))),
             ("cpus", cpus),
             ("memory", list(memory.collect())),
             ("devices", list(devices.collect())),
@@ -249,18 +252,18 @@ impl PodState {
     }
 }
 
-fn read(place: &Place<'_>, report: &mut Report) -> NodeState {
-    let mut state = NodeState {
+fn read(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> PublishedNodeState {
+    let mut state = PublishedNodeState {
         dialect: DialectName::Kubelet,
         fidelity: Fidelity::Exact,
         pods: Vec::new(),
     };
-    let Some(place) = place.map("an object with dialect, fidelity and pods", report) else {
+    let Some(field) = field.map("an object with dialect, fidelity and pods", report) else {
         return state;
     };
-    let word = |key: &str, known: &[&str], report: &mut Report| {
-        let place = place.get(key)?;
-        place.word(known, report).map(str::to_owned)
+    let word = |key: &str, known: &[&str], report: &mut DiagnosticReport| {
+        let field = field.get(key)?;
+        field.word(known, report).map(str::to_owned)
     };
     let dialect = word("dialect", &["kubelet", "koordinator"], report);
     if dialect.as_deref() == Some("koordinator") {
@@ -269,22 +272,22 @@ fn read(place: &Place<'_>, report: &mut Report) -> NodeState {
     if word("fidelity", &["exact", "sound"], report).as_deref() == Some("sound") {
         state.fidelity = Fidelity::Sound;
     }
-    let pods = place.get_list("pods", "a list of pods", report);
+    let pods = field.get_list("pods", "a list of pods", report);
     let pods = pods.iter().take(MAX_PODS);
     state.pods = pods.filter_map(|pod| read_pod(pod, report)).collect();
     state
 }
 
-fn read_pod(place: &Place<'_>, report: &mut Report) -> Option<PodState> {
-    let place = place.map("a pod with its uid", report)?;
-    let uid = place.required_text("uid", "the id of a pod", report)?;
-    let mut state = PodState {
+fn read_pod(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<PublishedPodState> {
+    let field = field.map("a pod with its uid", report)?;
+    let uid = field.required_text("uid", "the id of a pod", report)?;
+    let mut state = PublishedPodState {
         uid: uid.into(),
         cpus: CpuSet::new(),
         memory: Vec::new(),
         devices: Vec::new(),
     };
-    if let Some(cpus) = place.get("cpus") {
+    if let Some(cpus) = field.get("cpus") {
         const WHAT: &str = "a CPU list such as 0-3,8";
         let parsed = cpus.text(WHAT, report).map(CpuSet::parse);
         match parsed {
@@ -293,7 +296,7 @@ fn read_pod(place: &Place<'_>, report: &mut Report) -> Option<PodState> {
             None => {}
         }
     }
-    for held in place.get_list("memory", "a list of memory", report) {
+    for held in field.get_list("memory", "a list of memory", report) {
         let resource = held.required_text("resource", "a resource", report);
         let (nodes, bytes) = (nodes(&held, report), count(&held, "bytes", report));
         state.memory.extend(resource.map(|resource| HeldMemory {
@@ -302,7 +305,7 @@ fn read_pod(place: &Place<'_>, report: &mut Report) -> Option<PodState> {
             bytes,
         }));
     }
-    for held in place.get_list("devices", "a list of devices", report) {
+    for held in field.get_list("devices", "a list of devices", report) {
         let resource = held.required_text("resource", "a resource", report);
         let (nodes, count) = (nodes(&held, report), count(&held, "count", report));
         state.devices.extend(resource.map(|resource| HeldDevices {
@@ -314,10 +317,10 @@ fn read_pod(place: &Place<'_>, report: &mut Report) -> Option<PodState> {
     Some(state)
 }
 
-fn nodes(place: &Place<'_>, report: &mut Report) -> NodeSet {
+fn nodes(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> NodeSet {
     const WHAT: &str = "the number of a NUMA node";
     let mut nodes = NodeSet::EMPTY;
-    for item in place.get_list("nodes", "a list of NUMA nodes", report) {
+    for item in field.get_list("nodes", "a list of NUMA nodes", report) {
         match item.integer(WHAT, report).map(NodeId::new) {
             Some(Ok(id)) => nodes.insert(id),
             Some(Err(_)) => item.unexpected(WHAT, report),
@@ -327,15 +330,15 @@ fn nodes(place: &Place<'_>, report: &mut Report) -> NodeSet {
     nodes
 }
 
-fn count(place: &Place<'_>, key: &str, report: &mut Report) -> u64 {
+fn count(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> u64 {
     const WHAT: &str = "a number that is not negative";
-    let Some(place) = place.get(key) else {
+    let Some(field) = field.get(key) else {
         return 0;
     };
-    match place.integer(WHAT, report).map(u64::try_from) {
+    match field.integer(WHAT, report).map(u64::try_from) {
         Some(Ok(number)) => number,
         Some(Err(_)) => {
-            place.unexpected(WHAT, report);
+            field.unexpected(WHAT, report);
             0
         }
         None => 0,
@@ -383,7 +386,7 @@ fn give_back_devices(topology: &mut NodeTopology, held: &HeldDevices) {
 }
 
 /// Which NUMA nodes can only be used together depends on who is still there.
-fn regroup(topology: &mut NodeTopology, staying: &[&PodState]) {
+fn regroup(topology: &mut NodeTopology, staying: &[&PublishedPodState]) {
     for zone in &mut topology.zones {
         let Some(id) = numa_id(&zone.name) else {
             continue;

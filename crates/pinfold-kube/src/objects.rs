@@ -1,6 +1,6 @@
 //! Everything a cluster says about nodes and pods, from files that mix kinds.
 
-use crate::finding::{Findings, Read, Report};
+use crate::diagnostic::{DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::{self, Document};
 use crate::node::NodeObject;
 use crate::node_resource_topology::{self, NodeResourceTopology};
@@ -9,7 +9,7 @@ use crate::volcano::{self, Numatopology};
 
 /// The objects of a file, each kind in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Objects {
+pub struct ClusterObjects {
     /// Nodes.
     pub nodes: Vec<NodeObject>,
     /// What nodes report (NodeResourceTopology).
@@ -20,9 +20,9 @@ pub struct Objects {
     pub pods: Vec<PodObject>,
 }
 
-impl Objects {
+impl ClusterObjects {
     /// Adds what one document says.
-    pub(crate) fn add(&mut self, document: &Document, report: &mut Report) {
+    pub(crate) fn add(&mut self, document: &Document, report: &mut DiagnosticReport) {
         match document.kind() {
             "Node" => {
                 let read = NodeObject::read(document);
@@ -44,7 +44,7 @@ impl Objects {
     }
 
     /// Adds all others behind those that are here.
-    pub fn append(&mut self, others: Objects) {
+    pub fn append(&mut self, others: ClusterObjects) {
         self.nodes.extend(others.nodes);
         self.topologies.extend(others.topologies);
         self.numatopologies.extend(others.numatopologies);
@@ -56,9 +56,9 @@ impl Objects {
 ///
 /// # Errors
 /// With everything that makes the file unusable.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Objects>, Findings> {
-    let mut objects = Objects::default();
-    let mut report = Report::new(file);
+pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<ClusterObjects>, Diagnostics> {
+    let mut objects = ClusterObjects::default();
+    let mut report = DiagnosticReport::new(file);
     for document in manifest::read(file, bytes)? {
         objects.add(&document, &mut report);
     }

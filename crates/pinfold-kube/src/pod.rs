@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
 
-use crate::finding::{Findings, Position, Read, Report};
+use crate::diagnostic::{DiagnosticReport, Diagnostics, Position, WithWarnings};
 use crate::manifest::{self, Document};
 
 pub(crate) mod aggregate;
@@ -64,9 +64,9 @@ pub struct Owner {
 ///
 /// # Errors
 /// With everything that makes the file unusable.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Vec<PodObject>>, Findings> {
+pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
     let documents = manifest::read(file, bytes)?;
-    let mut report = Report::new(file);
+    let mut report = DiagnosticReport::new(file);
     let mut pods = Vec::new();
     for document in &documents {
         workload::expand(document, &mut pods, &mut report);
@@ -79,15 +79,15 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Vec<PodObject>>, Findings> 
 ///
 /// # Errors
 /// With everything that makes the object unusable.
-pub fn pods_of(document: &Document) -> Result<Read<Vec<PodObject>>, Findings> {
-    let mut report = Report::new(document.file());
+pub fn pods_of(document: &Document) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
+    let mut report = DiagnosticReport::new(document.file());
     let mut pods = Vec::new();
     workload::expand(document, &mut pods, &mut report);
     report.finish(pods)
 }
 
 /// Two pods of one id cannot be told apart by any ledger.
-pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut Report) {
+pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut DiagnosticReport) {
     let mut seen: BTreeMap<&PodUid, &PodObject> = BTreeMap::new();
     for pod in pods {
         let Some(first) = seen.insert(&pod.pod.uid, pod) else {
@@ -95,7 +95,7 @@ pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut Report) {
         };
         let uid = pod.pod.uid.as_str();
         let words = format!("Duplicate value: {uid:?}");
-        let problem = crate::finding::Problem::Rejected(words);
+        let problem = crate::diagnostic::DiagnosticKind::Rejected(words);
         let hint = first
             .at
             .map(|at| format!("the first one is at line {}", at.line));

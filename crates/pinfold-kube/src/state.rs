@@ -20,21 +20,21 @@ use crate::go::quote::quoted;
 mod checksum;
 pub mod cpu;
 pub mod device;
+mod ledger_state;
 pub mod memory;
-mod saved;
 
 pub use checksum::Checksum;
 pub use cpu::CpuManagerState;
-pub use device::DeviceState;
+pub use device::DeviceManagerState;
+pub use ledger_state::StateFiles;
 pub use memory::MemoryManagerState;
-pub use saved::StateFiles;
 
 /// No state file is larger: one entry takes about 100 bytes, a node runs some hundred pods.
 pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The manager a state file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manager {
+pub enum KubeletManager {
     /// `cpu_manager_state`.
     Cpu,
     /// `memory_manager_state`.
@@ -43,14 +43,14 @@ pub enum Manager {
     Device,
 }
 
-impl Manager {
+impl KubeletManager {
     /// The name of the file in the kubelet's root directory (or, for devices, in `device-plugins` below it).
     #[must_use]
     pub fn file_name(self) -> &'static str {
         match self {
-            Manager::Cpu => "cpu_manager_state",
-            Manager::Memory => "memory_manager_state",
-            Manager::Device => "kubelet_internal_checkpoint",
+            KubeletManager::Cpu => "cpu_manager_state",
+            KubeletManager::Memory => "memory_manager_state",
+            KubeletManager::Device => "kubelet_internal_checkpoint",
         }
     }
 }
@@ -59,7 +59,7 @@ impl Manager {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreError {
     /// Whose file it is.
-    pub manager: Manager,
+    pub manager: KubeletManager,
     /// The path of the file, for the message.
     pub file: String,
     /// What is wrong with it.
@@ -72,10 +72,10 @@ impl std::fmt::Display for RestoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let fault = &self.fault;
         let manager = match self.manager {
-            Manager::Cpu => "CPU manager",
-            Manager::Memory => "memory manager",
+            KubeletManager::Cpu => "CPU manager",
+            KubeletManager::Memory => "memory manager",
             // The device manager starts without the file's content and says no more than the fault.
-            Manager::Device => return write!(f, "{fault}"),
+            KubeletManager::Device => return write!(f, "{fault}"),
         };
         write!(
             f,

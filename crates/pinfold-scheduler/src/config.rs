@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pinfold_daemon::config::write;
-use pinfold_kube::finding::{Findings, Read};
+use pinfold_kube::diagnostic::{Diagnostics, WithWarnings};
 use pinfold_kube::manifest;
 use serde::Serialize;
 
@@ -165,7 +165,7 @@ impl SchedulerConfig {
     ///
     /// # Errors
     /// With everything that makes it unusable, each with its place.
-    pub fn read(file: &str, bytes: &[u8]) -> Result<Read<Self>, Findings> {
+    pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Self>, Diagnostics> {
         manifest::read_plain(file, bytes, read::config)
     }
 

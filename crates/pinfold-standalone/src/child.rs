@@ -1,4 +1,4 @@
-//! The child's side of a run: finds itself in the book, goes where the book says, becomes the command.
+//! The child's side of a run: finds its entry in the registry, confines itself, and executes the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,33 +6,33 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::book::Book;
 use crate::error::StandaloneError;
 use crate::process::Process;
+use crate::run_registry::RunRegistry;
 
-/// Becomes the command of run `id`. Returns only if that fails: with the system's reason if the command
-/// could not be executed.
+/// Confines this process as the run `id` and executes the command. Returns only on failure, with the system's reason
+/// if the command could not be executed.
 ///
-/// The starter holds the lock until this process stands in the book, or until the starter is dead; either way the
-/// book tells what to do.
+/// The parent holds the registry's lock until this process is registered or the parent is dead, so the registry is
+/// up to date once the lock is free.
 ///
 /// # Errors
-/// If this process is not in the book or cannot go where it says; nothing was run then.
+/// If this process is not registered or cannot be confined; the command was not executed then.
 pub fn become_command(
     folder: &Path,
     id: u64,
     command: &[OsString],
 ) -> Result<io::Error, StandaloneError> {
-    let book = Book::read(folder)?;
+    let registry = RunRegistry::read(folder)?;
     let this = Process::find(std::process::id());
-    let mine = |run: &&crate::book::Run| run.id == id && Some(run.process) == this;
-    let run = book
+    let mine = |run: &&crate::run_registry::Run| run.id == id && Some(run.process) == this;
+    let run = registry
         .runs()
         .iter()
         .find(mine)
-        .ok_or(StandaloneError::NotInBook { id })?;
-    run.hold.enter(&run.placement)?;
-    drop(book);
+        .ok_or(StandaloneError::NotRegistered { id })?;
+    run.confinement.enter(&run.placement)?;
+    drop(registry);
     let Some((program, arguments)) = command.split_first() else {
         return Ok(io::Error::from(io::ErrorKind::InvalidInput));
     };

@@ -1,4 +1,4 @@
-//! [`StandaloneError`]: what could not be done, where, and what to do about it.
+//! [`StandaloneError`]: what failed, on which file or object, and what to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,39 +9,39 @@ use pinfold_core::ledger::{LedgerError, RestartError, SettingsError};
 use pinfold_hardware::HardwareError;
 use pinfold_hardware::kubelet_view::ViewError;
 
-/// Why a run could not be started, listed or ended.
+/// Errors of starting, listing or ending a run.
 #[derive(Debug, thiserror::Error)]
 pub enum StandaloneError {
-    /// A file or folder of the system did not do what was asked of it.
+    /// An operation on a file or folder failed.
     #[error("cannot {action} {}: {error}", .path.display())]
     File {
-        /// What was tried: `read`, `create`, ...
+        /// The operation: `read`, `create`, ...
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// A control group did not do what was asked of it.
+    /// An operation on a control group failed.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// No folder for the book.
+    /// There is no folder for the registry.
     #[error(
-        "no folder for the book of runs: XDG_RUNTIME_DIR is not set; set it to a folder of yours, or run as root"
+        "no folder for the registry of runs: XDG_RUNTIME_DIR is not set; set it to a folder of yours, or run as root"
     )]
     NoFolder,
-    /// A folder that others can write to.
-    #[error("{} is no safe place for the book of runs: {problem}; remove it", .path.display())]
+    /// Other users can write to the registry's folder.
+    #[error("{} is not safe for the registry of runs: {problem}; remove it", .path.display())]
     UnsafeFolder {
         /// The folder.
         path: PathBuf,
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A book that cannot be read. Nothing is handed out until somebody has looked.
+    /// The registry's file cannot be parsed. No run starts until it is repaired or removed.
     #[error(
-        "the book of runs {} is damaged: {problem}. Nothing is handed out, since what it says is held is not known. \
+        "the registry of runs {} is damaged: {problem}. No run starts, since it is not known which CPUs are held. \
          {}, move it away: mv {path} {path}.damaged",
         .path.display(), still_running(.processes), path = .path.display()
     )]
@@ -50,72 +50,72 @@ pub enum StandaloneError {
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-        /// Processes that are still in control groups of runs.
+        /// Processes that are still in the control groups of runs.
         processes: Vec<u32>,
     },
-    /// A book of a newer Pinfold.
-    #[error("the book of runs {} has version {found}; this Pinfold knows {known}: use the newer one until its runs have ended", .path.display())]
+    /// The registry was written by a newer Pinfold.
+    #[error("the registry of runs {} has version {found}; this Pinfold reads version {known}: use the newer one until its runs have ended", .path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The version of this program.
+        /// The version that this program reads and writes.
         known: u32,
     },
-    /// The runs in the book were placed on other CPUs than this process may use.
+    /// The live runs were placed on other CPUs than this process may use.
     #[error(
         "runs {runs} hold CPUs of {theirs}, but this process may use {ours}: \
          start from the same control group, or wait until they have ended"
     )]
     OtherMachine {
-        /// The runs that hold something.
+        /// The ids of the live runs.
         runs: String,
-        /// The CPUs of the book's machine.
+        /// The CPUs that the runs were placed on.
         theirs: CpuSet,
-        /// The CPUs of this one.
+        /// The CPUs that this process may use.
         ours: CpuSet,
     },
-    /// Memory was asked for on a machine that does not tell where its memory is.
+    /// The request names memory, and the kernel does not report memory per NUMA node.
     #[error(
-        "the kernel does not tell which memory is on which NUMA node: run without a memory or hugepages request"
+        "the kernel does not report which memory is on which NUMA node: run without a memory or hugepages request"
     )]
     NoMemoryByNode,
-    /// A partition needs the root of cgroup v2.
+    /// A cpuset partition needs the root of cgroup v2.
     #[error(
         "keeping every other process off the CPUs needs cgroup v2 with the cpuset controller and the right to make groups at its root"
     )]
     NoPartition,
-    /// A child that is not in the book: whoever started it died before writing it down.
+    /// The child is not registered: its parent died before it registered the run.
     #[error(
-        "run {id} is not in the book for this process: its starter ended too early; nothing was run"
+        "run {id} is not registered for this process: its parent process died before it registered the run; the command was not started"
     )]
-    NotInBook {
-        /// The run.
+    NotRegistered {
+        /// The run's id.
         id: u64,
     },
     /// A system call failed.
     #[error("cannot {action}: {error}")]
     System {
-        /// What was tried.
+        /// The operation.
         action: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
     /// The machine cannot be read.
     #[error(transparent)]
     Hardware(#[from] HardwareError),
-    /// The machine cannot be managed.
+    /// The kubelet's view of the machine cannot be built.
     #[error(transparent)]
     View(#[from] ViewError),
     /// The rules do not fit the machine.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The book contradicts itself or the machine.
+    /// The registry contradicts itself or the machine.
     #[error(transparent)]
     Restart(#[from] RestartError),
-    /// A request that makes no sense.
+    /// The ledger does not accept the request.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }

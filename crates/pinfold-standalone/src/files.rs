@@ -1,4 +1,4 @@
-//! Reading and replacing the files of the book, with the path in every error.
+//! Reads and replaces the registry's files, with the path in every error.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::error::StandaloneError;
 
-/// No file that is read here is larger.
+/// Upper bound on the size of a file that is read.
 const LARGEST: u64 = 64 << 20;
 
-/// The whole text of a file.
+/// Reads a file as text.
 pub(crate) fn read(path: &Path) -> Result<String, StandaloneError> {
     let mut text = String::new();
     let file = File::open(path).map_err(|error| StandaloneError::file("open", path, error))?;
@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path) -> Result<String, StandaloneError> {
     Ok(text)
 }
 
-/// Replaces a file as a whole: whoever reads it sees the old text or the new one, even after a power cut.
+/// Replaces a file atomically: a reader sees the old text or the new one, even after a power cut.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), StandaloneError> {
     let new = path.with_extension("new");
     let mut file = OpenOptions::new()

@@ -1,6 +1,6 @@
-//! The memory policy of a process: on which NUMA nodes its pages may lie. Kept when it executes a command.
+//! The memory policy of a process: the NUMA nodes its pages are allocated on. It survives `exec`.
 //!
-//! No well-kept crate has a safe function for this system call, so it is made here, and nothing else is.
+//! No maintained crate has a safe wrapper for this system call, so this module makes it, and nothing else.
 #![expect(
     unsafe_code,
     reason = "set_mempolicy(2) takes a pointer to a mask that the call reads and does not keep"
@@ -12,10 +12,10 @@ use pinfold_core::node_set::NodeSet;
 
 use crate::error::StandaloneError;
 
-/// Binds this process, and what it starts, to memory of `nodes`.
+/// Binds the memory of this process and of its children to `nodes`.
 pub(crate) fn bind_this(nodes: NodeSet) -> Result<(), StandaloneError> {
     let mask: u64 = nodes.bits();
-    // The kernel reads one bit less than it is told.
+    // The kernel reads one bit less than the count it is given.
     let bits = libc::c_ulong::from(u64::BITS) + 1;
     // SAFETY: the mask is 64 bits, as announced, and lives until the call returns.
     let result = unsafe {

@@ -1,38 +1,38 @@
-//! [`Request`]: what somebody wants for a command, and the pod that says so in the engine's words.
+//! [`RunRequest`]: the resources requested for a command, and the pod that states them to the core.
 
 use pinfold_core::name::ResourceName;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 
-/// What is asked for one command.
+/// The resources requested for one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// CPUs. A whole number gets CPUs of its own; a fraction, or nothing, runs in the shared pool.
+pub struct RunRequest {
+    /// CPUs. A whole number gets exclusive CPUs; a fraction, or `None`, runs in the shared pool.
     pub cpus: Option<Quantity>,
-    /// Memory in bytes. Without it the command may use memory of all nodes.
+    /// Memory in bytes. Without it the command may use the memory of all NUMA nodes.
     pub memory: Option<Quantity>,
     /// Hugepages in bytes, by resource name (`hugepages-2Mi`).
     pub hugepages: ResourceList,
-    /// Keep every other process of the machine off the CPUs, not just other runs.
+    /// Make the CPUs a cpuset partition, so that no other process of the machine runs on them.
     pub exclusive: bool,
 }
 
-impl Request {
-    /// Whether memory is booked for it.
+impl RunRequest {
+    /// Whether memory or hugepages are reserved for it.
     #[must_use]
-    pub fn books_memory(&self) -> bool {
+    pub fn requests_memory(&self) -> bool {
         self.memory.is_some() || !self.hugepages.is_empty()
     }
 
-    /// The pod of one container that asks for this.
+    /// The pod of one container that requests these resources.
     ///
-    /// Only pods whose containers state both CPU and memory get CPUs or memory of their own. What was left open is
-    /// stated as the smallest amount there is: a thousandth of a CPU, one byte. The byte is booked only beside
+    /// Only Guaranteed pods get exclusive CPUs and memory, and those state both CPU and memory. What the request leaves
+    /// out is set to the smallest amount: a thousandth of a CPU, one byte. The byte is reserved only together with
     /// hugepages.
     #[must_use]
     pub fn pod(&self, id: u64, command: &str) -> Pod {
         let mut amounts = self.hugepages.clone();
-        if self.cpus.is_some() || self.books_memory() {
+        if self.cpus.is_some() || self.requests_memory() {
             amounts.insert(name("cpu"), self.cpus.unwrap_or(Quantity::milli(1)));
             amounts.insert(name("memory"), self.memory.unwrap_or(Quantity::bytes(1)));
         }
@@ -62,7 +62,7 @@ mod tests {
     use pinfold_core::qos::QosClass;
 
     #[test]
-    fn whoever_asks_for_anything_is_guaranteed_and_who_asks_for_nothing_is_not() {
+    fn a_request_for_any_resource_is_guaranteed_and_an_empty_one_is_best_effort() {
         let two = Some(Quantity::from(2));
         let some = Some(Quantity::bytes(1 << 20));
         let pages: ResourceList = [(name("hugepages-2Mi"), Quantity::bytes(2 << 20))].into();
@@ -73,7 +73,7 @@ mod tests {
             (two, some, ResourceList::new(), QosClass::Guaranteed),
             (None, None, pages, QosClass::Guaranteed),
         ] {
-            let request = Request {
+            let request = RunRequest {
                 cpus,
                 memory,
                 hugepages,

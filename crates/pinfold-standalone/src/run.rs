@@ -1,4 +1,4 @@
-//! The starter's side of a run: asks, prepares, starts the child, waits, gives everything back.
+//! The parent's side of a run: decides, confines, starts the child, waits, and releases its resources.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,60 +13,60 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::book::{Book, Proposal, Run};
+use crate::confinement::Confinement;
 use crate::error::StandaloneError;
-use crate::hold::Hold;
-use crate::place::{Placement, Policy};
+use crate::placement::{RunPlacement, RunPolicy};
 use crate::process::Process;
-use crate::request::Request;
+use crate::request::RunRequest;
+use crate::run_registry::{Run, RunProposal, RunRegistry};
 
-/// What a shell adds to the number of the signal that ended a command.
+/// A shell's exit code for a command ended by a signal is this plus the signal's number.
 pub const SIGNAL_EXIT: i32 = 128;
 
-/// How a run went.
+/// How a run ended.
 #[derive(Debug)]
-pub enum Outcome {
-    /// The engine said no; nothing was started.
+pub enum RunOutcome {
+    /// The request was rejected; nothing was started.
     Rejected(Box<Decision>),
     /// The command ended.
     Ended {
-        /// Its exit code, or 128 and the number of the signal that ended it.
+        /// Its exit code, or 128 plus the number of the signal that ended it.
         code: i32,
-        /// What could not be given back, and why. The next to open the book tries again.
+        /// Why resources could not be released, if so. The next process that opens the registry tries again.
         left: Option<StandaloneError>,
     },
 }
 
-/// Runs `command` on what `request` asks for, and waits for its end. `child` is how this program starts itself so
-/// that it calls [`become_command`](crate::become_command): its arguments before the run's number. `held` learns what
-/// holds the command before the command starts.
+/// Runs `command` with the resources of `request` and waits for it to exit. `child` are the arguments with which this
+/// program starts itself so that it calls [`become_command`](crate::become_command); the run's id follows them.
+/// `on_confined` is called with the confinement before the command starts.
 ///
 /// # Errors
-/// If the machine does not allow it. Nothing stays behind then.
+/// If the run cannot be started. Nothing is left behind then.
 pub fn run(
     folder: &Path,
     hardware: &Hardware,
-    request: &Request,
-    policy: Policy,
+    request: &RunRequest,
+    policy: RunPolicy,
     command: &[OsString],
     child: &[&str],
-    held: impl FnOnce(&Hold),
-) -> Result<Outcome, StandaloneError> {
-    // Before anything is taken: a signal that comes from now on is passed on, not obeyed.
-    let signals = Passing::new()?;
-    let mut book = Book::open(folder)?;
-    book.settle(hardware)?;
+    on_confined: impl FnOnce(&Confinement),
+) -> Result<RunOutcome, StandaloneError> {
+    // Before any resource is assigned: signals received from now on are forwarded instead of ending this process.
+    let signals = SignalForwarder::new()?;
+    let mut registry = RunRegistry::open(folder)?;
+    registry.adopt_machine(hardware)?;
     let words: Vec<String> = command
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let proposal = book.propose(
+    let proposal = registry.propose(
         request,
         policy,
         words.first().map_or("", |word| base_name(word)),
     )?;
     let Some(placement) = proposal.placement() else {
-        return Ok(Outcome::Rejected(Box::new(proposal.decision)));
+        return Ok(RunOutcome::Rejected(Box::new(proposal.decision)));
     };
     let start = Start {
         request,
@@ -75,49 +75,49 @@ pub fn run(
         placement,
         words,
     };
-    let child = match start.child(&mut book, command, child) {
-        Ok((child, hold)) => {
-            held(&hold);
+    let child = match start.child(&mut registry, command, child) {
+        Ok((child, confinement)) => {
+            on_confined(&confinement);
             child
         }
         Err(error) => {
-            // What the others gave up for this run is theirs again.
-            let shared = book.shared();
-            let _ = book.share(&shared);
+            // Give the CPUs that were cleared for this run back to the shared pool.
+            let shared = registry.shared();
+            let _ = registry.update_shared(&shared);
             return Err(error);
         }
     };
-    drop(book);
+    drop(registry);
     let status = wait(child, signals.0)?;
-    Ok(Outcome::Ended {
+    Ok(RunOutcome::Ended {
         code: code(status),
-        left: Book::open(folder).err(),
+        left: RunRegistry::open(folder).err(),
     })
 }
 
-/// Signals that are passed on to a command that will run where this process is, instead of being obeyed. Made before
-/// anything is taken that must be given back.
+/// Forwards signals to a command instead of letting them end this process. Created before any resource is assigned that
+/// must be released.
 #[derive(Debug)]
-pub struct Passing(Signals);
+pub struct SignalForwarder(Signals);
 
-impl Passing {
-    /// From now on.
+impl SignalForwarder {
+    /// Starts to collect signals.
     ///
     /// # Errors
-    /// If the machine does not allow it.
+    /// If signal handlers cannot be installed.
     pub fn new() -> Result<Self, StandaloneError> {
-        let signals = Signals::new(signals_to_pass_on());
+        let signals = Signals::new(forwarded_signals());
         signals.map(Self).map_err(|error| StandaloneError::System {
             action: "watch for signals".to_owned(),
             error,
         })
     }
 
-    /// Runs `command` where this process is and waits for its end: its exit code, or 128 and the number of the signal
-    /// that ended it. The inner error is the system's reason why the command could not be executed.
+    /// Runs `command` and waits for it to exit: its exit code, or 128 plus the number of the signal that ended it. The
+    /// inner error is the system's reason why the command could not be executed.
     ///
     /// # Errors
-    /// If its end cannot be waited for.
+    /// If the command cannot be waited for.
     pub fn run(self, command: &[OsString]) -> Result<Result<i32, io::Error>, StandaloneError> {
         let Some((program, arguments)) = command.split_first() else {
             return Ok(Err(io::ErrorKind::InvalidInput.into()));
@@ -133,28 +133,28 @@ fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// A run that was decided and is about to start.
+/// An admitted run that is about to start.
 struct Start<'a> {
-    request: &'a Request,
-    policy: Policy,
-    proposal: &'a Proposal,
-    placement: Placement,
+    request: &'a RunRequest,
+    policy: RunPolicy,
+    proposal: &'a RunProposal,
+    placement: RunPlacement,
     words: Vec<String>,
 }
 
 impl Start<'_> {
-    /// Makes room, prepares the hold, starts the child and writes it down, in this order. The child waits for the lock
-    /// that `book` holds.
+    /// Shrinks the shared pool, prepares the confinement, starts the child and registers it, in this order. The child
+    /// waits for the lock that `registry` holds.
     fn child(
         self,
-        book: &mut Book,
+        registry: &mut RunRegistry,
         command: &[OsString],
         child: &[&str],
-    ) -> Result<(Child, Hold), StandaloneError> {
-        book.share(self.proposal.ledger.state().cpus().shared())?;
+    ) -> Result<(Child, Confinement), StandaloneError> {
+        registry.update_shared(self.proposal.ledger.state().cpus().shared())?;
         let id = self.proposal.id;
-        let partition = self.request.exclusive && self.placement.own_cpus;
-        let hold = Hold::prepare(id, &self.placement, partition)?;
+        let partition = self.request.exclusive && self.placement.exclusive_cpus;
+        let confinement = Confinement::prepare(id, &self.placement, partition)?;
         let spawned = Command::new("/proc/self/exe")
             .args(child)
             .arg(id.to_string())
@@ -162,40 +162,45 @@ impl Start<'_> {
             .args(command)
             .spawn();
         let mut child = spawned.map_err(|error| {
-            let _ = hold.remove();
+            let _ = confinement.remove();
             StandaloneError::System {
                 action: "start a process".to_owned(),
                 error,
             }
         })?;
-        match self.write_down(book, &child, hold.clone()) {
-            Ok(()) => Ok((child, hold)),
+        match self.add_run(registry, &child, confinement.clone()) {
+            Ok(()) => Ok((child, confinement)),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                let _ = hold.remove();
+                let _ = confinement.remove();
                 Err(error)
             }
         }
     }
 
-    fn write_down(self, book: &mut Book, child: &Child, hold: Hold) -> Result<(), StandaloneError> {
+    fn add_run(
+        self,
+        registry: &mut RunRegistry,
+        child: &Child,
+        confinement: Confinement,
+    ) -> Result<(), StandaloneError> {
         let id = self.proposal.id;
-        let process = Process::find(child.id()).ok_or(StandaloneError::NotInBook { id })?;
+        let process = Process::find(child.id()).ok_or(StandaloneError::NotRegistered { id })?;
         let run = Run {
             id,
             process,
             command: self.words,
             policy: self.policy.topology.name().to_owned(),
             placement: self.placement,
-            hold,
+            confinement,
             pod: self.proposal.pod.clone(),
         };
-        book.write_down(run, self.proposal)
+        registry.add_run(run, self.proposal)
     }
 }
 
-/// Waits for the child and passes signals on to it until it has ended.
+/// Waits for the child and forwards signals to it until it has exited.
 fn wait(mut child: Child, mut signals: Signals) -> Result<ExitStatus, StandaloneError> {
     let system = |action: &str, error| StandaloneError::System {
         action: action.to_owned(),
@@ -204,11 +209,11 @@ fn wait(mut child: Child, mut signals: Signals) -> Result<ExitStatus, Standalone
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let target = Arc::new(Mutex::new(pid));
     let handle = signals.handle();
-    let passing = std::thread::spawn({
+    let forwarder = std::thread::spawn({
         let target = target.clone();
         move || {
             for signal in &mut signals {
-                pass_on(
+                forward(
                     signal,
                     *target.lock().unwrap_or_else(PoisonError::into_inner),
                 );
@@ -216,7 +221,7 @@ fn wait(mut child: Child, mut signals: Signals) -> Result<ExitStatus, Standalone
         }
     });
     if let Some(pid) = pid {
-        // Its number stays its own until it is waited for, so no signal can hit a stranger.
+        // The process id is not reused before the child is reaped, so no signal reaches another process.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), options)
         {
@@ -224,14 +229,14 @@ fn wait(mut child: Child, mut signals: Signals) -> Result<ExitStatus, Standalone
     }
     *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
     handle.close();
-    let _ = passing.join();
+    let _ = forwarder.join();
     child
         .wait()
         .map_err(|error| system("wait for the command", error))
 }
 
-/// Whoever started us ignoring a signal (`nohup`) wants the command to ignore it too, which it then does by itself.
-fn signals_to_pass_on() -> impl Iterator<Item = i32> {
+/// The signals to forward. One that this process ignores (`nohup`) is ignored by the command too, as it inherits that.
+fn forwarded_signals() -> impl Iterator<Item = i32> {
     let ignored =
         ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
     let all = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
@@ -246,17 +251,17 @@ fn ignored_signals(status: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Passes a signal on, unless the terminal has already sent it to the command too.
-fn pass_on(signal: i32, target: Option<Pid>) {
+/// Forwards a signal, unless the terminal has already sent it to the command too.
+fn forward(signal: i32, target: Option<Pid>) {
     let Some(target) = target else { return };
     let by_terminal = matches!(signal, SIGINT | SIGQUIT) && in_foreground();
     if let (false, Some(signal)) = (by_terminal, Signal::from_named_raw(signal)) {
-        // The command may just have ended.
+        // The command may just have exited.
         let _ = rustix::process::kill_process(target, signal);
     }
 }
 
-/// Whether keys of a terminal reach this process, and so the command as well.
+/// Whether this process is in the terminal's foreground group, whose keyboard signals reach the command too.
 fn in_foreground() -> bool {
     std::fs::File::open("/dev/tty")
         .ok()
@@ -274,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignored_signals_are_read_from_the_mask_of_the_kernel() {
+    fn ignored_signals_are_read_from_the_kernel_s_mask() {
         let status = "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
         assert_eq!(ignored_signals(status), 1 << (SIGHUP - 1) | 1 << 12);
         assert_eq!(ignored_signals("Name:\tx\n"), 0);

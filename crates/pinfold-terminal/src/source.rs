@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use pinfold_kube::finding::{Finding, Findings, Position};
+use pinfold_kube::diagnostic::{Diagnostic, Diagnostics, Position};
 
 use crate::exit::Failure;
 use crate::output::remark;
@@ -47,7 +47,7 @@ impl Source {
 
     /// A failure with one paragraph per finding.
     #[must_use]
-    pub fn failure(&self, findings: &Findings) -> Failure {
+    pub fn failure(&self, findings: &Diagnostics) -> Failure {
         let paragraphs: Vec<String> = findings
             .0
             .iter()
@@ -57,7 +57,7 @@ impl Source {
     }
 
     /// Prints warnings to standard error.
-    pub fn warn(&self, warnings: &[Finding]) {
+    pub fn warn(&self, warnings: &[Diagnostic]) {
         for warning in warnings {
             remark(&format!("warning: {}", self.describe(warning)));
         }
@@ -65,7 +65,7 @@ impl Source {
 
     /// A finding with its position, its object and the line of the file it is about.
     #[must_use]
-    pub fn describe(&self, finding: &Finding) -> String {
+    pub fn describe(&self, finding: &Diagnostic) -> String {
         let mut text = finding.file.clone();
         if let Some(at) = finding.at {
             text.push_str(&format!(":{at}"));

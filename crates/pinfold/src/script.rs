@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pinfold_kube::finding::Position;
+use pinfold_kube::diagnostic::Position;
 use pinfold_kube::pod::PodObject;
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};

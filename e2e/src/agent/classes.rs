@@ -12,7 +12,7 @@ use pinfold_core::koordinator::qos::{self, KoordinatorQos, Priority};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::settings::Settings;
-use pinfold_kube::koordinator::{self as objects, NodeFacts};
+use pinfold_kube::koordinator::{self as objects, ReportAnnotations};
 use pinfold_kube::pod::PodObject;
 
 use super::oracle;
@@ -145,7 +145,7 @@ impl Classes {
             return Ok(None);
         };
         let settings = Settings::built_in(&self.machine, SOUND);
-        let facts = NodeFacts::of(&self.machine, &settings, self.reserved.clone());
+        let facts = ReportAnnotations::of(&self.machine, &settings, self.reserved.clone());
         let zones = self.machine.nodes().iter().map(|node| {
             let cpus = self.cpus_of(node.id).len();
             let milli = i64::try_from(cpus * 1000).unwrap_or(0);

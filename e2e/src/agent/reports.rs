@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubelet_api::pod_resources as api;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::node_set::NodeSet;
-use pinfold_devices::pod_resources::Reader;
+use pinfold_devices::pod_resources::PodResourcesClient;
 
 use super::options::Options;
 use super::pods::{ContainerPlan, Kind, PodPlan};
@@ -50,12 +50,12 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
 }
 
 /// A client of the agent's pod resources.
-pub(crate) fn reader(scene: &Scene<'_>) -> Reader {
-    Reader::new(scene.agent.pod_resources(), Duration::from_secs(30))
+pub(crate) fn reader(scene: &Scene<'_>) -> PodResourcesClient {
+    PodResourcesClient::new(scene.agent.pod_resources(), Duration::from_secs(30))
 }
 
 /// Reports come soon, not at once.
-fn agrees_soon(scene: &Scene<'_>, reader: &Reader) -> Result<(), String> {
+fn agrees_soon(scene: &Scene<'_>, reader: &PodResourcesClient) -> Result<(), String> {
     let mut wrong = String::new();
     eventually("the report agrees", || match agrees(scene, reader) {
         Ok(()) => true,
@@ -67,7 +67,7 @@ fn agrees_soon(scene: &Scene<'_>, reader: &Reader) -> Result<(), String> {
     .map_err(|problem| format!("{problem}: {wrong}"))
 }
 
-fn agrees(scene: &Scene<'_>, reader: &Reader) -> Result<(), String> {
+fn agrees(scene: &Scene<'_>, reader: &PodResourcesClient) -> Result<(), String> {
     let listed = reader.list().map_err(|error| error.to_string())?;
     let mut names: Vec<&str> = listed.iter().map(|pod| pod.name.as_str()).collect();
     names.sort_unstable();
@@ -115,7 +115,7 @@ fn memory_nodes(container: &api::ContainerResources) -> Result<NodeSet, String> 
     NodeSet::from_ids(nodes).map_err(|error| error.to_string())
 }
 
-fn allocatable(scene: &Scene<'_>, reader: &Reader) -> Result<(), String> {
+fn allocatable(scene: &Scene<'_>, reader: &PodResourcesClient) -> Result<(), String> {
     let told = reader.allocatable().map_err(|error| error.to_string())?;
     let rules = scene.oracle.ledger().rules();
     let expected = rules.machine().online() - &rules.reserved_cpus();

@@ -13,9 +13,9 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::settings::Settings;
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, NodeFacts};
-use pinfold_kube::node_resource_topology::{self, Version};
-use pinfold_kube::node_state::NodeState;
+use pinfold_kube::koordinator::{self, ReportAnnotations};
+use pinfold_kube::node_resource_topology::{self, NrtVersion};
+use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_scheduler::cache::node::{NodeFound, read_node, read_report};
 use pinfold_scheduler::cache::{Policy, pod};
 use pinfold_scheduler::extender::Extender;
@@ -239,9 +239,9 @@ fn told(kind: &str, sizes: &[(u64, u64)]) -> Value {
     let occupancy = ledger.occupancy();
     let plain =
         node_resource_topology::publish("node", rules.machine(), &occupancy, rules.settings());
-    let facts = NodeFacts::of(rules.machine(), rules.settings(), rules.reserved_cpus());
+    let facts = ReportAnnotations::of(rules.machine(), rules.settings(), rules.reserved_cpus());
     let mut told = koordinator::publish(&plain, &facts);
-    NodeState::attach(&ledger, dialect, &mut told);
-    let told = told.converted(Version::V1Alpha2);
+    PublishedNodeState::attach(&ledger, dialect, &mut told);
+    let told = told.converted(NrtVersion::V1Alpha2);
     serde_json::to_value(told.content()).expect("JSON")
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use pinfold_core::demand::PodLevel;
 use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat};
 use pinfold_kube::state::memory::{MemoryRestore, MemoryStateFormat};
-use pinfold_kube::state::{Checksum, CpuManagerState, DeviceState, MemoryManagerState};
+use pinfold_kube::state::{Checksum, CpuManagerState, DeviceManagerState, MemoryManagerState};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -77,8 +77,8 @@ fn reread(input: &Input) -> Result<(Checksum, String), String> {
             Ok((checksum, state.write(format)))
         }
         "kubelet_internal_checkpoint" => {
-            let checksum = DeviceState::checksum(bytes).map_err(text)?;
-            let state = DeviceState::restore(bytes, file).map_err(text)?;
+            let checksum = DeviceManagerState::checksum(bytes).map_err(text)?;
+            let state = DeviceManagerState::restore(bytes, file).map_err(text)?;
             Ok((checksum, state.write()))
         }
         other => Err(format!("unknown file {other:?}")),

@@ -1,8 +1,8 @@
-//! [`Frames`]: finds the header blocks among the frames of a client and writes them again.
+//! [`FrameRewriter`]: finds the header blocks among the frames of a client and writes them again.
 
 use tonic::codegen::http::uri::Authority;
 
-use super::hpack::{Decoder, HpackError, literal};
+use super::hpack::{HpackDecoder, HpackError, literal};
 
 /// What a client sends before its first frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -27,13 +27,13 @@ const LOCALHOST: &[u8] = b"localhost";
 
 /// How a client broke the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum FrameError {
     /// A frame of headers is longer than the server takes.
     #[error("a frame of headers is too long")]
     Frame,
     /// A header block is longer than any request needs.
     #[error("a header block is too long")]
-    Block,
+    HeaderBlock,
     /// Padding or priority do not fit into their frame.
     #[error("a frame of headers is shorter than it says")]
     Padding,
@@ -47,28 +47,28 @@ pub enum Broken {
 
 /// The frames of one client, as far as they have come.
 #[derive(Debug, Default)]
-pub struct Frames {
-    decoder: Decoder,
-    at: At,
+pub struct FrameRewriter {
+    decoder: HpackDecoder,
+    at: FramePosition,
     /// Bytes of the preface that have passed.
     preface: usize,
-    block: Option<Block>,
+    block: Option<HeaderBlock>,
 }
 
 /// Where in the frames the next byte is.
 #[derive(Debug)]
-enum At {
+enum FramePosition {
     /// In the header of a frame, of which these bytes have come.
     Header(Vec<u8>),
     /// In a frame that passes as it is, with so many bytes to come.
     Passing(usize),
     /// In a frame of headers, of which these bytes have come.
-    Headers { head: Head, payload: Vec<u8> },
+    Headers { head: FrameHeader, payload: Vec<u8> },
 }
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct FrameHeader {
     length: usize,
     kind: u8,
     flags: u8,
@@ -77,49 +77,49 @@ struct Head {
 
 /// A header block that is not complete.
 #[derive(Debug)]
-struct Block {
+struct HeaderBlock {
     stream: [u8; 4],
     ends_stream: bool,
     bytes: Vec<u8>,
     frames: usize,
 }
 
-impl Default for At {
+impl Default for FramePosition {
     fn default() -> Self {
         Self::Header(Vec::with_capacity(HEADER))
     }
 }
 
-impl Frames {
+impl FrameRewriter {
     /// Takes what the client sent next, and adds to `out` what the server is to read instead.
     ///
     /// # Errors
     /// If the client breaks the rules: the connection is of no more use.
-    pub fn pass(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub fn pass(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
         let preface = bytes.len().min(PREFACE.len() - self.preface);
         out.extend_from_slice(take(&mut bytes, preface));
         self.preface += preface;
         while !bytes.is_empty() {
             match &mut self.at {
-                At::Header(header) => {
+                FramePosition::Header(header) => {
                     header.extend_from_slice(take(&mut bytes, HEADER - header.len()));
                     if let Ok(header) = <[u8; HEADER]>::try_from(header.as_slice()) {
                         self.begin(header, out)?;
                     }
                 }
-                At::Passing(left) => {
+                FramePosition::Passing(left) => {
                     let passed = take(&mut bytes, *left);
                     out.extend_from_slice(passed);
                     *left -= passed.len();
                     if *left == 0 {
-                        self.at = At::default();
+                        self.at = FramePosition::default();
                     }
                 }
-                At::Headers { head, payload } => {
+                FramePosition::Headers { head, payload } => {
                     payload.extend_from_slice(take(&mut bytes, head.length - payload.len()));
                     if payload.len() == head.length {
                         let (head, payload) = (*head, std::mem::take(payload));
-                        self.at = At::default();
+                        self.at = FramePosition::default();
                         self.headers(head, &payload, out)?;
                     }
                 }
@@ -129,10 +129,10 @@ impl Frames {
     }
 
     /// A frame begins.
-    fn begin(&mut self, header: [u8; HEADER], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn begin(&mut self, header: [u8; HEADER], out: &mut Vec<u8>) -> Result<(), FrameError> {
         let [a, b, c, kind, flags, stream @ ..] = header;
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        let head = Head {
+        let head = FrameHeader {
             length,
             kind,
             flags,
@@ -140,34 +140,39 @@ impl Frames {
         };
         let continues = kind == CONTINUATION;
         if continues != self.block.is_some() {
-            return Err(Broken::Interrupted);
+            return Err(FrameError::Interrupted);
         }
         if kind != HEADERS && !continues {
             out.extend_from_slice(&header);
             self.at = match length {
-                0 => At::default(),
-                _ => At::Passing(length),
+                0 => FramePosition::default(),
+                _ => FramePosition::Passing(length),
             };
             return Ok(());
         }
         if length > MAX_FRAME {
-            return Err(Broken::Frame);
+            return Err(FrameError::Frame);
         }
         if length == 0 {
-            self.at = At::default();
+            self.at = FramePosition::default();
             return self.headers(head, &[], out);
         }
         let payload = Vec::with_capacity(length);
-        self.at = At::Headers { head, payload };
+        self.at = FramePosition::Headers { head, payload };
         Ok(())
     }
 
     /// A frame of headers is complete.
-    fn headers(&mut self, head: Head, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn headers(
+        &mut self,
+        head: FrameHeader,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), FrameError> {
         let mut block = match self.block.take() {
             Some(block) if block.stream == head.stream => block,
-            Some(_) => return Err(Broken::Interrupted),
-            None => Block {
+            Some(_) => return Err(FrameError::Interrupted),
+            None => HeaderBlock {
                 stream: head.stream,
                 ends_stream: head.flags & END_STREAM != 0,
                 bytes: Vec::new(),
@@ -175,13 +180,13 @@ impl Frames {
             },
         };
         let fragment = match head.kind {
-            HEADERS => fragment(head.flags, payload).ok_or(Broken::Padding)?,
+            HEADERS => fragment(head.flags, payload).ok_or(FrameError::Padding)?,
             _ => payload,
         };
         block.bytes.extend_from_slice(fragment);
         block.frames += 1;
         if block.bytes.len() > MAX_BLOCK || block.frames > MAX_FRAMES {
-            return Err(Broken::Block);
+            return Err(FrameError::HeaderBlock);
         }
         if head.flags & END_HEADERS == 0 {
             self.block = Some(block);
@@ -210,7 +215,7 @@ fn fragment(flags: u8, payload: &[u8]) -> Option<&[u8]> {
 }
 
 /// Writes a header block as one frame, or as many as it needs.
-fn write(block: &Block, bytes: &[u8], out: &mut Vec<u8>) {
+fn write(block: &HeaderBlock, bytes: &[u8], out: &mut Vec<u8>) {
     let mut left = bytes;
     let mut kind = HEADERS;
     loop {

@@ -35,18 +35,18 @@ pub enum HpackError {
 }
 
 /// A header: name and value.
-pub(super) type Field = (Vec<u8>, Vec<u8>);
+pub(super) type HeaderField = (Vec<u8>, Vec<u8>);
 
 /// Decompresses the header blocks of one connection, in their order.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(super) struct HpackDecoder {
     /// The latest entry first.
-    table: VecDeque<Field>,
+    table: VecDeque<HeaderField>,
     size: usize,
     limit: usize,
 }
 
-impl Default for Decoder {
+impl Default for HpackDecoder {
     fn default() -> Self {
         Self {
             table: VecDeque::new(),
@@ -57,7 +57,7 @@ impl Default for Decoder {
 }
 
 /// How a header is written, by its first bits.
-enum Form {
+enum FieldForm {
     /// All of it is in the table.
     Indexed,
     /// Its value follows; the header goes into the table.
@@ -68,30 +68,30 @@ enum Form {
     Resize,
 }
 
-impl Decoder {
+impl HpackDecoder {
     /// The headers of the next block.
-    pub(super) fn block(&mut self, mut bytes: &[u8]) -> Result<Vec<Field>, HpackError> {
-        let mut fields: Vec<Field> = Vec::new();
+    pub(super) fn block(&mut self, mut bytes: &[u8]) -> Result<Vec<HeaderField>, HpackError> {
+        let mut fields: Vec<HeaderField> = Vec::new();
         let mut total = 0;
         while let Some(&first) = bytes.first() {
             let (form, bits) = match first {
-                0x80.. => (Form::Indexed, 7),
-                0x40.. => (Form::Kept, 6),
-                0x20.. => (Form::Resize, 5),
-                _ => (Form::Once, 4),
+                0x80.. => (FieldForm::Indexed, 7),
+                0x40.. => (FieldForm::Kept, 6),
+                0x20.. => (FieldForm::Resize, 5),
+                _ => (FieldForm::Once, 4),
             };
             let number = number(&mut bytes, bits)?;
             let field = match form {
-                Form::Resize if number > MAX_TABLE || !fields.is_empty() => {
+                FieldForm::Resize if number > MAX_TABLE || !fields.is_empty() => {
                     return Err(HpackError::Resize);
                 }
-                Form::Resize => {
+                FieldForm::Resize => {
                     self.limit = number;
                     self.shrink(number);
                     continue;
                 }
-                Form::Indexed => self.entry(number)?,
-                Form::Kept | Form::Once => {
+                FieldForm::Indexed => self.entry(number)?,
+                FieldForm::Kept | FieldForm::Once => {
                     let name = match number {
                         0 => text(&mut bytes)?,
                         _ => self.entry(number)?.0,
@@ -99,7 +99,7 @@ impl Decoder {
                     (name, text(&mut bytes)?)
                 }
             };
-            if matches!(form, Form::Kept) {
+            if matches!(form, FieldForm::Kept) {
                 self.keep(&field);
             }
             total += cost(&field);
@@ -112,7 +112,7 @@ impl Decoder {
     }
 
     /// The entry of this number: those that everybody knows come first.
-    fn entry(&self, number: usize) -> Result<Field, HpackError> {
+    fn entry(&self, number: usize) -> Result<HeaderField, HpackError> {
         let position = number.checked_sub(1).ok_or(HpackError::Index)?;
         if let Some((name, value)) = STATIC.get(position) {
             return Ok((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
@@ -122,7 +122,7 @@ impl Decoder {
     }
 
     /// Puts a header into the table. One that is larger than the table empties it.
-    fn keep(&mut self, field: &Field) {
+    fn keep(&mut self, field: &HeaderField) {
         let cost = cost(field);
         self.shrink(self.limit.saturating_sub(cost));
         if cost <= self.limit {
@@ -142,7 +142,7 @@ impl Decoder {
     }
 }
 
-fn cost((name, value): &Field) -> usize {
+fn cost((name, value): &HeaderField) -> usize {
     name.len() + value.len() + OVERHEAD
 }
 

@@ -32,19 +32,19 @@ const LENGTHS: [u8; 257] = [
 ];
 
 /// The symbols in the order of their codes, and how many there are of each length.
-struct Code {
+struct HuffmanCode {
     symbols: [u16; 257],
     counts: [u32; LONGEST + 1],
 }
 
-const CODE: Code = code();
+const CODE: HuffmanCode = code();
 
 /// Sorts the symbols by the lengths of their codes.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "symbols are at most 256, and constants know no other conversion"
 )]
-const fn code() -> Code {
+const fn code() -> HuffmanCode {
     let mut symbols = [0; 257];
     let mut counts = [0; LONGEST + 1];
     let mut place = 0;
@@ -61,7 +61,7 @@ const fn code() -> Code {
         }
         length += 1;
     }
-    Code { symbols, counts }
+    HuffmanCode { symbols, counts }
 }
 
 /// The text that `bytes` stand for. `None` if they are no code, or end with more than the padding of one byte.

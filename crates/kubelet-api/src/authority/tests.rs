@@ -1,4 +1,4 @@
-use super::hpack::{Decoder, HpackError, literal};
+use super::hpack::{HpackDecoder, HpackError, literal};
 use super::*;
 use proptest::prelude::*;
 
@@ -37,9 +37,9 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// What the server reads when a client sends these frames after the preface.
-fn passed(frames: &[Vec<u8>]) -> Result<Vec<u8>, Broken> {
+fn passed(frames: &[Vec<u8>]) -> Result<Vec<u8>, FrameError> {
     let mut out = Vec::new();
-    Frames::default().pass(&[PREFACE, &frames.concat()].concat(), &mut out)?;
+    FrameRewriter::default().pass(&[PREFACE, &frames.concat()].concat(), &mut out)?;
     assert_eq!(out[..PREFACE.len()], *PREFACE);
     Ok(out.split_off(PREFACE.len()))
 }
@@ -61,7 +61,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-fn decoded(decoder: &mut Decoder, block: &str) -> Vec<(String, String)> {
+fn decoded(decoder: &mut HpackDecoder, block: &str) -> Vec<(String, String)> {
     let fields = decoder.block(&hex(block)).expect("a valid block");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let fields = fields.into_iter();
@@ -142,7 +142,7 @@ fn the_examples_of_the_standard_are_decoded() {
         ],
     ];
     for blocks in [plain, huffman] {
-        let mut decoder = Decoder::default();
+        let mut decoder = HpackDecoder::default();
         for (block, expected) in blocks.into_iter().zip(expected) {
             let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
             let expected: Vec<_> = expected.iter().map(own).collect();
@@ -167,7 +167,7 @@ fn every_byte_has_its_huffman_code() {
 /// A table of 100 bytes has room for two headers of 34 bytes, so the third drops the first.
 #[test]
 fn old_headers_leave_the_table_as_the_client_expects() {
-    let mut decoder = Decoder::default();
+    let mut decoder = HpackDecoder::default();
     let block = "3f45 4001 6101 31 4001 6201 32 4001 6301 33 be bf";
     let names: String = decoded(&mut decoder, block)
         .iter()
@@ -191,7 +191,11 @@ fn blocks_that_break_the_rules_are_errors() {
         ("82 20", HpackError::Resize),
         ("4181 00", HpackError::Huffman),
     ] {
-        assert_eq!(Decoder::default().block(&hex(block)), Err(error), "{block}");
+        assert_eq!(
+            HpackDecoder::default().block(&hex(block)),
+            Err(error),
+            "{block}"
+        );
     }
 }
 
@@ -201,7 +205,10 @@ fn a_block_cannot_grow_without_bound() {
     let mut bomb = hex("4001 617f a11e");
     bomb.extend(std::iter::repeat_n(b'x', 4000));
     bomb.extend(std::iter::repeat_n(0xbe, 10_000));
-    assert_eq!(Decoder::default().block(&bomb), Err(HpackError::TooLong));
+    assert_eq!(
+        HpackDecoder::default().block(&bomb),
+        Err(HpackError::TooLong)
+    );
 }
 
 #[test]
@@ -240,20 +247,20 @@ fn frames_that_break_the_rules_are_errors() {
         .chain(std::iter::repeat_n(frame(9, 0, 1, &[]), 1000))
         .collect();
     for (sent, error) in [
-        (vec![frame(9, 0x4, 1, &block)], Broken::Interrupted),
+        (vec![frame(9, 0x4, 1, &block)], FrameError::Interrupted),
         (
             vec![frame(1, 0, 1, &block), frame(0, 0, 1, b"data")],
-            Broken::Interrupted,
+            FrameError::Interrupted,
         ),
         (
             vec![frame(1, 0, 1, &block), frame(9, 0x4, 3, &block)],
-            Broken::Interrupted,
+            FrameError::Interrupted,
         ),
-        (vec![frame(1, 0x4, 1, &long)], Broken::Frame),
-        (vec![frame(1, 0xc, 1, &[9, 0, 0])], Broken::Padding),
-        (vec![frame(1, 0xc, 1, &[])], Broken::Padding),
-        (vec![frame(1, 0x24, 1, &[0, 0, 0])], Broken::Padding),
-        (endless, Broken::Block),
+        (vec![frame(1, 0x4, 1, &long)], FrameError::Frame),
+        (vec![frame(1, 0xc, 1, &[9, 0, 0])], FrameError::Padding),
+        (vec![frame(1, 0xc, 1, &[])], FrameError::Padding),
+        (vec![frame(1, 0x24, 1, &[0, 0, 0])], FrameError::Padding),
+        (endless, FrameError::HeaderBlock),
     ] {
         assert_eq!(passed(&sent), Err(error));
     }
@@ -293,7 +300,7 @@ fn what_waits_to_be_read_is_bounded_however_well_it_was_compressed() {
     for _ in 0..2000 {
         sent.extend(frame(1, 0x4, 1, &[0xbe; 7]));
     }
-    let mut readable = Readable::new(Sent(&sent));
+    let mut readable = AuthorityStream::new(Sent(&sent));
     let mut context = Context::from_waker(std::task::Waker::noop());
     let (mut buffer, mut total, mut most) = ([0; 100], 0, 0);
     loop {
@@ -326,8 +333,8 @@ proptest! {
             .collect();
         let bytes = [PREFACE, &frames].concat();
         let mut whole = Vec::new();
-        let ended = Frames::default().pass(&bytes, &mut whole);
-        let (mut pieces, mut in_pieces) = (Frames::default(), Vec::new());
+        let ended = FrameRewriter::default().pass(&bytes, &mut whole);
+        let (mut pieces, mut in_pieces) = (FrameRewriter::default(), Vec::new());
         let also = bytes.chunks(cut).try_for_each(|piece| pieces.pass(piece, &mut in_pieces));
         prop_assert_eq!(ended, also);
         prop_assert_eq!(whole, in_pieces);

@@ -4,15 +4,15 @@ use pinfold_daemon::config::members;
 use pinfold_daemon::config::read::{
     Words, access, listen, one_of, path, path_or_none, period, section, switch, word,
 };
-use pinfold_kube::finding::Report;
-use pinfold_kube::manifest::place::Place;
+use pinfold_kube::diagnostic::DiagnosticReport;
+use pinfold_kube::manifest::field::FieldRef;
 
 use super::{
     AgentConfig, DirectWrites, FIELDS, Mode, NodeDialect, PartitionKind, PublishedObject,
     UnknownContainerPolicy,
 };
 
-pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> AgentConfig {
+pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
     whole.reject_unknown(&members(FIELDS, ""), report);
     one_of(whole, "mode", MODES, &mut config.mode, report);
@@ -144,7 +144,7 @@ const PUBLICATIONS: Words<PublishedObject> = &[
 ];
 
 /// Reads the name of a Node object: a DNS subdomain.
-fn node_name(place: &Place<'_>, report: &mut Report) -> Option<String> {
+fn node_name(place: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<String> {
     const WHAT: &str = "a node name: lower-case letters, digits, hyphens and dots";
     let name = place.text(WHAT, report)?;
     let is_label = |label: &str| {
@@ -161,7 +161,7 @@ fn node_name(place: &Place<'_>, report: &mut Report) -> Option<String> {
     }
 }
 
-fn plugin_index(within: &Place<'_>, into: &mut String, report: &mut Report) {
+fn plugin_index(within: &FieldRef<'_>, into: &mut String, report: &mut DiagnosticReport) {
     const WHAT: &str = "two digits in quotes, such as \"10\"";
     let Some(place) = within.get("pluginIndex") else {
         return;
@@ -175,7 +175,7 @@ fn plugin_index(within: &Place<'_>, into: &mut String, report: &mut Report) {
     }
 }
 
-fn niceness(within: &Place<'_>, into: &mut i8, report: &mut Report) {
+fn niceness(within: &FieldRef<'_>, into: &mut i8, report: &mut DiagnosticReport) {
     const WHAT: &str = "a whole number from -20 to 19";
     let Some(place) = within.get("niceness") else {
         return;
@@ -190,7 +190,7 @@ fn niceness(within: &Place<'_>, into: &mut i8, report: &mut Report) {
 }
 
 /// Reads the URL of the kubelet's server. Plain HTTP is accepted only for loopback addresses, because a token is sent.
-fn endpoint(within: &Place<'_>, into: &mut Option<String>, report: &mut Report) {
+fn endpoint(within: &FieldRef<'_>, into: &mut Option<String>, report: &mut DiagnosticReport) {
     const WHAT: &str = "https://HOST:PORT (http:// only for loopback addresses), or none";
     let Some(place) = within.get("endpoint") else {
         return;
@@ -210,7 +210,7 @@ fn endpoint(within: &Place<'_>, into: &mut Option<String>, report: &mut Report) 
     }
 }
 
-fn publish(within: &Place<'_>, into: &mut Vec<PublishedObject>, report: &mut Report) {
+fn publish(within: &FieldRef<'_>, into: &mut Vec<PublishedObject>, report: &mut DiagnosticReport) {
     let Some(place) = within.get("publish") else {
         return;
     };

@@ -1,34 +1,37 @@
-//! Making a control group what an [`Allowance`] says, and looking at what it is.
+//! Writes an [`Allowance`] to a cgroup, and reads the cgroup's values.
 
-use pinfold_cgroup::{CgroupError, CpuTime, GroupPath, Hierarchy, Version, Wanted, Written};
+use pinfold_cgroup::{
+    CgroupChange, CgroupError, CgroupSettings, CgroupVersion, CpuTimeLimit, GroupPath, Hierarchy,
+};
 use pinfold_core::cpu_set::CpuSet;
 
-use super::Found;
+use super::ObservedCgroup;
 use crate::allowance::{Allowance, Quota};
 
-/// Makes `group` allow exactly this, and checks that it does. A lifted limit on CPU time is lifted for the pod's group
-/// as well: it would throttle the container all the same, and the kubelet does so too for pods with CPUs of their own.
+/// Writes the allowance to `group`, and checks the effective values afterwards. [`Quota::Unlimited`] also removes the
+/// quota of the pod's cgroup, which would throttle the container all the same; the kubelet does so too for pods with
+/// exclusive CPUs.
 ///
-/// CPUs that are not `online` are left out of the check. v2 is still told of them and uses them as soon as they are
-/// back; v1 would reject.
+/// Offline CPUs are left out of the check. cgroup v2 accepts them and uses them as soon as they are online again; v1
+/// rejects them, so they are not written there.
 ///
 /// # Errors
-/// If the kernel does not allow it or makes something else of it; [`CgroupError::Vanished`] if the container ended.
+/// If the kernel rejects a value or applies a different one; [`CgroupError::Vanished`] if the container terminated.
 pub fn enforce(
     hierarchy: &Hierarchy,
     group: &GroupPath,
     allowance: &Allowance,
     online: &CpuSet,
     migrate_memory: Option<bool>,
-) -> Result<Written, CgroupError> {
+) -> Result<CgroupChange, CgroupError> {
     let usable = &allowance.cpus & online;
     let cpus = match hierarchy.cpuset.version {
-        Version::V1 => &usable,
-        Version::V2 => &allowance.cpus,
+        CgroupVersion::V1 => &usable,
+        CgroupVersion::V2 => &allowance.cpus,
     };
-    let lift = (allowance.quota == Quota::Lifted).then_some(CpuTime::UNLIMITED);
+    let lift = (allowance.quota == Quota::Unlimited).then_some(CpuTimeLimit::UNLIMITED);
     let some = |cpus: &CpuSet| (!cpus.is_empty()).then(|| cpus.clone());
-    let mut wanted = Wanted {
+    let mut wanted = CgroupSettings {
         cpus: some(cpus),
         mems: (!allowance.mems.is_empty()).then_some(allowance.mems),
         cpu_time: lift,
@@ -36,25 +39,28 @@ pub fn enforce(
     };
     let written = hierarchy.group(group)?.write(&wanted)?;
     if let (Some(_), Some(pod)) = (lift, group.pod_group()) {
-        let limit = Wanted {
+        let limit = CgroupSettings {
             cpu_time: lift,
-            ..Wanted::default()
+            ..CgroupSettings::default()
         };
         hierarchy.group(&pod)?.write(&limit)?;
     }
     wanted.cpus = some(&usable);
-    written.in_force(&wanted)?;
+    written.verify_applied(&wanted)?;
     Ok(written)
 }
 
-/// What a container in `group` really has.
-pub(super) fn look(hierarchy: &Hierarchy, group: &GroupPath) -> Result<Found, CgroupError> {
+/// Reads a container's cgroup and the CPU quota of its pod's cgroup.
+pub(super) fn observe(
+    hierarchy: &Hierarchy,
+    group: &GroupPath,
+) -> Result<ObservedCgroup, CgroupError> {
     let state = hierarchy.group(group)?.read()?;
     let pod_cpu_time = match group.pod_group() {
         Some(pod) => hierarchy.group(&pod)?.cpu_time()?,
         None => None,
     };
-    Ok(Found {
+    Ok(ObservedCgroup {
         state,
         pod_cpu_time,
     })

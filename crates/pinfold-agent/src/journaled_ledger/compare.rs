@@ -12,7 +12,7 @@ use super::JournaledLedger;
 
 /// The containers that run now, by pod, with the CPUs that each is allowed to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunningPods {
+pub struct ObservedPods {
     /// Pods with their containers. A pod may have no running container yet.
     pub pods: BTreeMap<PodUid, BTreeMap<ContainerName, CpuSet>>,
 }
@@ -91,14 +91,14 @@ impl JournaledLedger {
     /// All differences between the journal and the node, in the order in which to repair them. `now` are the present
     /// machine and settings.
     #[must_use]
-    pub fn compare(&self, running: &RunningPods, now: &Rules) -> Vec<JournalDifference> {
+    pub fn compare(&self, running: &ObservedPods, now: &Rules) -> Vec<JournalDifference> {
         let mut found = Vec::new();
         if self.truncated_bytes > 0 {
             let bytes = self.truncated_bytes;
             found.push(JournalDifference::TailLost { bytes });
         }
         let state = self.ledger.state();
-        let pods = state.residents().keys();
+        let pods = state.admitted_pods().keys();
         let not_running = pods.filter(|pod| !running.pods.contains_key(*pod));
         found.extend(not_running.cloned().map(JournalDifference::NotRunning));
         self.compare_rules(now, &mut found);
@@ -140,7 +140,7 @@ impl JournaledLedger {
         containers: &BTreeMap<ContainerName, CpuSet>,
         found: &mut Vec<JournalDifference>,
     ) {
-        let Some(resident) = self.ledger.state().residents().get(pod) else {
+        let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
             let mut used = CpuSet::new();
             containers.values().for_each(|cpus| used |= cpus);
             return found.push(self.unknown(pod, None, &used));

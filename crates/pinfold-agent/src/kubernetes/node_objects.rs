@@ -1,6 +1,6 @@
 //! [`NodeReport`]: the objects that the agent publishes about its node.
 
-use pinfold_kube::node_resource_topology::{self, NodeResourceTopology, Version};
+use pinfold_kube::node_resource_topology::{self, NodeResourceTopology, NrtVersion};
 use pinfold_kube::volcano::{self, Numatopology};
 use serde_json::Value;
 
@@ -36,8 +36,8 @@ impl NodeObject {
     /// for readers of v1alpha1. Koordinator's annotations are the same in both versions.
     #[must_use]
     pub fn topology(topology: &NodeResourceTopology) -> Self {
-        let first = topology.converted(Version::V1Alpha1);
-        let mut second = topology.converted(Version::V1Alpha2);
+        let first = topology.converted(NrtVersion::V1Alpha1);
+        let mut second = topology.converted(NrtVersion::V1Alpha2);
         second
             .topology_policies
             .clone_from(&first.topology_policies);

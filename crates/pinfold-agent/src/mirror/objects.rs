@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::pools::Pools;
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, NodeFacts, PodCpus};
+use pinfold_kube::koordinator::{self, PodCpuAllocation, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use pinfold_kube::node_state::NodeState;
+use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, Numatopology, PodAllocation};
 
 use super::MirrorSnapshot;
@@ -30,12 +30,12 @@ pub fn objects(snapshot: &MirrorSnapshot, name: &str) -> Published {
     let (machine, settings) = (ledger.rules().machine(), ledger.rules().settings());
     let occupancy = ledger.occupancy();
     let topology = node_resource_topology::publish(name, machine, &occupancy, settings);
-    let mut facts = NodeFacts::of(machine, settings, ledger.rules().reserved_cpus());
+    let mut facts = ReportAnnotations::of(machine, settings, ledger.rules().reserved_cpus());
     facts.pod_cpus = pod_cpus(snapshot);
     let pools = Pools::of(&facts.topology(Fidelity::Exact), &facts.holders());
     let facts = facts.with_pools(&pools);
     let mut annotated = koordinator::publish(&topology, &facts);
-    NodeState::attach(ledger, DialectName::Kubelet, &mut annotated);
+    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut annotated);
     Published {
         koordinator: annotated,
         numatopology: volcano::publish(name, machine, &occupancy, settings, allocations(snapshot)),
@@ -44,15 +44,15 @@ pub fn objects(snapshot: &MirrorSnapshot, name: &str) -> Published {
 }
 
 /// The pods with exclusive CPUs.
-fn pod_cpus(snapshot: &MirrorSnapshot) -> Vec<PodCpus> {
-    let residents = snapshot.ledger.residents().into_iter();
+fn pod_cpus(snapshot: &MirrorSnapshot) -> Vec<PodCpuAllocation> {
+    let residents = snapshot.ledger.admitted_pods().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
         let name = snapshot.names.get(uid).cloned();
         let (namespace, name) = name
             .map(|name| (name.namespace, name.name))
             .unwrap_or_default();
-        PodCpus {
+        PodCpuAllocation {
             namespace,
             name,
             uid: uid.to_string(),
@@ -66,7 +66,7 @@ fn pod_cpus(snapshot: &MirrorSnapshot) -> Vec<PodCpus> {
 /// The CPUs of each container, for Volcano.
 fn allocations(snapshot: &MirrorSnapshot) -> Vec<PodAllocation> {
     let cpus = snapshot.ledger.state().cpus();
-    let residents = snapshot.ledger.residents().into_iter();
+    let residents = snapshot.ledger.admitted_pods().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
         let name = snapshot.names.get(uid).cloned();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kubelet_api::pod_resources as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_kube::state::StateFiles;
 
@@ -138,9 +138,9 @@ fn listed(pod: &api::PodResources) -> HeldByContainer {
 /// Adds the NUMA nodes of the podresources API to the devices of the state files. A device that the API lists is healthy;
 /// the others keep their state.
 pub(super) fn located(
-    mut offers: BTreeMap<ResourceName, DeviceOffer>,
+    mut offers: BTreeMap<ResourceName, AdvertisedDevices>,
     listed: &[api::ContainerDevices],
-) -> BTreeMap<ResourceName, DeviceOffer> {
+) -> BTreeMap<ResourceName, AdvertisedDevices> {
     let mut nodes_by_device: BTreeMap<(&str, &str), Option<Vec<i64>>> = BTreeMap::new();
     for devices in listed {
         for id in &devices.device_ids {

@@ -8,7 +8,7 @@ use pinfold_agent::kubernetes::{GENERATION, NodeObject, NodeReport, SyncEvent, T
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::settings::Settings;
-use pinfold_kube::koordinator::NodeFacts;
+use pinfold_kube::koordinator::ReportAnnotations;
 use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
 
@@ -180,7 +180,7 @@ fn report(generation: u64, shared: &str) -> NodeReport {
         ..Occupancy::default()
     };
     let topology = node_resource_topology::publish("worker-1", machine, &occupancy, &settings());
-    let facts = NodeFacts::of(machine, &settings(), CpuSet::new());
+    let facts = ReportAnnotations::of(machine, &settings(), CpuSet::new());
     let numa = volcano::publish("worker-1", machine, &occupancy, &settings(), Vec::new());
     NodeReport {
         generation,

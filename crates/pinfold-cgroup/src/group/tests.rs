@@ -12,35 +12,35 @@ fn cpus(text: &str) -> CpuSet {
     text.parse().expect("a list of CPUs")
 }
 
-fn wanted(text: &str) -> Wanted {
-    Wanted {
+fn wanted(text: &str) -> CgroupSettings {
+    CgroupSettings {
         cpus: Some(cpus(text)),
-        ..Wanted::default()
+        ..CgroupSettings::default()
     }
 }
 
-/// A folder that plays a machine: its groups with the CPUs that they were given.
+/// A folder that stands for a machine: its groups with their configured CPUs.
 struct Machine {
     root: TempDir,
-    version: Version,
+    version: CgroupVersion,
 }
 
 impl Machine {
-    fn new(version: Version) -> Self {
+    fn new(version: CgroupVersion) -> Self {
         let root = tempfile::tempdir().expect("a folder");
         let mounts = match version {
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 "1 0 0:1 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n\
                  2 0 0:2 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
                  3 0 0:3 / /cg/unified rw - cgroup2 cgroup2 rw\n"
             }
-            Version::V2 => "3 0 0:3 / /cg rw - cgroup2 cgroup2 rw\n",
+            CgroupVersion::V2 => "3 0 0:3 / /cg rw - cgroup2 cgroup2 rw\n",
         };
         let machine = Self { root, version };
         machine.put("proc/self/mountinfo", mounts);
         match version {
-            Version::V1 => machine.put("cg/unified/cgroup.controllers", "hugetlb\n"),
-            Version::V2 => machine.put("cg/cgroup.controllers", "cpuset cpu memory\n"),
+            CgroupVersion::V1 => machine.put("cg/unified/cgroup.controllers", "hugetlb\n"),
+            CgroupVersion::V2 => machine.put("cg/cgroup.controllers", "cpuset cpu memory\n"),
         }
         machine
     }
@@ -58,8 +58,8 @@ impl Machine {
 
     fn cpuset(&self, group: &str, file: &str) -> String {
         let mount = match self.version {
-            Version::V1 => "cg/cpuset",
-            Version::V2 => "cg",
+            CgroupVersion::V1 => "cg/cpuset",
+            CgroupVersion::V2 => "cg",
         };
         format!("{mount}{}/{file}", group.trim_end_matches('/'))
     }
@@ -72,11 +72,11 @@ impl Machine {
         self.put(&self.cpuset(group, effective_cpus), &format!("{cpus}\n"));
         self.put(&self.cpuset(group, effective_mems), "0-1\n");
         match self.version {
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 self.put(&format!("cg/cpu{group}/cpu.cfs_quota_us"), "200000\n");
                 self.put(&format!("cg/cpu{group}/cpu.cfs_period_us"), "100000\n");
             }
-            Version::V2 => self.put(&self.cpuset(group, "cpu.max"), "200000 100000\n"),
+            CgroupVersion::V2 => self.put(&self.cpuset(group, "cpu.max"), "200000 100000\n"),
         }
     }
 
@@ -98,18 +98,18 @@ fn path(text: &str) -> GroupPath {
     GroupPath::of_container(text).expect("a path")
 }
 
-const BOTH: [Version; 2] = [Version::V1, Version::V2];
+const BOTH: [CgroupVersion; 2] = [CgroupVersion::V1, CgroupVersion::V2];
 
 #[test]
 fn controllers_are_found_in_v1_v2_and_in_a_mixture() {
-    let v1 = Machine::new(Version::V1).hierarchy();
-    assert_eq!(v1.cpuset.version, Version::V1);
-    assert_eq!(v1.cpu.map(|home| home.version), Some(Version::V1));
-    let v2 = Machine::new(Version::V2).hierarchy();
-    assert_eq!(v2.cpuset.version, Version::V2);
-    assert_eq!(v2.cpu.map(|home| home.version), Some(Version::V2));
+    let v1 = Machine::new(CgroupVersion::V1).hierarchy();
+    assert_eq!(v1.cpuset.version, CgroupVersion::V1);
+    assert_eq!(v1.cpu.map(|home| home.version), Some(CgroupVersion::V1));
+    let v2 = Machine::new(CgroupVersion::V2).hierarchy();
+    assert_eq!(v2.cpuset.version, CgroupVersion::V2);
+    assert_eq!(v2.cpu.map(|home| home.version), Some(CgroupVersion::V2));
 
-    let mixed = Machine::new(Version::V2);
+    let mixed = Machine::new(CgroupVersion::V2);
     mixed.put(
         "proc/self/mountinfo",
         "1 0 0:1 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n\
@@ -117,10 +117,10 @@ fn controllers_are_found_in_v1_v2_and_in_a_mixture() {
     );
     mixed.put("cg/unified/cgroup.controllers", "cpu memory\n");
     let mixed = mixed.hierarchy();
-    assert_eq!(mixed.cpuset.version, Version::V1);
-    assert_eq!(mixed.cpu.map(|home| home.version), Some(Version::V2));
+    assert_eq!(mixed.cpuset.version, CgroupVersion::V1);
+    assert_eq!(mixed.cpu.map(|home| home.version), Some(CgroupVersion::V2));
 
-    let none = Machine::new(Version::V2);
+    let none = Machine::new(CgroupVersion::V2);
     none.put("cg/cgroup.controllers", "cpu memory\n");
     let missing = Hierarchy::find(none.root.path());
     assert!(matches!(
@@ -130,7 +130,7 @@ fn controllers_are_found_in_v1_v2_and_in_a_mixture() {
 }
 
 #[test]
-fn a_group_is_read_in_both_generations() {
+fn a_group_is_read_in_both_versions() {
     for version in BOTH {
         let machine = Machine::new(version);
         machine.pods();
@@ -149,7 +149,7 @@ fn a_group_is_read_in_both_generations() {
 }
 
 #[test]
-fn parents_of_the_kubelet_are_widened_and_told() {
+fn ancestors_of_the_kubelet_are_widened_and_reported() {
     for version in BOTH {
         let machine = Machine::new(version);
         machine.pods();
@@ -164,10 +164,10 @@ fn parents_of_the_kubelet_are_widened_and_told() {
         );
         let pod = hierarchy.cpuset.folder(&path(POD)).expect("a folder");
         assert_eq!(written.widened, [pod]);
-        // Nothing plays the kernel here, so the effective CPUs are still the old ones: that is noticed.
-        let short = written.in_force(&wanted("5-6"));
+        // No kernel applies the write here, so the effective CPUs are still the old ones, which is an error.
+        let short = written.verify_applied(&wanted("5-6"));
         assert!(
-            matches!(short, Err(CgroupError::NotInForce { .. })),
+            matches!(short, Err(CgroupError::NotApplied { .. })),
             "{short:?}"
         );
     }
@@ -208,17 +208,17 @@ fn a_limit_on_cpu_time_is_lifted_and_nothing_else_is_touched() {
         machine.pods();
         let hierarchy = machine.hierarchy();
         let group = hierarchy.group(&path(CONTAINER)).expect("a group");
-        let lift = Wanted {
-            cpu_time: Some(CpuTime::UNLIMITED),
-            ..Wanted::default()
+        let lift = CgroupSettings {
+            cpu_time: Some(CpuTimeLimit::UNLIMITED),
+            ..CgroupSettings::default()
         };
         match version {
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 let state = group.write(&lift).expect("it can be lifted").state;
-                assert_eq!(state.cpu_time, Some(CpuTime::UNLIMITED));
+                assert_eq!(state.cpu_time, Some(CpuTimeLimit::UNLIMITED));
                 assert_eq!(state.cpus, cpus("0-1"));
             }
-            Version::V2 => {
+            CgroupVersion::V2 => {
                 // The kernel would fill in the period that this file lacks now.
                 let unread = group.write(&lift);
                 assert!(
@@ -232,8 +232,8 @@ fn a_limit_on_cpu_time_is_lifted_and_nothing_else_is_touched() {
 }
 
 #[test]
-fn memory_moves_along_only_where_it_is_said_and_can_be() {
-    let machine = Machine::new(Version::V1);
+fn pages_migrate_only_if_requested_and_only_on_v1() {
+    let machine = Machine::new(CgroupVersion::V1);
     machine.pods();
     let file = machine.cpuset(CONTAINER, "cpuset.memory_migrate");
     machine.put(&file, "0\n");
@@ -241,10 +241,10 @@ fn memory_moves_along_only_where_it_is_said_and_can_be() {
     let group = hierarchy.group(&path(CONTAINER)).expect("a group");
     group.write(&wanted("1")).expect("CPUs alone");
     assert_eq!(machine.get(&file), "0");
-    let with_memory = Wanted {
+    let with_memory = CgroupSettings {
         mems: Some(NodeSet::from_bits(0b10)),
         migrate_memory: Some(true),
-        ..Wanted::default()
+        ..CgroupSettings::default()
     };
     let state = group.write(&with_memory).expect("memory too").state;
     assert_eq!(state.mems.to_string(), "1");
@@ -252,7 +252,7 @@ fn memory_moves_along_only_where_it_is_said_and_can_be() {
 }
 
 #[test]
-fn a_group_that_ended_is_told_as_such_and_never_made_again() {
+fn a_removed_group_is_an_error_of_its_own_and_never_created_again() {
     for version in BOTH {
         let machine = Machine::new(version);
         machine.pods();
@@ -269,14 +269,14 @@ fn a_group_that_ended_is_told_as_such_and_never_made_again() {
 }
 
 #[test]
-fn no_cpus_at_all_are_never_asked_of_the_kernel() {
-    let machine = Machine::new(Version::V2);
+fn an_empty_set_is_never_written() {
+    let machine = Machine::new(CgroupVersion::V2);
     machine.pods();
     let hierarchy = machine.hierarchy();
     let group = hierarchy.group(&path(CONTAINER)).expect("a group");
     let rejected = group.write(&wanted(""));
     assert!(
-        matches!(rejected, Err(CgroupError::Nothing { .. })),
+        matches!(rejected, Err(CgroupError::EmptySet { .. })),
         "{rejected:?}"
     );
     assert_eq!(
@@ -287,7 +287,7 @@ fn no_cpus_at_all_are_never_asked_of_the_kernel() {
 
 #[test]
 fn groups_below_are_narrowed_before_the_group_in_v1() {
-    let machine = Machine::new(Version::V1);
+    let machine = Machine::new(CgroupVersion::V1);
     machine.pods();
     machine.group(&format!("{CONTAINER}/a"), "0-1");
     machine.group(&format!("{CONTAINER}/a/b"), "1");
@@ -306,8 +306,8 @@ fn groups_below_are_narrowed_before_the_group_in_v1() {
 }
 
 #[test]
-fn groups_above_a_partition_claim_its_cpus_as_long_as_it_is_one() {
-    let machine = Machine::new(Version::V2);
+fn ancestors_of_a_partition_claim_its_cpus_while_it_exists() {
+    let machine = Machine::new(CgroupVersion::V2);
     machine.pods();
     machine.group(SECOND, "2");
     let above = ["/kubepods", "/kubepods/burstable", POD];
@@ -331,7 +331,7 @@ fn groups_above_a_partition_claim_its_cpus_as_long_as_it_is_one() {
     machine.put(&machine.cpuset(CONTAINER, "cpuset.cpus"), "3\n");
     first.set_partition(Partition::Isolated).expect("moved");
     assert_eq!([is(CONTAINER), claims(CONTAINER)], ["isolated", "3"]);
-    first.settle_claims().expect("settled");
+    first.release_unused_claims().expect("settled");
     assert_eq!(above.map(claims), ["2-3"; 3]);
 
     second.set_partition(Partition::Member).expect("dissolved");
@@ -340,6 +340,6 @@ fn groups_above_a_partition_claim_its_cpus_as_long_as_it_is_one() {
 
     let gone = machine.cpuset(CONTAINER, "");
     fs::remove_dir_all(machine.root.path().join(gone)).expect("removed");
-    first.settle_claims().expect("settled");
+    first.release_unused_claims().expect("settled");
     assert_eq!(above.map(claims), [""; 3]);
 }

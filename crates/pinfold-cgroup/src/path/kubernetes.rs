@@ -1,20 +1,20 @@
-//! The part of the tree that the kubelet makes: `kubepods`, a group per QoS class, a group per pod.
+//! The kubelet's part of the tree: `kubepods`, a group per QoS class, a group per pod.
 
 use pinfold_core::name::PodUid;
 use pinfold_core::qos::QosClass;
 
 use super::{GroupPath, PathError, SLICE};
 
-/// Who makes groups on a node, and so how they are called.
+/// The cgroup driver of a node, which determines the names of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
-    /// The kubelet and the runtime themselves.
+pub enum CgroupDriver {
+    /// The kubelet and the runtime create groups themselves.
     Cgroupfs,
-    /// systemd, on their behalf.
+    /// systemd creates them.
     Systemd,
 }
 
-/// Guaranteed pods have no level of their own between `kubepods` and the pod.
+/// The levels between the kubelet's root group and a pod's group. Guaranteed pods have no level for their QoS class.
 fn levels(qos: QosClass) -> &'static [&'static str] {
     match qos {
         QosClass::Guaranteed => &["kubepods"],
@@ -24,12 +24,12 @@ fn levels(qos: QosClass) -> &'static [&'static str] {
 }
 
 impl GroupPath {
-    /// The group of a pod below the kubelet's root group, which is the root in most places.
+    /// The group of a pod below the kubelet's root group, which usually is the root of the hierarchy.
     ///
     /// # Errors
     /// If the uid, or with systemd the root's name, cannot be part of a group's name.
     pub fn of_pod(
-        driver: Driver,
+        driver: CgroupDriver,
         root: &GroupPath,
         qos: QosClass,
         pod: &PodUid,
@@ -40,11 +40,11 @@ impl GroupPath {
         }
         let names = levels(qos).iter().copied().chain([pod.as_str()]);
         match driver {
-            Driver::Cgroupfs => {
+            CgroupDriver::Cgroupfs => {
                 let path: Vec<&str> = names.collect();
                 GroupPath::parse(&format!("{root}/{}", path.join("/")))
             }
-            Driver::Systemd => {
+            CgroupDriver::Systemd => {
                 let root = root.name().strip_suffix(SLICE).unwrap_or(root.name());
                 let root = (!root.is_empty()).then(|| root.to_owned());
                 let names = names.map(|name| name.replace('-', "_"));
@@ -54,11 +54,11 @@ impl GroupPath {
         }
     }
 
-    /// The pod's group that it lies in, or is; `None` if it belongs to no pod.
+    /// The pod's group that contains this group, or is it; `None` if it belongs to no pod.
     #[must_use]
     pub fn pod_group(&self) -> Option<GroupPath> {
         let kubepods = self.kubepods()?;
-        // From the top: a container inside may be called like a pod.
+        // From the root down: a container's group may be named like a pod's.
         let own = std::iter::once(self.clone());
         self.ancestors()
             .into_iter()
@@ -68,13 +68,14 @@ impl GroupPath {
             .find(|group| uid(group.name()).is_some())
     }
 
-    /// The pod that it belongs to.
+    /// The uid of the pod that it belongs to.
     #[must_use]
     pub fn pod(&self) -> Option<PodUid> {
         uid(self.pod_group()?.name())
     }
 
-    /// The group of all pods that it lies in, or is. What is below is the kubelet's; what is above is not.
+    /// The group `kubepods` that contains this group, or is it. Groups below it belong to the kubelet; those above do
+    /// not.
     #[must_use]
     pub fn kubepods(&self) -> Option<GroupPath> {
         let is_kubepods = |group: &GroupPath| {

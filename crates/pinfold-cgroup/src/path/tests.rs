@@ -7,7 +7,7 @@ use super::*;
 const UID: &str = "0aa1b2c3-0d4e-11f0-8f15-0242ac120002";
 
 #[test]
-fn a_runtime_s_name_is_understood_in_both_forms() {
+fn a_runtime_s_name_is_parsed_in_both_forms() {
     let table = [
         (
             "/kubepods/burstable/pod0aa1b2c3-0d4e-11f0/4f0c",
@@ -40,7 +40,7 @@ fn a_runtime_s_name_is_understood_in_both_forms() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_rejected() {
+fn a_name_that_leaves_the_hierarchy_is_rejected() {
     let long = "x".repeat(256);
     for text in [
         "",
@@ -72,31 +72,31 @@ fn a_pod_s_group_is_named_as_the_kubelet_names_it() {
     let uid = PodUid::from("12-ab");
     let table = [
         (
-            Driver::Cgroupfs,
+            CgroupDriver::Cgroupfs,
             &root,
             QosClass::Guaranteed,
             "kubepods/pod12-ab",
         ),
         (
-            Driver::Cgroupfs,
+            CgroupDriver::Cgroupfs,
             &root,
             QosClass::Burstable,
             "kubepods/burstable/pod12-ab",
         ),
         (
-            Driver::Cgroupfs,
+            CgroupDriver::Cgroupfs,
             &private,
             QosClass::BestEffort,
             "test/node.slice/kubepods/besteffort/pod12-ab",
         ),
         (
-            Driver::Systemd,
+            CgroupDriver::Systemd,
             &root,
             QosClass::BestEffort,
             "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod12_ab.slice",
         ),
         (
-            Driver::Systemd,
+            CgroupDriver::Systemd,
             &private,
             QosClass::Guaranteed,
             "node.slice/node-kubepods.slice/node-kubepods-pod12_ab.slice",
@@ -116,12 +116,14 @@ fn a_pod_s_group_is_named_as_the_kubelet_names_it() {
         assert!(expected.starts_with(top.as_str()) && top.name().contains("kubepods"));
     }
     let wicked = PodUid::from("../../x");
-    assert!(GroupPath::of_pod(Driver::Cgroupfs, &root, QosClass::Burstable, &wicked).is_err());
-    assert!(GroupPath::of_pod(Driver::Systemd, &root, QosClass::Burstable, &wicked).is_err());
+    assert!(
+        GroupPath::of_pod(CgroupDriver::Cgroupfs, &root, QosClass::Burstable, &wicked).is_err()
+    );
+    assert!(GroupPath::of_pod(CgroupDriver::Systemd, &root, QosClass::Burstable, &wicked).is_err());
 }
 
 #[test]
-fn a_group_of_nobody_s_pod_has_none() {
+fn a_group_outside_of_pods_has_no_pod() {
     for text in [
         "/",
         "system.slice/podman.service",
@@ -141,7 +143,7 @@ fn a_group_of_nobody_s_pod_has_none() {
 }
 
 #[test]
-fn ancestors_are_told_from_the_root_down() {
+fn ancestors_are_listed_from_the_root_down() {
     let path = GroupPath::parse("/a/b/c").expect("a path");
     let above: Vec<String> = path.ancestors().iter().map(ToString::to_string).collect();
     assert_eq!(above, ["", "a", "a/b"]);

@@ -7,20 +7,24 @@ fn cpus(text: &str) -> CpuSet {
     text.parse().expect("a list of CPUs")
 }
 
-/// `above` from the root down; the groups marked `!` are somebody else's.
-fn family(above: &[&str], own: &str, below: &[(&str, Option<usize>)]) -> Family<CpuSet> {
-    Family {
-        above: above
+/// `ancestors` from the root down; those marked `!` may not be widened.
+fn tree(
+    ancestors: &[&str],
+    own: &str,
+    descendants: &[(&str, Option<usize>)],
+) -> CgroupTree<CpuSet> {
+    CgroupTree {
+        ancestors: ancestors
             .iter()
-            .map(|text| Above {
+            .map(|text| Ancestor {
                 set: cpus(text.trim_start_matches('!')),
-                ours: !text.starts_with('!'),
+                widenable: !text.starts_with('!'),
             })
             .collect(),
         own: cpus(own),
-        below: below
+        descendants: descendants
             .iter()
-            .map(|&(text, parent)| Below {
+            .map(|&(text, parent)| Descendant {
                 set: cpus(text),
                 parent,
             })
@@ -28,129 +32,133 @@ fn family(above: &[&str], own: &str, below: &[(&str, Option<usize>)]) -> Family<
     }
 }
 
-fn told(version: Version, family: &Family<CpuSet>, wanted: &str) -> Result<String, TooNarrow> {
-    let steps = steps(version, family, &cpus(wanted))?;
-    let told = steps.iter().map(|step| match step.who {
-        Who::Above(at) => format!("above {at}: {}", step.set),
-        Who::Own => format!("own: {}", step.set),
-        Who::Below(at) => format!("below {at}: {}", step.set),
+fn planned_writes(
+    version: CgroupVersion,
+    tree: &CgroupTree<CpuSet>,
+    wanted: &str,
+) -> Result<String, TooNarrow> {
+    let writes = plan_writes(version, tree, &cpus(wanted))?;
+    let texts = writes.iter().map(|step| match step.group_ref {
+        GroupRef::Ancestor(at) => format!("above {at}: {}", step.set),
+        GroupRef::Own => format!("own: {}", step.set),
+        GroupRef::Descendant(at) => format!("below {at}: {}", step.set),
     });
-    Ok(told.collect::<Vec<_>>().join("; "))
+    Ok(texts.collect::<Vec<_>>().join("; "))
 }
 
 #[test]
-fn writes_come_in_the_order_that_v1_takes() {
+fn writes_are_in_an_order_that_v1_accepts() {
     let all = "!0-7";
     let table = [
-        (
-            "nothing to do",
-            family(&[all, "0-7"], "2-3", &[]),
-            "2-3",
-            "",
-        ),
-        ("move", family(&[all, "0-7"], "2-3", &[]), "4-5", "own: 4-5"),
+        ("nothing to do", tree(&[all, "0-7"], "2-3", &[]), "2-3", ""),
+        ("move", tree(&[all, "0-7"], "2-3", &[]), "4-5", "own: 4-5"),
         (
             "grow beyond two parents",
-            family(&[all, "0-3", "0-1"], "0-1", &[]),
+            tree(&[all, "0-3", "0-1"], "0-1", &[]),
             "0-5",
             "above 1: 0-5; above 2: 0-5; own: 0-5",
         ),
         (
-            "a parent that nobody filled gets what its own parent has",
-            family(&[all, "0-6", ""], "", &[]),
+            "a parent that is not configured gets what its own parent has",
+            tree(&[all, "0-6", ""], "", &[]),
             "1-2",
             "above 2: 0-6; own: 1-2",
         ),
         (
             "shrink: the child first",
-            family(&[all], "0-3", &[("0-3", None)]),
+            tree(&[all], "0-3", &[("0-3", None)]),
             "0-1",
             "below 0: 0-1; own: 0-1",
         ),
         (
             "move: both for a moment",
-            family(&[all], "0-1", &[("0-1", None), ("1", Some(0))]),
+            tree(&[all], "0-1", &[("0-1", None), ("1", Some(0))]),
             "4-5",
             "own: 0-1,4-5; below 0: 0-1,4-5; below 1: 4-5; below 0: 4-5; own: 4-5",
         ),
         (
-            "a child that fits and one that nobody filled stay",
-            family(&[all], "0-3", &[("1", None), ("", None)]),
+            "a child that fits and one that is not configured stay",
+            tree(&[all], "0-3", &[("1", None), ("", None)]),
             "0-1",
             "own: 0-1",
         ),
     ];
-    for (what, family, wanted, expected) in table {
-        let told = told(Version::V1, &family, wanted);
-        assert_eq!(told.as_deref(), Ok(expected), "{what}");
+    for (what, tree, wanted, expected) in table {
+        let planned = planned_writes(CgroupVersion::V1, &tree, wanted);
+        assert_eq!(planned.as_deref(), Ok(expected), "{what}");
     }
 }
 
 #[test]
-fn v2_widens_the_same_parents_and_leaves_children_to_the_kernel() {
+fn v2_widens_the_same_ancestors_and_leaves_descendants_to_the_kernel() {
     let table = [
-        (family(&["!", "", ""], "", &[]), "2-3", "own: 2-3"),
+        (tree(&["!", "", ""], "", &[]), "2-3", "own: 2-3"),
         (
-            family(&["!", "0-1", ""], "0", &[("0", None)]),
+            tree(&["!", "0-1", ""], "0", &[("0", None)]),
             "2",
             "above 1: 0-2; own: 2",
         ),
-        (family(&["!0-3"], "2", &[]), "2", ""),
+        (tree(&["!0-3"], "2", &[]), "2", ""),
     ];
-    for (family, wanted, expected) in table {
-        assert_eq!(told(Version::V2, &family, wanted).as_deref(), Ok(expected));
+    for (tree, wanted, expected) in table {
+        assert_eq!(
+            planned_writes(CgroupVersion::V2, &tree, wanted).as_deref(),
+            Ok(expected)
+        );
     }
 }
 
 #[test]
-fn what_an_administrator_narrowed_is_never_widened() {
-    for version in [Version::V1, Version::V2] {
-        let narrow = family(&["!0-7", "!0-3", "0-3"], "0", &[]);
+fn ancestors_of_the_administrator_are_never_widened() {
+    for version in [CgroupVersion::V1, CgroupVersion::V2] {
+        let narrow = tree(&["!0-7", "!0-3", "0-3"], "0", &[]);
         assert_eq!(
-            told(version, &narrow, "3-4"),
+            planned_writes(version, &narrow, "3-4"),
             Err(TooNarrow(1)),
             "{version}"
         );
-        assert!(told(version, &narrow, "3").is_ok(), "{version}");
+        assert!(planned_writes(version, &narrow, "3").is_ok(), "{version}");
     }
 }
 
-/// A kernel with the rules of v1: the sets of a family, and a `processes` in the leaf.
-fn kernel_takes(family: &mut Family<CpuSet>, step: &Step<CpuSet>) -> Result<(), String> {
+/// A kernel with the rules of v1: the sets of a tree, with processes in the leaf.
+fn kernel_accepts(tree: &mut CgroupTree<CpuSet>, step: &CpusetWrite<CpuSet>) -> Result<(), String> {
     if step.set.is_empty() {
         return Err("a group with processes would have nothing".to_owned());
     }
-    let parent = match step.who {
-        Who::Above(0) => return Err("the root cannot be written".to_owned()),
-        Who::Above(at) => family.above[at - 1].set.clone(),
-        Who::Own => family.above.last().expect("a parent").set.clone(),
-        Who::Below(at) => match family.below[at].parent {
-            Some(parent) => family.below[parent].set.clone(),
-            None => family.own.clone(),
+    let parent = match step.group_ref {
+        GroupRef::Ancestor(0) => return Err("the root cannot be written".to_owned()),
+        GroupRef::Ancestor(at) => tree.ancestors[at - 1].set.clone(),
+        GroupRef::Own => tree.ancestors.last().expect("a parent").set.clone(),
+        GroupRef::Descendant(at) => match tree.descendants[at].parent {
+            Some(parent) => tree.descendants[parent].set.clone(),
+            None => tree.own.clone(),
         },
     };
     if !step.set.is_subset(&parent) {
         return Err(format!("{step:?} is more than {parent}"));
     }
-    let children: Vec<CpuSet> = match step.who {
-        Who::Above(at) if at + 1 < family.above.len() => vec![family.above[at + 1].set.clone()],
-        Who::Above(_) => vec![family.own.clone()],
-        Who::Own | Who::Below(_) => {
-            let who = match step.who {
-                Who::Below(at) => Some(at),
+    let children: Vec<CpuSet> = match step.group_ref {
+        GroupRef::Ancestor(at) if at + 1 < tree.ancestors.len() => {
+            vec![tree.ancestors[at + 1].set.clone()]
+        }
+        GroupRef::Ancestor(_) => vec![tree.own.clone()],
+        GroupRef::Own | GroupRef::Descendant(_) => {
+            let who = match step.group_ref {
+                GroupRef::Descendant(at) => Some(at),
                 _ => None,
             };
-            let below = family.below.iter().filter(|group| group.parent == who);
+            let below = tree.descendants.iter().filter(|group| group.parent == who);
             below.map(|group| group.set.clone()).collect()
         }
     };
     if let Some(child) = children.iter().find(|child| !child.is_subset(&step.set)) {
         return Err(format!("{step:?} is less than {child} below"));
     }
-    match step.who {
-        Who::Above(at) => family.above[at].set = step.set.clone(),
-        Who::Own => family.own = step.set.clone(),
-        Who::Below(at) => family.below[at].set = step.set.clone(),
+    match step.group_ref {
+        GroupRef::Ancestor(at) => tree.ancestors[at].set = step.set.clone(),
+        GroupRef::Own => tree.own = step.set.clone(),
+        GroupRef::Descendant(at) => tree.descendants[at].set = step.set.clone(),
     }
     Ok(())
 }
@@ -160,24 +168,24 @@ fn subset(of: &CpuSet, mask: u8) -> CpuSet {
 }
 
 prop_compose! {
-    /// A family that v1 could have: everybody within the one above, some not filled yet.
-    fn families()(
+    /// A tree that v1 could have: every set within its parent.s, some not configured yet.
+    fn trees()(
         above in prop::collection::vec(any::<u8>(), 0..4),
         own in any::<u8>(),
         below in prop::collection::vec((any::<u8>(), any::<prop::sample::Index>()), 0..5),
-    ) -> Family<CpuSet> {
-        let mut tree = family(&["!0-7"], "", &[]);
+    ) -> CgroupTree<CpuSet> {
+        let mut tree = tree(&["!0-7"], "", &[]);
         let mut last = cpus("0-7");
         for mask in above {
             last = subset(&last, mask);
-            tree.above.push(Above { set: last.clone(), ours: true });
+            tree.ancestors.push(Ancestor { set: last.clone(), widenable: true });
         }
         tree.own = subset(&last, own);
         for (mask, parent) in below {
-            let parent = parent.index(tree.below.len() + 1).checked_sub(1);
-            let set = parent.map_or(&tree.own, |at| &tree.below[at].set);
+            let parent = parent.index(tree.descendants.len() + 1).checked_sub(1);
+            let set = parent.map_or(&tree.own, |at| &tree.descendants[at].set);
             let set = subset(set, mask);
-            tree.below.push(Below { set, parent });
+            tree.descendants.push(Descendant { set, parent });
         }
         tree
     }
@@ -185,18 +193,18 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn v1_rejects_no_write_on_any_way(mut tree in families(), wanted in 1u8..) {
+    fn v1_rejects_none_of_the_planned_writes(mut tree in trees(), wanted in 1u8..) {
         let wanted = subset(&cpus("0-7"), wanted);
         let before = tree.clone();
-        for step in steps(Version::V1, &tree, &wanted).expect("all parents are ours") {
-            let taken = kernel_takes(&mut tree, &step);
+        for step in plan_writes(CgroupVersion::V1, &tree, &wanted).expect("all parents are widenable") {
+            let taken = kernel_accepts(&mut tree, &step);
             prop_assert!(taken.is_ok(), "{:?} in {before:?} for {wanted}", taken);
         }
         prop_assert_eq!(&tree.own, &wanted);
-        for (old, new) in before.above.iter().zip(&tree.above) {
+        for (old, new) in before.ancestors.iter().zip(&tree.ancestors) {
             prop_assert!(old.set.is_subset(&new.set), "a parent lost something");
         }
-        for (old, new) in before.below.iter().zip(&tree.below) {
+        for (old, new) in before.descendants.iter().zip(&tree.descendants) {
             prop_assert_eq!(old.set.is_empty(), new.set.is_empty());
         }
     }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_kube::finding::Report;
-use pinfold_kube::manifest::place::Place;
+use pinfold_kube::diagnostic::DiagnosticReport;
+use pinfold_kube::manifest::field::FieldRef;
 
 use super::{Access, Field, members};
 
@@ -19,18 +19,22 @@ pub type Words<T> = &'static [(&'static str, T)];
 
 /// The section of that name, with its unknown members rejected.
 pub fn section<'n>(
-    whole: &Place<'n>,
+    whole: &FieldRef<'n>,
     table: &[Field],
     name: &str,
-    report: &mut Report,
-) -> Option<Place<'n>> {
+    report: &mut DiagnosticReport,
+) -> Option<FieldRef<'n>> {
     let section = whole.get_map(name, "a mapping", report)?;
     section.reject_unknown(&members(table, name), report);
     Some(section)
 }
 
 /// A word of a few, and what it means.
-pub fn word<T: Copy>(place: &Place<'_>, words: Words<T>, report: &mut Report) -> Option<T> {
+pub fn word<T: Copy>(
+    place: &FieldRef<'_>,
+    words: Words<T>,
+    report: &mut DiagnosticReport,
+) -> Option<T> {
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let found = place.word(&known, report)?;
     let meant = words.iter().find(|(word, _)| *word == found);
@@ -39,11 +43,11 @@ pub fn word<T: Copy>(place: &Place<'_>, words: Words<T>, report: &mut Report) ->
 
 /// A member that is a word of a few.
 pub fn one_of<T: Copy>(
-    within: &Place<'_>,
+    within: &FieldRef<'_>,
     key: &str,
     words: Words<T>,
     into: &mut T,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let Some(place) = within.get(key) else { return };
     if let Some(meant) = word(&place, words, report) {
@@ -52,7 +56,7 @@ pub fn one_of<T: Copy>(
 }
 
 /// A member that is true or false.
-pub fn switch(within: &Place<'_>, key: &str, into: &mut bool, report: &mut Report) {
+pub fn switch(within: &FieldRef<'_>, key: &str, into: &mut bool, report: &mut DiagnosticReport) {
     let Some(place) = within.get(key) else { return };
     if let Some(on) = place.boolean("true or false", report) {
         *into = on;
@@ -60,7 +64,11 @@ pub fn switch(within: &Place<'_>, key: &str, into: &mut bool, report: &mut Repor
 }
 
 /// A path that must be absolute: a daemon has no folder of its own to start from.
-pub fn absolute(place: &Place<'_>, what: &str, report: &mut Report) -> Option<PathBuf> {
+pub fn absolute(
+    place: &FieldRef<'_>,
+    what: &str,
+    report: &mut DiagnosticReport,
+) -> Option<PathBuf> {
     let text = place.text(what, report)?;
     match Path::new(text).is_absolute() && !text.contains('\0') {
         true => Some(text.into()),
@@ -72,7 +80,7 @@ pub fn absolute(place: &Place<'_>, what: &str, report: &mut Report) -> Option<Pa
 }
 
 /// A member that is an absolute path.
-pub fn path(within: &Place<'_>, key: &str, into: &mut PathBuf, report: &mut Report) {
+pub fn path(within: &FieldRef<'_>, key: &str, into: &mut PathBuf, report: &mut DiagnosticReport) {
     let Some(place) = within.get(key) else { return };
     if let Some(path) = absolute(&place, "an absolute path", report) {
         *into = path;
@@ -81,10 +89,10 @@ pub fn path(within: &Place<'_>, key: &str, into: &mut PathBuf, report: &mut Repo
 
 /// A member that is an absolute path, or `none`.
 pub fn path_or_none(
-    within: &Place<'_>,
+    within: &FieldRef<'_>,
     key: &str,
     into: &mut Option<PathBuf>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     const WHAT: &str = "an absolute path, or none";
     let Some(place) = within.get(key) else { return };
@@ -96,7 +104,12 @@ pub fn path_or_none(
 }
 
 /// A member that is a duration.
-pub fn period(within: &Place<'_>, key: &str, into: &mut Duration, report: &mut Report) {
+pub fn period(
+    within: &FieldRef<'_>,
+    key: &str,
+    into: &mut Duration,
+    report: &mut DiagnosticReport,
+) {
     const WHAT: &str = "a duration between 100ms and 24h, such as 10s or 1m";
     let Some(place) = within.get(key) else { return };
     match place.duration(WHAT, report) {
@@ -107,7 +120,12 @@ pub fn period(within: &Place<'_>, key: &str, into: &mut Duration, report: &mut R
 }
 
 /// A member that is an address with its port, or `none`.
-pub fn listen(within: &Place<'_>, key: &str, into: &mut Option<SocketAddr>, report: &mut Report) {
+pub fn listen(
+    within: &FieldRef<'_>,
+    key: &str,
+    into: &mut Option<SocketAddr>,
+    report: &mut DiagnosticReport,
+) {
     const WHAT: &str = "an address with its port, such as 127.0.0.1:9464, or none";
     let Some(place) = within.get(key) else {
         return;
@@ -123,7 +141,7 @@ pub fn listen(within: &Place<'_>, key: &str, into: &mut Option<SocketAddr>, repo
 }
 
 /// The member `kubeconfig`.
-pub fn access(within: &Place<'_>, into: &mut Access, report: &mut Report) {
+pub fn access(within: &FieldRef<'_>, into: &mut Access, report: &mut DiagnosticReport) {
     const WHAT: &str = "the absolute path of a kubeconfig file, inCluster, or none";
     let Some(place) = within.get("kubeconfig") else {
         return;

@@ -1,4 +1,4 @@
-//! A device plugin that does what a test tells it.
+//! A device plugin whose behaviour a test sets.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kubelet_api::device_plugin::*;
-use kubelet_api::unix::{self, Peers};
+use kubelet_api::unix::{self, PeerLimits};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -22,19 +22,19 @@ pub(crate) struct Behaviour {
     /// Its first list.
     pub(crate) devices: Vec<Device>,
     pub(crate) options: DevicePluginOptions,
-    /// What it advises; an answer about no container if `None`.
-    pub(crate) advice: Option<Vec<String>>,
+    /// Its preferred devices; a response without containers if `None`.
+    pub(crate) preferences: Option<Vec<String>>,
     pub(crate) advice_takes: Duration,
     pub(crate) allocate_takes: Duration,
-    /// What `Allocate` fails with.
+    /// The error of `Allocate`.
     pub(crate) allocate_fails: Option<&'static str>,
     pub(crate) allocate_answers_nothing: bool,
 }
 
-/// Those who watch the lists.
+/// The receivers of `ListAndWatch`.
 type Watchers = Arc<Mutex<Vec<mpsc::UnboundedSender<ListAndWatchResponse>>>>;
 
-/// A running plugin. Dropping it ends its lists.
+/// A running plugin. Dropping it ends its `ListAndWatch` streams.
 pub(crate) struct Fake {
     lists: Watchers,
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
@@ -89,7 +89,7 @@ fn runtime() -> Runtime {
 }
 
 impl Fake {
-    /// Listens on `endpoint` in `directory`, in the place of whatever is there.
+    /// Listens on `endpoint` in `directory`, replacing an existing file.
     pub(crate) fn start(directory: &Path, endpoint: &str, behaviour: Behaviour) -> Self {
         let lists = Arc::default();
         let heard = Arc::default();
@@ -106,7 +106,7 @@ impl Fake {
             let _inside = runtime.enter();
             UnixListener::bind(path).expect("a socket")
         };
-        let peers = Peers {
+        let peers = PeerLimits {
             user: rustix::process::geteuid().as_raw(),
             connections: 8,
             calls: 8,
@@ -128,24 +128,24 @@ impl Fake {
         }
     }
 
-    /// Lists other devices.
+    /// Sends another list of devices.
     pub(crate) fn list(&self, devices: &[Device]) {
         let lists = self.lists.lock().expect("no panic");
         assert!(!lists.is_empty(), "somebody watches");
         for sender in lists.iter() {
             let devices = devices.to_vec();
-            // Who has lost interest does not mind.
+            // A receiver may be gone.
             let _ = sender.send(ListAndWatchResponse { devices });
         }
     }
 
-    /// How many watch its lists.
+    /// The number of `ListAndWatch` streams.
     pub(crate) fn watchers(&self) -> usize {
         let lists = self.lists.lock().expect("no panic");
         lists.iter().filter(|sender| !sender.is_closed()).count()
     }
 
-    /// Ends the stream of lists, but goes on answering.
+    /// Ends the `ListAndWatch` streams, but keeps answering calls.
     pub(crate) fn end_lists(&self) {
         self.lists.lock().expect("no panic").clear();
     }
@@ -160,7 +160,7 @@ impl Drop for Fake {
     }
 }
 
-/// The lists as a stream.
+/// The device lists as a stream.
 struct Lists(mpsc::UnboundedReceiver<ListAndWatchResponse>);
 
 impl Stream for Lists {
@@ -172,7 +172,7 @@ impl Stream for Lists {
 }
 
 impl Service {
-    fn hear(&self, what: String) {
+    fn record_call(&self, what: String) {
         self.heard.lock().expect("no panic").push(what);
     }
 }
@@ -203,16 +203,16 @@ impl DevicePlugin for Service {
         request: Request<PreferredAllocationRequest>,
     ) -> Result<Response<PreferredAllocationResponse>, Status> {
         let ask = &request.into_inner().container_requests[0];
-        self.hear(format!(
+        self.record_call(format!(
             "advise {} of {} with {}",
             ask.allocation_size,
             ask.available_device_ids.join(","),
             ask.must_include_device_ids.join(","),
         ));
         tokio::time::sleep(self.behaviour.advice_takes).await;
-        let advice = self.behaviour.advice.clone();
+        let preferences = self.behaviour.preferences.clone();
         let container_responses =
-            advice.map(|device_ids| ContainerPreferredAllocationResponse { device_ids });
+            preferences.map(|device_ids| ContainerPreferredAllocationResponse { device_ids });
         Ok(Response::new(PreferredAllocationResponse {
             container_responses: container_responses.into_iter().collect(),
         }))
@@ -225,7 +225,7 @@ impl DevicePlugin for Service {
         let ids = request.into_inner().container_requests[0]
             .devices_ids
             .join(",");
-        self.hear(format!("allocate {ids}"));
+        self.record_call(format!("allocate {ids}"));
         tokio::time::sleep(self.behaviour.allocate_takes).await;
         if let Some(words) = self.behaviour.allocate_fails {
             return Err(Status::internal(words));
@@ -245,7 +245,7 @@ impl DevicePlugin for Service {
         request: Request<PreStartContainerRequest>,
     ) -> Result<Response<PreStartContainerResponse>, Status> {
         let ids = request.into_inner().devices_ids.join(",");
-        self.hear(format!("start {ids}"));
+        self.record_call(format!("start {ids}"));
         Ok(Response::new(PreStartContainerResponse {}))
     }
 }

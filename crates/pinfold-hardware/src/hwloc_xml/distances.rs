@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pinfold_core::cpu_set::CpuSet;
 
-use super::element::Element;
-use super::objects::Indexed;
-use crate::hardware::{Access, Hardware};
+use super::element::XmlElement;
+use super::objects::IndexedHardware;
+use crate::hardware::{Hardware, MemoryAccess};
 use crate::kernel_text::cpu_mask;
 use crate::numa_id::NumaId;
 
@@ -14,7 +14,7 @@ use crate::numa_id::NumaId;
 const MEANS_LATENCY: u64 = 4;
 
 /// Adds what the file says about pairs of nodes.
-pub(super) fn read(topology: &Element, machine: &mut Indexed) {
+pub(super) fn read(topology: &XmlElement, machine: &mut IndexedHardware) {
     for element in &topology.children {
         match element.name.as_str() {
             "distances2" => version_2(element, machine),
@@ -26,7 +26,7 @@ pub(super) fn read(topology: &Element, machine: &mut Indexed) {
 }
 
 /// `<distances2 type="NUMANode" nbobjs="2"><indexes>0 1</indexes><u64values>10 21 21 10</u64values>`
-fn version_2(element: &Element, machine: &mut Indexed) {
+fn version_2(element: &XmlElement, machine: &mut IndexedHardware) {
     let is_latency = element
         .number::<u64>("kind")
         .is_some_and(|kind| kind & MEANS_LATENCY != 0);
@@ -57,7 +57,7 @@ fn version_2(element: &Element, machine: &mut Indexed) {
 }
 
 /// `<distances nbobjs="2" latency_base="10.0"><latency value="1.0"/>...` inside the root object.
-fn version_1(object: &Element, machine: &mut Indexed) {
+fn version_1(object: &XmlElement, machine: &mut IndexedHardware) {
     for element in object
         .children
         .iter()
@@ -106,7 +106,7 @@ fn set(hardware: &mut Hardware, ids: &[NumaId], values: &[u64]) {
 }
 
 /// `<memattr name="Bandwidth"><memattr_value target_obj_gp_index="4" initiator_cpuset="0xf" value="20"/>`
-fn attribute(element: &Element, machine: &mut Indexed) {
+fn attribute(element: &XmlElement, machine: &mut IndexedHardware) {
     let name = element.get("name").unwrap_or_default();
     let read = !name.starts_with("Write");
     let write = !name.starts_with("Read");
@@ -145,10 +145,10 @@ fn attribute(element: &Element, machine: &mut Indexed) {
             .iter()
             .position(|access| access.initiators == initiators);
         let at = known.unwrap_or_else(|| {
-            node.accesses.push(Access {
+            node.accesses.push(MemoryAccess {
                 class: 1,
                 initiators,
-                ..Access::default()
+                ..MemoryAccess::default()
             });
             node.accesses.len() - 1
         });

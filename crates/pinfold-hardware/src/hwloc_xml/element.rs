@@ -14,14 +14,14 @@ const LARGEST: usize = 64 << 20;
 
 /// One element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Element {
+pub(super) struct XmlElement {
     pub(super) name: String,
     pub(super) attributes: Vec<(String, String)>,
-    pub(super) children: Vec<Element>,
+    pub(super) children: Vec<XmlElement>,
     pub(super) text: String,
 }
 
-impl Element {
+impl XmlElement {
     /// The value of an attribute.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(known, _)| known == key);
@@ -35,10 +35,10 @@ impl Element {
 }
 
 /// Parses a document whose root is `topology`.
-pub(super) fn parse(xml: &str) -> Result<Element, HardwareError> {
+pub(super) fn parse(xml: &str) -> Result<XmlElement, HardwareError> {
     limit("bytes of XML", xml.len(), LARGEST)?;
     let mut reader = Reader::from_str(xml);
-    let mut open = Vec::<Element>::new();
+    let mut open = Vec::<XmlElement>::new();
     let mut count = 0_usize;
     loop {
         let position = reader.buffer_position();
@@ -80,10 +80,10 @@ pub(super) fn parse(xml: &str) -> Result<Element, HardwareError> {
     }
 }
 
-fn element(start: &BytesStart<'_>) -> Result<Element, String> {
-    let mut element = Element {
+fn element(start: &BytesStart<'_>) -> Result<XmlElement, String> {
+    let mut element = XmlElement {
         name: start.name().as_ref().to_owned(),
-        ..Element::default()
+        ..XmlElement::default()
     };
     for attribute in start.attributes().with_checks(false) {
         let attribute = attribute.map_err(|error| error.to_string())?;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 
-use super::element::Element;
+use super::element::XmlElement;
 use crate::error::{HardwareError, excerpt};
 use crate::hardware::{
-    Allowed, Cache, CacheKind, CgroupKind, Core, CpuStates, Die, Hardware, HugePagePool, NumaNode,
-    Socket,
+    CacheKind, CgroupKind, CgroupLimits, CpuCache, CpuStates, Die, Hardware, HardwareCore,
+    HardwareNode, HugePagePool, Socket,
 };
 use crate::kernel_text::{cpu_mask, node_mask};
 use crate::numa_id::NumaId;
@@ -19,7 +19,7 @@ const MOST_CACHES: usize = 1 << 16;
 
 /// What is known on the way down the tree.
 #[derive(Clone, Default)]
-struct Around {
+struct EnclosingObjects {
     package: Option<u32>,
     die: Option<u32>,
     /// The nodes of the nearest object that has CPUs: where devices below it are local.
@@ -28,27 +28,27 @@ struct Around {
 
 /// Everything found so far.
 #[derive(Default)]
-pub(super) struct Objects {
-    root: Option<Element>,
+pub(super) struct HwlocObjects {
+    root: Option<XmlElement>,
     online: CpuSet,
     packages: BTreeMap<u32, CpuSet>,
     dies: BTreeMap<(u32, u32), CpuSet>,
     clusters: Vec<CpuSet>,
-    cores: Vec<Core>,
-    caches: BTreeSet<Cache>,
+    cores: Vec<HardwareCore>,
+    caches: BTreeSet<CpuCache>,
     cache_ids: BTreeMap<(u8, CacheKind), u32>,
-    nodes: Vec<Node>,
+    nodes: Vec<HwlocNode>,
     devices: Vec<PciDevice>,
 }
 
-struct Node {
+struct HwlocNode {
     locality: CpuSet,
     gp_index: Option<u64>,
-    node: NumaNode,
+    node: HardwareNode,
 }
 
 /// A machine and the numbers by which the rest of the file refers to its nodes.
-pub(super) struct Indexed {
+pub(super) struct IndexedHardware {
     pub(super) hardware: Hardware,
     /// hwloc's own number of each node.
     pub(super) gp_indexes: BTreeMap<u64, NumaId>,
@@ -56,19 +56,19 @@ pub(super) struct Indexed {
     pub(super) in_order: Vec<NumaId>,
 }
 
-impl Objects {
+impl HwlocObjects {
     /// Takes an object and everything in it. The depth of the tree is limited by the parser.
-    pub(super) fn visit(&mut self, root: &Element) {
+    pub(super) fn visit(&mut self, root: &XmlElement) {
         let infos = root.children.iter().filter(|child| child.name == "info");
-        self.root = Some(Element {
+        self.root = Some(XmlElement {
             attributes: root.attributes.clone(),
             children: infos.cloned().collect(),
-            ..Element::default()
+            ..XmlElement::default()
         });
-        self.walk(root, &Around::default());
+        self.walk(root, &EnclosingObjects::default());
     }
 
-    fn walk(&mut self, object: &Element, around: &Around) {
+    fn walk(&mut self, object: &XmlElement, around: &EnclosingObjects) {
         let mut around = around.clone();
         let cpus = object.get("cpuset").and_then(|mask| cpu_mask(mask).ok());
         if cpus.is_some() {
@@ -120,12 +120,12 @@ impl Objects {
             .map_or(0, |id| id.saturating_add(1))
     }
 
-    fn core(&mut self, object: &Element, cpus: CpuSet, around: &Around) {
+    fn core(&mut self, object: &XmlElement, cpus: CpuSet, around: &EnclosingObjects) {
         let id = object
             .number("os_index")
             .or_else(|| i32::try_from(self.cores.len()).ok());
         let socket = around.package.unwrap_or(0);
-        self.cores.push(Core {
+        self.cores.push(HardwareCore {
             socket,
             die: around.die,
             core_id: id,
@@ -134,8 +134,8 @@ impl Objects {
         });
     }
 
-    /// Version 1 has `Cache` with a depth, version 2 `L3Cache` and `L1iCache`.
-    fn cache(&mut self, object: &Element, kind: &str, cpus: CpuSet) {
+    /// Version 1 has `CpuCache` with a depth, version 2 `L3Cache` and `L1iCache`.
+    fn cache(&mut self, object: &XmlElement, kind: &str, cpus: CpuSet) {
         let level = match kind {
             "Cache" => object.number("depth"),
             _ => kind
@@ -152,7 +152,7 @@ impl Objects {
             _ => CacheKind::Unified,
         };
         let id = self.cache_ids.entry((level, kind)).or_default();
-        self.caches.insert(Cache {
+        self.caches.insert(CpuCache {
             level,
             kind,
             cpus,
@@ -162,7 +162,7 @@ impl Objects {
         *id = id.saturating_add(1);
     }
 
-    fn node(&mut self, object: &Element, locality: CpuSet) {
+    fn node(&mut self, object: &XmlElement, locality: CpuSet) {
         let next = self
             .nodes
             .last()
@@ -173,10 +173,10 @@ impl Objects {
         if self.nodes.iter().any(|node| node.node.id == id) {
             return;
         }
-        self.nodes.push(Node {
+        self.nodes.push(HwlocNode {
             locality,
             gp_index: object.number("gp_index"),
-            node: NumaNode {
+            node: HardwareNode {
                 id,
                 cpus: CpuSet::new(),
                 memory: object.number("local_memory").unwrap_or(0),
@@ -190,12 +190,12 @@ impl Objects {
     }
 
     /// A cache in front of a memory contains its node.
-    fn memory_side_cache(&mut self, object: &Element) {
+    fn memory_side_cache(&mut self, object: &XmlElement) {
         let inside =
-            |element: &&Element| matches!(element.get("type"), Some("NUMANode" | "MemCache"));
+            |element: &&XmlElement| matches!(element.get("type"), Some("NUMANode" | "MemCache"));
         let size = object.number("cache_size").unwrap_or(0);
         let mut ids = Vec::new();
-        let mut stack: Vec<&Element> = object.children.iter().filter(inside).collect();
+        let mut stack: Vec<&XmlElement> = object.children.iter().filter(inside).collect();
         while let Some(element) = stack.pop() {
             ids.extend(
                 element
@@ -213,7 +213,7 @@ impl Objects {
         }
     }
 
-    fn device(&mut self, object: &Element, around: &Around) {
+    fn device(&mut self, object: &XmlElement, around: &EnclosingObjects) {
         let device = || {
             let address: PciAddress = object.get("pci_busid")?.parse().ok()?;
             // "0302 [10de:1db8] [10de:131d] a1"
@@ -239,7 +239,7 @@ impl Objects {
     }
 
     /// Puts the parts together.
-    pub(super) fn into_hardware(mut self) -> Result<Indexed, HardwareError> {
+    pub(super) fn into_hardware(mut self) -> Result<IndexedHardware, HardwareError> {
         let root = self.root.take().unwrap_or_default();
         if self.online.is_empty() {
             return Err(HardwareError::Xml {
@@ -249,7 +249,7 @@ impl Objects {
         }
         self.invent_what_is_missing();
         let in_order: Vec<NumaId> = self.nodes.iter().map(|node| node.node.id).collect();
-        let by_gp_index = |node: &Node| node.gp_index.map(|index| (index, node.node.id));
+        let by_gp_index = |node: &HwlocNode| node.gp_index.map(|index| (index, node.node.id));
         let gp_indexes = self.nodes.iter().filter_map(by_gp_index).collect();
         let kernel_has_nodes = !self.nodes.is_empty();
         let memory = root.number("local_memory").unwrap_or(0);
@@ -288,7 +288,7 @@ impl Objects {
             devices: self.devices,
             ..Hardware::default()
         };
-        Ok(Indexed {
+        Ok(IndexedHardware {
             hardware,
             gp_indexes,
             in_order,
@@ -303,7 +303,7 @@ impl Objects {
             .iter()
             .fold(CpuSet::new(), |all, core| &all | &core.cpus);
         for cpu in &(&self.online - &in_cores) {
-            self.cores.push(Core {
+            self.cores.push(HardwareCore {
                 socket: 0,
                 die: None,
                 core_id: i32::try_from(cpu.get()).ok(),
@@ -321,12 +321,12 @@ impl Objects {
         }
     }
 
-    fn place_cpus(&mut self, memory: u64) -> Vec<NumaNode> {
+    fn place_cpus(&mut self, memory: u64) -> Vec<HardwareNode> {
         let mut nodes = std::mem::take(&mut self.nodes);
         if nodes.is_empty() {
             let id = NumaId::new(0).into_iter();
             return id
-                .map(|id| NumaNode {
+                .map(|id| HardwareNode {
                     id,
                     cpus: self.online.clone(),
                     memory,
@@ -338,7 +338,7 @@ impl Objects {
                 })
                 .collect();
         }
-        let home = |nodes: &[Node], cpu: CpuId| {
+        let home = |nodes: &[HwlocNode], cpu: CpuId| {
             let near = nodes
                 .iter()
                 .enumerate()
@@ -356,7 +356,7 @@ impl Objects {
 }
 
 /// All page sizes but the smallest, in the order of the kernel's directory names.
-fn hugepages(node: &Element) -> Vec<HugePagePool> {
+fn hugepages(node: &XmlElement) -> Vec<HugePagePool> {
     let pages = node
         .children
         .iter()
@@ -378,12 +378,12 @@ fn hugepages(node: &Element) -> Vec<HugePagePool> {
     pools
 }
 
-fn allowed(root: &Element, online: &CpuSet, nodes: &[NumaNode]) -> Option<Allowed> {
+fn allowed(root: &XmlElement, online: &CpuSet, nodes: &[HardwareNode]) -> Option<CgroupLimits> {
     let cpus = cpu_mask(root.get("allowed_cpuset")?).ok()?;
     let allowed_nodes = node_mask(root.get("allowed_nodeset")?).ok()?;
     let all_cpus = online.is_subset(&cpus);
     let all_nodes = nodes.iter().all(|node| allowed_nodes.contains(&node.id));
-    (!all_cpus || !all_nodes).then_some(Allowed {
+    (!all_cpus || !all_nodes).then_some(CgroupLimits {
         by: CgroupKind::Reported,
         cpus: &cpus & online,
         nodes: allowed_nodes,
@@ -391,7 +391,7 @@ fn allowed(root: &Element, online: &CpuSet, nodes: &[NumaNode]) -> Option<Allowe
 }
 
 /// What the maker calls the machine.
-fn product(root: &Element) -> String {
+fn product(root: &XmlElement) -> String {
     let info = |name: &str| {
         let found = root
             .children

@@ -1,19 +1,22 @@
-//! From a [`Plan`] to a machine.
+//! From a [`MachineDescription`] to a machine.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 
+use super::description::{
+    MachineDescription, NodeDistances, NodeOption, Numbering, PerNodeOption, Spanned, TopologyLevel,
+};
 use super::notation_error::NotationProblem;
-use super::plan::{Distances, Grant, Level, Numbering, Placed, Plan, Stock};
 use crate::hardware::{
-    Access, Cache, CacheKind, Core, CpuStates, Die, Hardware, HugePagePool, NumaNode, Socket,
+    CacheKind, CpuCache, CpuStates, Die, Hardware, HardwareCore, HardwareNode, HugePagePool,
+    MemoryAccess, Socket,
 };
 use crate::numa_id::NumaId;
 use crate::pci::{PciAddress, PciDevice, PciKind};
 
-type Problem = (NotationProblem, Range<usize>);
+type SpannedProblem = (NotationProblem, Range<usize>);
 
 const DEFAULT_MEMORY: u64 = 64 << 30;
 const DEFAULT_DISTANCES: [u32; 3] = [10, 12, 21];
@@ -23,7 +26,7 @@ const L3_SIZE: u64 = 32 << 20;
 const MOST_DEVICES: usize = 4096;
 
 /// Builds the machine.
-pub(super) fn build(plan: &Plan) -> Result<Hardware, Problem> {
+pub(super) fn build(plan: &MachineDescription) -> Result<Hardware, SpannedProblem> {
     let mut builder = Builder::new(plan)?;
     builder.place_cores();
     builder.make_nodes()?;
@@ -33,7 +36,7 @@ pub(super) fn build(plan: &Plan) -> Result<Hardware, Problem> {
 }
 
 struct Builder<'a> {
-    plan: &'a Plan,
+    plan: &'a MachineDescription,
     hardware: Hardware,
     /// Which socket each node with CPUs is in.
     socket_of: BTreeMap<NumaId, u32>,
@@ -44,13 +47,13 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(plan: &'a Plan) -> Result<Self, Problem> {
-        let all: CpuSet = (0..plan.cores() * plan.count(Level::Thread))
+    fn new(plan: &'a MachineDescription) -> Result<Self, SpannedProblem> {
+        let all: CpuSet = (0..plan.cores() * plan.count(TopologyLevel::Thread))
             .filter_map(cpu)
             .collect();
-        let named = |key, set: &Option<Placed<CpuSet>>| match set {
+        let named = |key, set: &Option<Spanned<CpuSet>>| match set {
             None => Ok(CpuSet::new()),
-            Some(Placed { value, place }) => match (value - &all).first() {
+            Some(Spanned { value, place }) => match (value - &all).first() {
                 None => Ok(value.clone()),
                 Some(cpu) => {
                     let (cpu, last) = (cpu.get(), all.len() - 1);
@@ -61,7 +64,7 @@ impl<'a> Builder<'a> {
         let offline = named("offline", &plan.offline)?;
         let isolated = named("isolated", &plan.isolated)?;
         let online = &all - &offline;
-        if let (true, Some(Placed { place, .. })) = (online.is_empty(), &plan.offline) {
+        if let (true, Some(Spanned { place, .. })) = (online.is_empty(), &plan.offline) {
             return Err((NotationProblem::AllOffline, place.clone()));
         }
         Ok(Self {
@@ -79,17 +82,20 @@ impl<'a> Builder<'a> {
             },
             socket_of: BTreeMap::new(),
             nearest_to: BTreeMap::new(),
-            cpus_of_nodes: vec![(0, CpuSet::new()); plan.cores() / plan.cores_in(Level::Numa)],
+            cpus_of_nodes: vec![
+                (0, CpuSet::new());
+                plan.cores() / plan.cores_in(TopologyLevel::Numa)
+            ],
         })
     }
 
     /// The number of one thread of one core.
     fn number(&self, core: usize, thread: usize) -> Option<CpuId> {
         let (plan, cores) = (self.plan, self.plan.cores());
-        let in_node = plan.cores_in(Level::Numa);
+        let in_node = plan.cores_in(TopologyLevel::Numa);
         cpu(match plan.numbering.unwrap_or_default() {
             Numbering::Split => thread * cores + core,
-            Numbering::Adjacent => core * plan.count(Level::Thread) + thread,
+            Numbering::Adjacent => core * plan.count(TopologyLevel::Thread) + thread,
             Numbering::Interleaved => {
                 let nodes = cores / in_node;
                 thread * cores + core % in_node * nodes + core / in_node
@@ -100,22 +106,22 @@ impl<'a> Builder<'a> {
     /// Numbers everything in the order of the description; what is left without CPUs is not there.
     fn place_cores(&mut self) {
         let plan = self.plan;
-        let in_socket = plan.cores_in(Level::Socket);
-        let (has_dies, has_l3) = (plan.has(Level::Die), plan.has(Level::L3));
+        let in_socket = plan.cores_in(TopologyLevel::Socket);
+        let (has_dies, has_l3) = (plan.has(TopologyLevel::Die), plan.has(TopologyLevel::L3));
         let mut sockets = BTreeMap::<u32, CpuSet>::new();
         let mut dies = BTreeMap::<(u32, u32), CpuSet>::new();
         let mut caches = BTreeMap::<u32, CpuSet>::new();
         for core in 0..plan.cores() {
-            let threads = 0..plan.count(Level::Thread);
+            let threads = 0..plan.count(TopologyLevel::Thread);
             let cpus: CpuSet = threads
                 .filter_map(|thread| self.number(core, thread))
                 .collect();
             let cpus = &cpus & &self.hardware.cpus.online;
             let socket = small(core / in_socket);
-            let die = has_dies.then(|| small(core % in_socket / plan.cores_in(Level::Die)));
+            let die = has_dies.then(|| small(core % in_socket / plan.cores_in(TopologyLevel::Die)));
             if let Some((in_socket, node)) = self
                 .cpus_of_nodes
-                .get_mut(core / plan.cores_in(Level::Numa))
+                .get_mut(core / plan.cores_in(TopologyLevel::Numa))
             {
                 *in_socket = socket;
                 *node |= &cpus;
@@ -129,10 +135,10 @@ impl<'a> Builder<'a> {
             }
             if has_l3 {
                 *caches
-                    .entry(small(core / plan.cores_in(Level::L3)))
+                    .entry(small(core / plan.cores_in(TopologyLevel::L3)))
                     .or_default() |= &cpus;
             }
-            self.hardware.cores.push(Core {
+            self.hardware.cores.push(HardwareCore {
                 socket,
                 die,
                 core_id: i32::try_from(core % in_socket).ok(),
@@ -147,7 +153,7 @@ impl<'a> Builder<'a> {
             .collect();
         let die = |((socket, id), cpus)| Die { socket, id, cpus };
         self.hardware.dies = dies.into_iter().map(die).collect();
-        let l3 = |(id, cpus)| Cache {
+        let l3 = |(id, cpus)| CpuCache {
             level: 3,
             kind: CacheKind::Unified,
             cpus,
@@ -157,14 +163,14 @@ impl<'a> Builder<'a> {
         self.hardware.caches = caches.into_iter().map(l3).collect();
     }
 
-    fn make_nodes(&mut self) -> Result<(), Problem> {
+    fn make_nodes(&mut self) -> Result<(), SpannedProblem> {
         let expected = self.cpus_of_nodes.len();
         let ids: Vec<NumaId> = match &self.plan.node_ids {
             None => (0..expected)
                 .filter_map(|id| NumaId::new(small(id)))
                 .collect(),
-            Some(Placed { value, .. }) if value.len() == expected => value.clone(),
-            Some(Placed { value, place }) => {
+            Some(Spanned { value, .. }) if value.len() == expected => value.clone(),
+            Some(Spanned { value, place }) => {
                 let found = value.len();
                 return Err((
                     NotationProblem::NodeIdCount { found, expected },
@@ -182,7 +188,7 @@ impl<'a> Builder<'a> {
             self.socket_of.insert(id, socket);
             nodes.insert(id, node(id, cpus, DEFAULT_MEMORY));
         }
-        for Placed { value, place } in &self.plan.cpuless {
+        for Spanned { value, place } in &self.plan.cpuless {
             for &id in &value.nodes {
                 if nodes.insert(id, node(id, CpuSet::new(), 0)).is_some() {
                     return Err((NotationProblem::NodeTwice { node: id.get() }, place.clone()));
@@ -197,10 +203,10 @@ impl<'a> Builder<'a> {
         }
         for (id, nearest) in &self.nearest_to {
             if let (Some(node), &Some(nearest)) = (nodes.get_mut(id), nearest) {
-                node.accesses.push(Access {
+                node.accesses.push(MemoryAccess {
                     class: 1,
                     initiators: vec![nearest],
-                    ..Access::default()
+                    ..MemoryAccess::default()
                 });
             }
         }
@@ -208,16 +214,16 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn set_distances(&mut self) -> Result<(), Problem> {
+    fn set_distances(&mut self) -> Result<(), SpannedProblem> {
         let expected = self.hardware.nodes.len();
         let rule = match &self.plan.distances {
             None => DEFAULT_DISTANCES,
-            Some(Placed {
-                value: Distances::Rule(rule),
+            Some(Spanned {
+                value: NodeDistances::Rule(rule),
                 ..
             }) => *rule,
-            Some(Placed {
-                value: Distances::Matrix(rows),
+            Some(Spanned {
+                value: NodeDistances::Matrix(rows),
                 place,
             }) => {
                 let found = rows.len();
@@ -270,7 +276,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn grant(&mut self) -> Result<(), Problem> {
+    fn grant(&mut self) -> Result<(), SpannedProblem> {
         // An option with "@" is the exception from the one without, wherever it is written.
         let (general, special): (Vec<_>, Vec<_>) = self
             .plan
@@ -278,8 +284,8 @@ impl<'a> Builder<'a> {
             .iter()
             .partition(|grant| grant.value.nodes.is_none());
         let mut devices = BTreeMap::<(NumaId, PciKind), u32>::new();
-        for Placed {
-            value: Grant { stock, nodes },
+        for Spanned {
+            value: PerNodeOption { stock, nodes },
             place,
         } in general.into_iter().chain(special)
         {
@@ -299,9 +305,9 @@ impl<'a> Builder<'a> {
                     return Err((no_such_node(id, &all), place.clone()));
                 };
                 match *stock {
-                    Stock::Memory(bytes) => node.memory = bytes,
-                    Stock::HugePages { size_kib, count } => set_pages(node, size_kib, count),
-                    Stock::Devices { kind, count } => {
+                    NodeOption::Memory(bytes) => node.memory = bytes,
+                    NodeOption::HugePages { size_kib, count } => set_pages(node, size_kib, count),
+                    NodeOption::Devices { kind, count } => {
                         devices.insert((id, kind), count);
                     }
                 }
@@ -338,8 +344,8 @@ fn no_such_node<'a>(node: NumaId, known: impl IntoIterator<Item = &'a NumaId>) -
     }
 }
 
-fn node(id: NumaId, cpus: CpuSet, memory: u64) -> NumaNode {
-    NumaNode {
+fn node(id: NumaId, cpus: CpuSet, memory: u64) -> HardwareNode {
+    HardwareNode {
         id,
         cpus,
         memory,
@@ -352,7 +358,7 @@ fn node(id: NumaId, cpus: CpuSet, memory: u64) -> NumaNode {
 }
 
 /// Keeps the order of the kernel's directory names, in which 1 GiB comes before 2 MiB.
-fn set_pages(node: &mut NumaNode, size_kib: u64, count: u64) {
+fn set_pages(node: &mut HardwareNode, size_kib: u64, count: u64) {
     node.hugepages.retain(|pool| pool.size_kib != size_kib);
     node.hugepages.push(HugePagePool {
         size_kib,

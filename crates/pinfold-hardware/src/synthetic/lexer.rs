@@ -4,15 +4,15 @@ use std::ops::Range;
 
 /// One word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word<'a> {
+pub(super) struct Token<'a> {
     pub(super) text: &'a str,
     pub(super) place: Range<usize>,
 }
 
 /// Splits at blanks, drops comments, cuts the comma off the end of a word. A comma inside a word
 /// belongs to its value (`distances=10,21`).
-pub(super) fn words(description: &str) -> Vec<Word<'_>> {
-    let mut words = Vec::new();
+pub(super) fn tokens(description: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
     let mut line_start = 0;
     for line in description.split_inclusive('\n') {
         let code = line.split('#').next().unwrap_or_default();
@@ -20,7 +20,7 @@ pub(super) fn words(description: &str) -> Vec<Word<'_>> {
         for piece in code.split_inclusive(char::is_whitespace) {
             let text = piece.trim_end().trim_end_matches(',');
             if !text.is_empty() {
-                words.push(Word {
+                tokens.push(Token {
                     text,
                     place: at..at + text.len(),
                 });
@@ -29,5 +29,5 @@ pub(super) fn words(description: &str) -> Vec<Word<'_>> {
         }
         line_start += line.len();
     }
-    words
+    tokens
 }

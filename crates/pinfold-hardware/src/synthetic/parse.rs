@@ -1,13 +1,16 @@
-//! From words to a [`Plan`].
+//! From words to a [`MachineDescription`].
 
 use std::ops::Range;
 
 use pinfold_core::cpu_set::CpuId;
 
 use super::LONGEST_DESCRIPTION;
-use super::lexer::{Word, words};
+use super::description::{
+    Cpuless, MachineDescription, NodeDistances, NodeOption, Numbering, PerNodeOption, Spanned,
+    TopologyLevel,
+};
+use super::lexer::{Token, tokens};
 use super::notation_error::{NotationError, NotationProblem};
-use super::plan::{Cpuless, Distances, Grant, Level, Numbering, Placed, Plan, Stock};
 use crate::kernel_text::{cpu_list, node_list};
 use crate::nearest::nearest;
 use crate::pci::PciKind;
@@ -36,21 +39,21 @@ const KEYS: [&str; 17] = [
 const MOST_DEVICES_OF_A_NODE: u32 = 256;
 const MOST_HUGE_PAGES: u64 = 1 << 40;
 
-type Outcome = Result<(), NotationProblem>;
+type ParseResult = Result<(), NotationProblem>;
 
 /// Reads a description.
-pub(super) fn parse(description: &str) -> Result<Plan, NotationError> {
+pub(super) fn parse(description: &str) -> Result<MachineDescription, NotationError> {
     if description.len() > LONGEST_DESCRIPTION {
         let limit = LONGEST_DESCRIPTION;
         return Err(NotationProblem::TooLong { limit }.at(description, 0..0));
     }
     let mut parser = Parser::default();
-    let mut words = words(description).into_iter();
+    let mut tokens = tokens(description).into_iter();
     let whole = 0..description.len();
     let mut any = false;
-    while let Some(word) = words.next() {
+    while let Some(word) = tokens.next() {
         any = true;
-        let Word { text, place } = word;
+        let Token { text, place } = word;
         let outcome = if let Some((key, value)) = text.split_once('=') {
             parser.option(key, value, place.clone())
         } else if let Some((level, count)) = text.split_once(':') {
@@ -65,7 +68,7 @@ pub(super) fn parse(description: &str) -> Result<Plan, NotationError> {
             if count.is_empty() {
                 Err(unknown_or_alone(level))
             } else if level.is_empty() {
-                match words.next() {
+                match tokens.next() {
                     None => Err(NotationProblem::NumberAlone {
                         number: count.to_owned(),
                     }),
@@ -97,7 +100,7 @@ pub(super) fn parse(description: &str) -> Result<Plan, NotationError> {
 }
 
 fn unknown_or_alone(word: &str) -> NotationProblem {
-    match Level::of(&word.to_lowercase()) {
+    match TopologyLevel::of(&word.to_lowercase()) {
         Some(_) => NotationProblem::LevelAlone {
             word: word.to_owned(),
         },
@@ -106,7 +109,7 @@ fn unknown_or_alone(word: &str) -> NotationProblem {
 }
 
 fn unknown_level(word: &str) -> NotationProblem {
-    let known = Level::WORDS.iter().map(|&(known, _)| known);
+    let known = TopologyLevel::WORDS.iter().map(|&(known, _)| known);
     NotationProblem::UnknownLevel {
         word: word.to_owned(),
         nearest: nearest(word, known).map(str::to_owned),
@@ -115,14 +118,14 @@ fn unknown_level(word: &str) -> NotationProblem {
 
 #[derive(Default)]
 struct Parser {
-    plan: Plan,
+    plan: MachineDescription,
     l3_per_node: Option<u32>,
     seen: Vec<&'static str>,
 }
 
 impl Parser {
-    fn level(&mut self, word: &str, count: &str) -> Outcome {
-        let level = Level::of(&word.to_lowercase()).ok_or_else(|| unknown_level(word))?;
+    fn level(&mut self, word: &str, count: &str) -> ParseResult {
+        let level = TopologyLevel::of(&word.to_lowercase()).ok_or_else(|| unknown_level(word))?;
         let limit = CpuId::LIMIT;
         let count = count
             .parse::<u32>()
@@ -147,7 +150,7 @@ impl Parser {
         Ok(())
     }
 
-    fn option(&mut self, key_at: &str, value: &str, place: Range<usize>) -> Outcome {
+    fn option(&mut self, key_at: &str, value: &str, place: Range<usize>) -> ParseResult {
         let (key, list) = match key_at.split_once('@') {
             Some((key, list)) => (key, Some(list)),
             None => (key_at, None),
@@ -166,8 +169,8 @@ impl Parser {
                 None => None,
                 Some(list) => Some(node_list(list).map_err(|_| bad(key, NODE_LIST, list))?),
             };
-            let value = Grant { stock, nodes };
-            self.plan.grants.push(Placed { value, place });
+            let value = PerNodeOption { stock, nodes };
+            self.plan.grants.push(Spanned { value, place });
             return Ok(());
         }
         if key == "cpuless" {
@@ -188,7 +191,7 @@ impl Parser {
         key: &'static str,
         value: &str,
         place: Range<usize>,
-    ) -> Outcome {
+    ) -> ParseResult {
         let plan = &mut self.plan;
         let cpus = || cpu_list(value).map_err(|_| bad(key, "a list of CPUs such as 0-3,8", value));
         match key {
@@ -196,21 +199,21 @@ impl Parser {
             "numbering" => plan.numbering = Some(numbering(value)?),
             "distances" => {
                 let value = distances(value)?;
-                plan.distances = Some(Placed { value, place });
+                plan.distances = Some(Spanned { value, place });
             }
             "cpuless-distances" => plan.cpuless_distances = Some(three(key, value)?),
             "node-ids" => {
                 let value = node_list(value).map_err(|_| bad(key, NODE_LIST, value))?;
-                plan.node_ids = Some(Placed { value, place });
+                plan.node_ids = Some(Spanned { value, place });
             }
             "offline" => {
-                plan.offline = Some(Placed {
+                plan.offline = Some(Spanned {
                     value: cpus()?,
                     place,
                 });
             }
             _ => {
-                plan.isolated = Some(Placed {
+                plan.isolated = Some(Spanned {
                     value: cpus()?,
                     place,
                 });
@@ -219,7 +222,7 @@ impl Parser {
         Ok(())
     }
 
-    fn cpuless(&mut self, value: &str, list: Option<&str>, place: Range<usize>) -> Outcome {
+    fn cpuless(&mut self, value: &str, list: Option<&str>, place: Range<usize>) -> ParseResult {
         let nodes = node_list(value).map_err(|_| bad("cpuless", NODE_LIST, value))?;
         let nearest = match list.map(|list| (list, node_list(list))) {
             None => None,
@@ -227,32 +230,36 @@ impl Parser {
             Some((list, _)) => return Err(bad("cpuless", "one NUMA id after \"@\"", list)),
         };
         let value = Cpuless { nodes, nearest };
-        self.plan.cpuless.push(Placed { value, place });
+        self.plan.cpuless.push(Spanned { value, place });
         Ok(())
     }
 
     /// Puts in the levels that were not written.
-    fn finish(mut self) -> Result<Plan, NotationProblem> {
+    fn finish(mut self) -> Result<MachineDescription, NotationProblem> {
         let levels = &mut self.plan.levels;
-        let has = |levels: &[(Level, u32)], level| levels.iter().any(|&(known, _)| known == level);
-        if !has(levels, Level::Socket) {
-            levels.insert(0, (Level::Socket, 1));
+        let has = |levels: &[(TopologyLevel, u32)], level| {
+            levels.iter().any(|&(known, _)| known == level)
+        };
+        if !has(levels, TopologyLevel::Socket) {
+            levels.insert(0, (TopologyLevel::Socket, 1));
         }
-        if !has(levels, Level::Numa) {
-            levels.insert(1, (Level::Numa, 1));
+        if !has(levels, TopologyLevel::Numa) {
+            levels.insert(1, (TopologyLevel::Numa, 1));
         }
-        if !has(levels, Level::Core) {
-            let threads = levels.iter().position(|&(known, _)| known == Level::Thread);
-            levels.insert(threads.unwrap_or(levels.len()), (Level::Core, 1));
+        if !has(levels, TopologyLevel::Core) {
+            let threads = levels
+                .iter()
+                .position(|&(known, _)| known == TopologyLevel::Thread);
+            levels.insert(threads.unwrap_or(levels.len()), (TopologyLevel::Core, 1));
         }
-        match (has(levels, Level::L3), self.l3_per_node) {
+        match (has(levels, TopologyLevel::L3), self.l3_per_node) {
             (true, Some(_)) => return Err(NotationProblem::Twice { what: "l3" }),
             (true, None) | (false, Some(0)) => {}
-            (false, None) => levels.insert(1, (Level::L3, 1)),
+            (false, None) => levels.insert(1, (TopologyLevel::L3, 1)),
             (false, Some(caches)) => share_caches(levels, caches)?,
         }
-        if !has(levels, Level::Thread) {
-            levels.push((Level::Thread, 1));
+        if !has(levels, TopologyLevel::Thread) {
+            levels.push((TopologyLevel::Thread, 1));
         }
         let found = levels.iter().fold(1_u64, |product, &(_, count)| {
             product.saturating_mul(u64::from(count))
@@ -267,9 +274,9 @@ impl Parser {
 }
 
 /// Cuts the cores of every node into as many groups as there are caches.
-fn share_caches(levels: &mut Vec<(Level, u32)>, caches: u32) -> Outcome {
+fn share_caches(levels: &mut Vec<(TopologyLevel, u32)>, caches: u32) -> ParseResult {
     for (level, cores) in levels.iter_mut() {
-        if *level == Level::Core {
+        if *level == TopologyLevel::Core {
             if *cores % caches != 0 {
                 let cores = *cores;
                 return Err(NotationProblem::UnevenCaches { cores, caches });
@@ -277,8 +284,10 @@ fn share_caches(levels: &mut Vec<(Level, u32)>, caches: u32) -> Outcome {
             *cores /= caches;
         }
     }
-    let numa = levels.iter().position(|&(level, _)| level == Level::Numa);
-    levels.insert(numa.map_or(1, |at| at + 1), (Level::L3, caches));
+    let numa = levels
+        .iter()
+        .position(|&(level, _)| level == TopologyLevel::Numa);
+    levels.insert(numa.map_or(1, |at| at + 1), (TopologyLevel::L3, caches));
     Ok(())
 }
 
@@ -299,7 +308,7 @@ fn count(key: &'static str, value: &str, limit: u32) -> Result<u32, NotationProb
 }
 
 /// The per-node options; `None` for all others.
-fn stock(key: &'static str, value: &str) -> Result<Option<Stock>, NotationProblem> {
+fn stock(key: &'static str, value: &str) -> Result<Option<NodeOption>, NotationProblem> {
     let kind = match key {
         "gpu" => PciKind::Gpu,
         "nic" => PciKind::Nic,
@@ -309,7 +318,7 @@ fn stock(key: &'static str, value: &str) -> Result<Option<Stock>, NotationProble
         "cxl-memory" => PciKind::CxlMemory,
         "mem" => {
             let bytes = size(value).ok_or_else(|| bad(key, "a size such as 64Gi", value))?;
-            return Ok(Some(Stock::Memory(bytes)));
+            return Ok(Some(NodeOption::Memory(bytes)));
         }
         "hugepages-2Mi" | "hugepages-1Gi" => {
             let size_kib = if key == "hugepages-2Mi" {
@@ -319,7 +328,7 @@ fn stock(key: &'static str, value: &str) -> Result<Option<Stock>, NotationProble
             };
             let count = value.parse().ok().filter(|&count| count <= MOST_HUGE_PAGES);
             let count = count.ok_or_else(|| bad(key, "a number of pages", value))?;
-            return Ok(Some(Stock::HugePages { size_kib, count }));
+            return Ok(Some(NodeOption::HugePages { size_kib, count }));
         }
         _ => return Ok(None),
     };
@@ -328,7 +337,7 @@ fn stock(key: &'static str, value: &str) -> Result<Option<Stock>, NotationProble
         .ok()
         .filter(|&count| count <= MOST_DEVICES_OF_A_NODE);
     let count = count.ok_or_else(|| bad(key, "a number of devices, up to 256", value))?;
-    Ok(Some(Stock::Devices { kind, count }))
+    Ok(Some(NodeOption::Devices { kind, count }))
 }
 
 fn numbering(value: &str) -> Result<Numbering, NotationProblem> {
@@ -361,16 +370,16 @@ fn row(text: &str) -> Option<Vec<u32>> {
     numbers.collect()
 }
 
-fn distances(value: &str) -> Result<Distances, NotationProblem> {
+fn distances(value: &str) -> Result<NodeDistances, NotationProblem> {
     let rows: Option<Vec<Vec<u32>>> = value.split('/').map(row).collect();
     let rows = rows.ok_or_else(|| bad("distances", DISTANCES, value))?;
     match rows.as_slice() {
         [one] => match *one.as_slice() {
-            [own, other] => Ok(Distances::Rule([own, other, other])),
-            [own, socket, other] => Ok(Distances::Rule([own, socket, other])),
+            [own, other] => Ok(NodeDistances::Rule([own, other, other])),
+            [own, socket, other] => Ok(NodeDistances::Rule([own, socket, other])),
             _ => Err(bad("distances", DISTANCES, value)),
         },
-        _ => Ok(Distances::Matrix(rows)),
+        _ => Ok(NodeDistances::Matrix(rows)),
     }
 }
 

@@ -6,7 +6,7 @@ use pinfold_core::cpu_set::CpuSet;
 
 use super::cpus::CPUS;
 use super::{ignore, number};
-use crate::hardware::{Cache, CacheKind, Hardware};
+use crate::hardware::{CacheKind, CpuCache, Hardware};
 use crate::kernel_text::{cache_size, cpu_list, cpu_mask, trim};
 use crate::tree::Tree;
 
@@ -30,7 +30,7 @@ pub(super) fn read(tree: &Tree, hardware: &mut Hardware) {
                 continue;
             };
             let shared = shared(tree, hardware, &file);
-            caches.insert(Cache {
+            caches.insert(CpuCache {
                 level,
                 kind,
                 cpus: shared.map_or_else(|| CpuSet::single(cpu), |set| &set & &online),

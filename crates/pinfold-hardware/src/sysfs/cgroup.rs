@@ -4,7 +4,7 @@
 //! `/proc/self/cpuset`) which one is ours. A group without files of its own, or without CPUs of its
 //! own, has those of its parent.
 
-use crate::hardware::{Allowed, CgroupKind};
+use crate::hardware::{CgroupKind, CgroupLimits};
 use crate::kernel_text::{cpu_list, node_list, trim};
 use crate::tree::Tree;
 
@@ -31,7 +31,7 @@ const V1: Files = Files {
 /// Deeper groups than this are read from the ancestor at this depth.
 const DEEPEST: usize = 64;
 
-pub(super) fn read(tree: &Tree) -> Option<Allowed> {
+pub(super) fn read(tree: &Tree) -> Option<CgroupLimits> {
     let mounts = tree.read_lines("proc/mounts", |line| {
         line.contains("cgroup") || line.contains("cpuset")
     })?;
@@ -77,7 +77,7 @@ fn mount_point(line: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<&str> 
 }
 
 /// The first group from ours upward that says which CPUs and which nodes.
-fn walk(tree: &Tree, mount: &str, group: &str, files: &Files) -> Option<Allowed> {
+fn walk(tree: &Tree, mount: &str, group: &str, files: &Files) -> Option<CgroupLimits> {
     let steps: Vec<&str> = group
         .split('/')
         .filter(|step| !step.is_empty())
@@ -104,7 +104,7 @@ fn walk(tree: &Tree, mount: &str, group: &str, files: &Files) -> Option<Allowed>
             break;
         }
     }
-    Some(Allowed {
+    Some(CgroupLimits {
         by: files.kind,
         cpus: cpus?,
         nodes: nodes?,

@@ -6,7 +6,7 @@ use pinfold_core::cpu_set::{CpuId, CpuSet};
 
 use super::{essential, ignore, number};
 use crate::error::HardwareError;
-use crate::hardware::{Core, CpuStates, Die, Hardware, Socket};
+use crate::hardware::{CpuStates, Die, Hardware, HardwareCore, Socket};
 use crate::kernel_text::{cpu_list, cpu_mask, trim};
 use crate::tree::Tree;
 
@@ -14,7 +14,7 @@ pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
 /// What the kernel says about one CPU's place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct CpuLocation {
     package_id: Option<i32>,
     core_id: Option<i32>,
     die_id: Option<u32>,
@@ -51,7 +51,7 @@ pub(super) fn read(tree: &Tree, hardware: &mut Hardware) -> Result<(), HardwareE
         nohz_full: optional_list(tree, hardware, "nohz_full").unwrap_or_default(),
         online,
     };
-    read_places(tree, hardware);
+    read_locations(tree, hardware);
     // Without the list cAdvisor counts every CPU directory, online or not.
     let counted = if listed.is_some() {
         &hardware.cpus.online
@@ -87,15 +87,15 @@ fn optional_list(tree: &Tree, hardware: &mut Hardware, file: &str) -> Option<Cpu
 }
 
 /// Groups the online CPUs by what their topology files say.
-fn read_places(tree: &Tree, hardware: &mut Hardware) {
+fn read_locations(tree: &Tree, hardware: &mut Hardware) {
     let online = hardware.cpus.online.clone();
-    let mut cores = BTreeMap::<Place, CpuSet>::new();
+    let mut cores = BTreeMap::<CpuLocation, CpuSet>::new();
     let mut clusters = BTreeSet::new();
     let mut packages = BTreeMap::<CpuId, CpuSet>::new();
     for cpu in &online {
         let file = |name: &str| format!("{CPUS}/cpu{cpu}/topology/{name}");
         let siblings = shared(tree, hardware, &file, &["core_cpus", "thread_siblings"]);
-        let place = Place {
+        let place = CpuLocation {
             package_id: number(tree, &file("physical_package_id")),
             core_id: number(tree, &file("core_id")),
             die_id: number(tree, &file("die_id")),
@@ -113,7 +113,7 @@ fn read_places(tree: &Tree, hardware: &mut Hardware) {
     let socket_of = name_sockets(&cores, &packages);
     for (place, cpus) in cores {
         let socket = cpus.first().and_then(|cpu| socket_of.get(&cpu)).copied();
-        hardware.cores.push(Core {
+        hardware.cores.push(HardwareCore {
             socket: socket.unwrap_or(0),
             die: place.die_id,
             core_id: place.core_id,
@@ -162,10 +162,10 @@ fn shared(
 /// A socket's id is its package id. Where the kernel does not know it (-1 on POWER), CPUs that call
 /// each other siblings are a socket and get a running number.
 fn name_sockets(
-    cores: &BTreeMap<Place, CpuSet>,
+    cores: &BTreeMap<CpuLocation, CpuSet>,
     packages: &BTreeMap<CpuId, CpuSet>,
 ) -> BTreeMap<CpuId, u32> {
-    let named = |place: &Place| place.package_id.and_then(|id| u32::try_from(id).ok());
+    let named = |place: &CpuLocation| place.package_id.and_then(|id| u32::try_from(id).ok());
     let highest = cores.keys().filter_map(named).max();
     let mut next = highest.map_or(0, |id| id.saturating_add(1));
     let mut numbers = BTreeMap::<&CpuSet, u32>::new();

@@ -4,7 +4,7 @@ use pinfold_core::cpu_set::{CpuId, CpuSet};
 
 use super::{essential, number};
 use crate::error::HardwareError;
-use crate::hardware::{Access, Hardware, HugePagePool, NumaNode, Oddity};
+use crate::hardware::{Hardware, HardwareNode, HugePagePool, Inconsistency, MemoryAccess};
 use crate::kernel_text::{cpu_list, cpu_mask, kib_field};
 use crate::numa_id::NumaId;
 use crate::tree::Tree;
@@ -23,7 +23,7 @@ pub(super) fn read(tree: &Tree, hardware: &mut Hardware) -> Result<(), HardwareE
     if ids.is_empty() {
         hardware.memory = total.unwrap_or(0);
         hardware.nodes = NumaId::new(0)
-            .map(|id| NumaNode {
+            .map(|id| HardwareNode {
                 id,
                 cpus: hardware.cpus.online.clone(),
                 memory: hardware.memory,
@@ -42,7 +42,7 @@ pub(super) fn read(tree: &Tree, hardware: &mut Hardware) -> Result<(), HardwareE
         let folder = format!("{NODES}/node{id}");
         let meminfo = tree.read_lines(&format!("{folder}/meminfo"), wanted_of_meminfo);
         let meminfo = meminfo.unwrap_or_default();
-        let node = NumaNode {
+        let node = HardwareNode {
             id,
             cpus: &cpus(tree, &folder)? & &hardware.cpus.online,
             memory: kib_field(&meminfo, "MemTotal").unwrap_or(0),
@@ -148,7 +148,7 @@ fn distances(tree: &Tree, hardware: &mut Hardware, node: NumaId, ids: &[NumaId])
     let (row, oddity) = match by_id {
         Some(row) if found > expected => (
             row,
-            Oddity::WideDistanceRow {
+            Inconsistency::WideDistanceRow {
                 node,
                 found,
                 expected,
@@ -156,25 +156,25 @@ fn distances(tree: &Tree, hardware: &mut Hardware, node: NumaId, ids: &[NumaId])
         ),
         _ => (
             Vec::new(),
-            Oddity::DistanceRow {
+            Inconsistency::DistanceRow {
                 node,
                 found,
                 expected,
             },
         ),
     };
-    hardware.oddities.push(oddity);
+    hardware.inconsistencies.push(oddity);
     row
 }
 
 /// Zero is the kernel's way to say that the firmware does not tell.
-fn accesses(tree: &Tree, folder: &str) -> Vec<Access> {
+fn accesses(tree: &Tree, folder: &str) -> Vec<MemoryAccess> {
     let classes = tree.numbers(folder, "access");
     let read = |class: u32| {
         let initiators = format!("{folder}/access{class}/initiators");
         let told =
             |name: &str| number(tree, &format!("{initiators}/{name}")).filter(|&value| value != 0);
-        Access {
+        MemoryAccess {
             class,
             initiators: tree
                 .numbers(&initiators, "node")

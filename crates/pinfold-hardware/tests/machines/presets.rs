@@ -41,9 +41,9 @@ fn every_preset_has_the_parts_of_its_machine() {
         ];
         assert_eq!(found, expected, "{name}");
         assert!(
-            hardware.oddities.is_empty(),
+            hardware.inconsistencies.is_empty(),
             "{name}: {:?}",
-            hardware.oddities
+            hardware.inconsistencies
         );
         let machine = hardware
             .machine()

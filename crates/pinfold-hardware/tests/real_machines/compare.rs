@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_hardware::Hardware;
-use pinfold_hardware::hardware::NumaNode;
+use pinfold_hardware::hardware::HardwareNode;
 use pinfold_hardware::pci::PciKind;
 use serde_json::Value;
 
@@ -251,7 +251,7 @@ impl Comparison {
     }
 }
 
-fn id(node: &NumaNode) -> u64 {
+fn id(node: &HardwareNode) -> u64 {
     u64::from(node.id.get())
 }
 

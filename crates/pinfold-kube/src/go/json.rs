@@ -58,7 +58,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Json, SyntaxError> {
 /// As [`parse`], with the byte at which each value starts, a container before its members, or the byte at which
 /// reading failed.
 pub(crate) fn parse_with_starts(bytes: &[u8]) -> Result<(Json, Vec<usize>), (SyntaxError, usize)> {
-    let mut reader = Reader {
+    let mut reader = JsonReader {
         bytes,
         at: 0,
         open: Vec::new(),
@@ -77,7 +77,7 @@ pub(crate) fn parse_with_starts(bytes: &[u8]) -> Result<(Json, Vec<usize>), (Syn
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Containers begun and not ended, outermost first. No recursion: depth is the input's choice.
@@ -95,7 +95,7 @@ struct Open {
     key: String,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn value_tree(&mut self) -> Result<Json, SyntaxError> {
         loop {
             let Some(mut done) = self.begin_value()? else {

@@ -6,11 +6,11 @@ use pinfold_core::koordinator::ledger::KoordinatorLedger;
 use pinfold_core::koordinator::node::{KoordinatorNode, RatioAnnotation};
 use pinfold_core::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 
-use super::facts::{NodeFacts, keys};
-use super::facts_read::ratios;
-use super::spellings;
+use super::annotations::{ReportAnnotations, keys};
+use super::key_aliases;
+use super::read_annotations::ratios;
 use crate::annotation::Annotation;
-use crate::finding::{Findings, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::meta::{ObjectMeta, TextKind};
 use crate::node::NodeObject;
 use crate::node_resource_topology::NodeResourceTopology;
@@ -23,11 +23,11 @@ pub fn node(
     object: &NodeObject,
     topology: Option<&NodeResourceTopology>,
     fidelity: Fidelity,
-) -> Result<Read<KoordinatorNode>, Findings> {
+) -> Result<WithWarnings<KoordinatorNode>, Diagnostics> {
     let meta = &object.meta;
-    let mut report = Report::about(&meta.origin.file, "KoordinatorNode", &meta.name);
-    let bind = spellings::label(meta, keys::BIND_POLICY, fidelity, &mut report);
-    let strategy = spellings::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
+    let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+    let bind = key_aliases::label(meta, keys::BIND_POLICY, fidelity, &mut report);
+    let strategy = key_aliases::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
     let mut node = KoordinatorNode {
         bind_policy: bind.and_then(|(_, word)| NodeBindPolicy::parse(word)),
         strategy: strategy.and_then(|(_, word)| AllocateStrategy::parse(word)),
@@ -40,7 +40,7 @@ pub fn node(
     };
     let mut read = match topology {
         Some(topology) => {
-            let Read { value, warnings } = NodeFacts::report(topology, fidelity)?;
+            let WithWarnings { value, warnings } = ReportAnnotations::report(topology, fidelity)?;
             node.report = Some(value);
             warnings
         }
@@ -48,7 +48,7 @@ pub fn node(
     };
     let own = report.finish(node)?;
     read.extend(own.warnings);
-    Ok(Read {
+    Ok(WithWarnings {
         value: own.value,
         warnings: read,
     })
@@ -56,10 +56,14 @@ pub fn node(
 
 /// The policy of the label. In sound mode the words of `topologyPolicies` are understood here too, as the label was
 /// designed to be their equal.
-fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Option<NumaPolicy> {
-    let (key, word) = spellings::label(meta, keys::NUMA_POLICY, fidelity, report)?;
+fn numa_policy(
+    meta: &ObjectMeta,
+    fidelity: Fidelity,
+    report: &mut DiagnosticReport,
+) -> Option<NumaPolicy> {
+    let (key, word) = key_aliases::label(meta, keys::NUMA_POLICY, fidelity, report)?;
     let policy = NumaPolicy::parse(word)?;
-    if fidelity.knows_one_spelling() || policy.known().is_ok() {
+    if fidelity.reads_one_spelling() || policy.known().is_ok() {
         return Some(policy);
     }
     let stem = word
@@ -69,8 +73,8 @@ fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Op
     let Some(meant) = meant.filter(|meant| meant.known().is_ok()) else {
         return Some(policy);
     };
-    let (at, path) = meta.place_of(TextKind::Label, key);
-    let problem = Problem::OldSpelling {
+    let (at, path) = meta.position_of(TextKind::Label, key);
+    let problem = DiagnosticKind::OldSpelling {
         found: format!("{word:?}"),
         read_as: format!("{:?}", meant.as_str()),
     };
@@ -80,7 +84,7 @@ fn numa_policy(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> Op
 }
 
 /// The ratios, or why they cannot be read: then pods that ask for CPU are rejected there, in both modes.
-fn ratio_annotation(meta: &ObjectMeta, report: &mut Report) -> RatioAnnotation {
+fn ratio_annotation(meta: &ObjectMeta, report: &mut DiagnosticReport) -> RatioAnnotation {
     if meta
         .annotations
         .get(keys::RATIOS)
@@ -90,9 +94,9 @@ fn ratio_annotation(meta: &ObjectMeta, report: &mut Report) -> RatioAnnotation {
     }
     let mut own = report.fresh();
     let annotation = Annotation::read(meta, keys::RATIOS, &mut own);
-    let read = annotation.map(|annotation| match annotation.place().is_null() {
+    let read = annotation.map(|annotation| match annotation.root().is_null() {
         true => RatioAnnotation::Absent,
-        false => RatioAnnotation::Ratios(ratios(&annotation.place(), &mut own)),
+        false => RatioAnnotation::Ratios(ratios(&annotation.root(), &mut own)),
     });
     let words = own.first_error();
     own.forgive();

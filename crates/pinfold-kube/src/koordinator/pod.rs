@@ -9,13 +9,13 @@ use pinfold_core::koordinator::policy_values::{
 use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
 use pinfold_core::pod::ResourceList;
 
-use super::facts::keys;
-use super::facts_read::warn_old;
+use super::annotations::keys;
+use super::read_annotations::warn_old;
 use crate::annotation::Annotation;
-use crate::content::Content;
-use crate::finding::{Findings, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::go::record::same_letters;
-use crate::manifest::place::Place;
+use crate::json_value::JsonValue;
+use crate::manifest::field::FieldRef;
 use crate::meta::{ObjectMeta, TextKind};
 use crate::node_resource_topology::with_rest;
 use crate::pod::PodObject;
@@ -26,9 +26,9 @@ use crate::suggest;
 ///
 /// # Errors
 /// If an annotation cannot be read: then Koordinator does not schedule the pod either.
-pub fn demand(pod: &PodObject, fidelity: Fidelity) -> Result<Read<PodDemand>, Findings> {
+pub fn demand(pod: &PodObject, fidelity: Fidelity) -> Result<WithWarnings<PodDemand>, Diagnostics> {
     let meta = &pod.meta;
-    let mut report = Report::about(&meta.origin.file, "Pod", &meta.full_name());
+    let mut report = DiagnosticReport::about(&meta.origin.file, "Pod", &meta.full_name());
     let (spec, mut numa) = spec(meta, fidelity, &mut report);
     read_numa_spec(meta, &mut numa, &mut report);
     let demand = PodDemand {
@@ -72,7 +72,7 @@ fn with_pod_level(
     sum
 }
 
-fn qos(meta: &ObjectMeta, report: &mut Report) -> Option<KoordinatorQos> {
+fn qos(meta: &ObjectMeta, report: &mut DiagnosticReport) -> Option<KoordinatorQos> {
     let text = meta.labels.get(keys::QOS_CLASS)?;
     let qos = KoordinatorQos::from_label(text);
     let known = ["LSE", "LSR", "LS", "BE", "SYSTEM"];
@@ -80,10 +80,10 @@ fn qos(meta: &ObjectMeta, report: &mut Report) -> Option<KoordinatorQos> {
     qos
 }
 
-fn priority(pod: &PodObject, report: &mut Report) -> Option<Priority> {
+fn priority(pod: &PodObject, report: &mut DiagnosticReport) -> Option<Priority> {
     let key = keys::PRIORITY_CLASS;
     let label = pod.meta.labels.get(key).map(String::as_str);
-    let priority = Priority::stated(label, pod.priority);
+    let priority = Priority::from_label_or_number(label, pod.priority);
     if let Some(text) = label {
         let known = ["koord-prod", "koord-mid", "koord-batch", "koord-free"];
         let is_unknown = priority.is_none();
@@ -99,83 +99,87 @@ fn warn_unknown(
     text: &str,
     known: &[&str],
     is_unknown: bool,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     if is_unknown && !text.is_empty() {
-        let (at, path) = meta.place_of(TextKind::Label, key);
-        let problem = Problem::NoEffect(format!("the text {text:?}"));
+        let (at, path) = meta.position_of(TextKind::Label, key);
+        let problem = DiagnosticKind::NoEffect(format!("the text {text:?}"));
         report.warning(at, &path, problem, Some(suggest::hint(text, known)));
     }
 }
 
 /// The text under `key`.
-fn word<'n>(place: &Place<'n>, key: &str, report: &mut Report) -> Option<&'n str> {
-    place.get_as_go(key)?.text("a policy", report)
+fn word<'n>(field: &FieldRef<'n>, key: &str, report: &mut DiagnosticReport) -> Option<&'n str> {
+    field.get_as_go(key)?.text("a policy", report)
 }
 
-fn spec(meta: &ObjectMeta, fidelity: Fidelity, report: &mut Report) -> (ResourceSpec, NumaSpec) {
+fn spec(
+    meta: &ObjectMeta,
+    fidelity: Fidelity,
+    report: &mut DiagnosticReport,
+) -> (ResourceSpec, NumaSpec) {
     let (mut spec, mut numa) = (ResourceSpec::default(), NumaSpec::default());
     let Some(annotation) = Annotation::read(meta, keys::RESOURCE_SPEC, report) else {
         return (spec, numa);
     };
-    let place = annotation.place();
-    if place.is_null() {
+    let field = annotation.root();
+    if field.is_null() {
         return (spec, numa);
     }
-    let Some(place) = place.map("an object with policies", report) else {
+    let Some(field) = field.map("an object with policies", report) else {
         return (spec, numa);
     };
-    let required = word(&place, "requiredCPUBindPolicy", report);
+    let required = word(&field, "requiredCPUBindPolicy", report);
     spec.required_bind = required.and_then(BindPolicy::parse);
-    let preferred = word(&place, "preferredCPUBindPolicy", report);
+    let preferred = word(&field, "preferredCPUBindPolicy", report);
     spec.preferred_bind = preferred.and_then(BindPolicy::parse);
-    let exclusive = word(&place, "preferredCPUExclusivePolicy", report);
+    let exclusive = word(&field, "preferredCPUExclusivePolicy", report);
     spec.preferred_exclusive = exclusive.and_then(ExclusivePolicy::parse);
-    if fidelity.knows_one_spelling() {
+    if fidelity.reads_one_spelling() {
         return (spec, numa);
     }
     if exclusive == Some("Default")
-        && let Some(place) = place.get_as_go("preferredCPUExclusivePolicy")
+        && let Some(field) = field.get_as_go("preferredCPUExclusivePolicy")
     {
         let read_as = "the scheduler's default exclusive policy";
-        warn_old(&place, "\"Default\"", read_as, report);
+        warn_old(&field, "\"Default\"", read_as, report);
     }
     // The first design had these two here.
     for key in ["numaTopologyPolicy", "singleNUMANodeExclusive"] {
-        let Some(place) = place.get_as_go(key) else {
+        let Some(field) = field.get_as_go(key) else {
             continue;
         };
         let found = format!("{key:?} in {}", keys::RESOURCE_SPEC);
         warn_old(
-            &place,
+            &field,
             &found,
             &format!("{key:?} in {}", keys::NUMA_SPEC),
             report,
         );
     }
-    let policy = word(&place, "numaTopologyPolicy", report);
+    let policy = word(&field, "numaTopologyPolicy", report);
     numa.policy = policy.and_then(NumaPolicy::parse);
-    let exclusive = word(&place, "singleNUMANodeExclusive", report);
+    let exclusive = word(&field, "singleNUMANodeExclusive", report);
     numa.exclusive = exclusive.and_then(NumaExclusive::parse);
     (spec, numa)
 }
 
 /// The annotation of its own wins, field by field.
-fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut Report) {
+fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut DiagnosticReport) {
     let Some(annotation) = Annotation::read(meta, keys::NUMA_SPEC, report) else {
         return;
     };
-    let place = annotation.place();
-    if place.is_null() {
+    let field = annotation.root();
+    if field.is_null() {
         return;
     }
-    let Some(place) = place.map("an object with policies", report) else {
+    let Some(field) = field.map("an object with policies", report) else {
         return;
     };
-    if let Some(policy) = word(&place, "numaTopologyPolicy", report) {
+    if let Some(policy) = word(&field, "numaTopologyPolicy", report) {
         numa.policy = NumaPolicy::parse(policy);
     }
-    if let Some(exclusive) = word(&place, "singleNUMANodeExclusive", report) {
+    if let Some(exclusive) = word(&field, "singleNUMANodeExclusive", report) {
         numa.exclusive = NumaExclusive::parse(exclusive);
     }
 }
@@ -183,8 +187,8 @@ fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut Report) {
 /// The text of the annotation `resource-spec` once the policies are completed. What else the annotation holds stays.
 #[must_use]
 pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
-    let word = |word: Option<&str>| word.map(Content::text);
-    let known = crate::content::map([
+    let word = |word: Option<&str>| word.map(JsonValue::text);
+    let known = crate::json_value::map([
         (
             "requiredCPUBindPolicy",
             word(spec.required_bind.as_ref().map(BindPolicy::as_str)),
@@ -202,14 +206,14 @@ pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
             ),
         ),
     ]);
-    let mut nobody = Report::new("");
+    let mut nobody = DiagnosticReport::new("");
     let annotation = Annotation::read(&pod.meta, keys::RESOURCE_SPEC, &mut nobody);
     let names = [
         "requiredCPUBindPolicy",
         "preferredCPUBindPolicy",
         "preferredCPUExclusivePolicy",
     ];
-    let rest = annotation.map(|annotation| annotation.place().rest(&names));
+    let rest = annotation.map(|annotation| annotation.root().rest(&names));
     let mut rest = rest.unwrap_or_default();
     rest.retain(|(key, _)| !names.iter().any(|name| same_letters(name, key)));
     with_rest(known, &rest).to_json()

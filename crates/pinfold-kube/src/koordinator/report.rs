@@ -9,12 +9,12 @@ use pinfold_core::koordinator::pools::CpuHolders;
 use pinfold_core::koordinator::qos::KubeletPinning;
 use pinfold_core::node_set::NodeId;
 
-use super::facts::{NodeFacts, keys};
-use crate::finding::{self, Finding, Findings, Problem, Read};
+use super::annotations::{ReportAnnotations, keys};
+use crate::diagnostic::{self, Diagnostic, DiagnosticKind, Diagnostics, WithWarnings};
 use crate::meta::TextKind;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
 
-impl NodeFacts {
+impl ReportAnnotations {
     /// The CPUs.
     #[must_use]
     pub fn topology(&self, fidelity: Fidelity) -> KoordinatorTopology {
@@ -62,18 +62,18 @@ impl NodeFacts {
     pub fn report(
         topology: &NodeResourceTopology,
         fidelity: Fidelity,
-    ) -> Result<Read<KoordinatorReport>, Findings> {
-        let Read {
+    ) -> Result<WithWarnings<KoordinatorReport>, Diagnostics> {
+        let WithWarnings {
             value: facts,
             mut warnings,
-        } = NodeFacts::read(topology, fidelity)?;
+        } = ReportAnnotations::read(topology, fidelity)?;
         let cpus = facts.topology(fidelity);
         let holders = facts.holders();
         let mut set_aside = holders.kubelet_pinned;
         set_aside |= &holders.node_reserved;
         set_aside |= &holders.system_exclusive;
         warnings.extend(contradictions(topology, &facts, &cpus, &set_aside));
-        warnings.truncate(finding::MOST_FINDINGS);
+        warnings.truncate(diagnostic::MAX_DIAGNOSTICS);
         let zones = zones(topology);
         let mut report = KoordinatorReport::new(cpus, &holders.kubelet_reserved, set_aside, zones);
         report
@@ -81,7 +81,7 @@ impl NodeFacts {
             .clone_from(&topology.topology_policies);
         report.kubelet = facts.kubelet();
         report.ratios = facts.ratios;
-        Ok(Read {
+        Ok(WithWarnings {
             value: report,
             warnings,
         })
@@ -112,20 +112,20 @@ fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
 /// What cannot be true together.
 fn contradictions(
     topology: &NodeResourceTopology,
-    facts: &NodeFacts,
+    facts: &ReportAnnotations,
     cpus: &KoordinatorTopology,
     set_aside: &CpuSet,
-) -> Vec<Finding> {
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut tell = |key: &str, words: String, hint: &str| {
-        let (at, path) = topology.meta.place_of(TextKind::Annotation, key);
-        found.push(Finding {
+        let (at, path) = topology.meta.position_of(TextKind::Annotation, key);
+        found.push(Diagnostic {
             file: topology.meta.origin.file.clone(),
             at,
             object: Some(format!("{KIND}/{}", topology.meta.name)),
             path,
             within: None,
-            problem: Problem::Contradiction(words),
+            problem: DiagnosticKind::Contradiction(words),
             hint: Some(hint.to_owned()),
         });
     };

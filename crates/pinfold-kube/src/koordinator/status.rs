@@ -17,11 +17,11 @@ use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
-use super::facts::keys;
-use super::facts_read::{Reader, cpu_list, pool};
-use crate::content::{Content, map};
-use crate::finding::{Findings, Problem, Read, Report};
-use crate::manifest::place::Place;
+use super::annotations::keys;
+use super::read_annotations::{AnnotationReader, cpu_list, pool};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
+use crate::json_value::{JsonValue, map};
+use crate::manifest::field::FieldRef;
 use crate::node::amounts;
 use crate::pod::PodObject;
 
@@ -31,14 +31,14 @@ pub struct ResourceStatus {
     /// Its CPUs; none if it is not bound.
     pub cpus: CpuSet,
     /// Its NUMA nodes and what it has on them.
-    pub numa: Vec<NumaPart>,
+    pub numa: Vec<NumaNodeResources>,
     /// The shared pools it keeps to.
-    pub shared_pools: Vec<SharedPool>,
+    pub shared_pools: Vec<SharedPoolRef>,
 }
 
 /// What a pod has on one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NumaPart {
+pub struct NumaNodeResources {
     /// The NUMA node.
     pub node: NodeId,
     /// What it has there.
@@ -47,7 +47,7 @@ pub struct NumaPart {
 
 /// A shared pool, named by where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedPool {
+pub struct SharedPoolRef {
     /// The socket.
     pub socket: i64,
     /// The NUMA node.
@@ -60,15 +60,18 @@ impl ResourceStatus {
     ///
     /// # Errors
     /// If it cannot be read (sound mode).
-    pub fn read(pod: &PodObject, fidelity: Fidelity) -> Result<Read<Option<Self>>, Findings> {
+    pub fn read(
+        pod: &PodObject,
+        fidelity: Fidelity,
+    ) -> Result<WithWarnings<Option<Self>>, Diagnostics> {
         let meta = &pod.meta;
-        let mut report = Report::about(&meta.origin.file, "Pod", &meta.full_name());
-        let mut reader = Reader {
+        let mut report = DiagnosticReport::about(&meta.origin.file, "Pod", &meta.full_name());
+        let mut reader = AnnotationReader {
             fidelity,
             report: &mut report,
         };
-        let status = reader.value(meta, keys::RESOURCE_STATUS, |place, report| {
-            read(place, fidelity, report)
+        let status = reader.value(meta, keys::RESOURCE_STATUS, |field, report| {
+            read(field, fidelity, report)
         });
         report.finish(status)
     }
@@ -83,7 +86,7 @@ impl ResourceStatus {
             .rev()
             .map(|part| (part.node, part.socket))
             .collect();
-        let shares = allocation.cpus.is_empty() && !fidelity.names_no_shared_pools();
+        let shares = allocation.cpus.is_empty() && !fidelity.omits_shared_pools();
         let shared_pools = allocation
             .numa
             .iter()
@@ -91,7 +94,7 @@ impl ResourceStatus {
             .filter_map(|part| {
                 let socket = *sockets.get(&i64::from(part.node.get()))?;
                 let node = part.node;
-                Some(SharedPool { socket, node })
+                Some(SharedPoolRef { socket, node })
             });
         Self {
             cpus: allocation.cpus.clone(),
@@ -99,7 +102,7 @@ impl ResourceStatus {
             numa: allocation
                 .numa
                 .iter()
-                .map(|part| NumaPart {
+                .map(|part| NumaNodeResources {
                     node: part.node,
                     resources: quantities(&part.amounts),
                 })
@@ -135,16 +138,16 @@ impl ResourceStatus {
     /// The text of the annotation.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let some = |items: Vec<Content>| (!items.is_empty()).then_some(Content::List(items));
+        let some = |items: Vec<JsonValue>| (!items.is_empty()).then_some(JsonValue::List(items));
         let numa = self.numa.iter().map(|part| {
             let resources = part.resources.iter();
             let resources = resources.map(|(name, amount)| {
-                let amount = Content::Text(amount.to_string());
+                let amount = JsonValue::Text(amount.to_string());
                 (name.as_str().to_owned(), amount)
             });
             map([
                 ("node", Some(i64::from(part.node.get()).into())),
-                ("resources", Some(Content::Map(resources.collect()))),
+                ("resources", Some(JsonValue::Map(resources.collect()))),
             ])
         });
         let pools = self.shared_pools.iter().map(|pool| {
@@ -153,7 +156,7 @@ impl ResourceStatus {
                 ("node", Some(i64::from(pool.node.get()).into())),
             ])
         });
-        let cpus = (!self.cpus.is_empty()).then(|| Content::Text(self.cpus.to_string()));
+        let cpus = (!self.cpus.is_empty()).then(|| JsonValue::Text(self.cpus.to_string()));
         let status = map([
             ("cpuset", cpus),
             ("numaNodeResources", some(numa.collect())),
@@ -177,7 +180,7 @@ fn quantities(amounts: &Amounts) -> ResourceList {
 }
 
 /// Thousandths in equal parts, the first ones a little larger.
-fn spread(milli: i64, pools: &[SharedPool]) -> Vec<NodeAmounts> {
+fn spread(milli: i64, pools: &[SharedPoolRef]) -> Vec<NodeAmounts> {
     let mut nodes: Vec<NodeId> = pools.iter().map(|pool| pool.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -190,13 +193,17 @@ fn spread(milli: i64, pools: &[SharedPool]) -> Vec<NodeAmounts> {
     (0..).zip(nodes).map(part).collect()
 }
 
-fn read(place: &Place<'_>, fidelity: Fidelity, report: &mut Report) -> Option<ResourceStatus> {
-    let place = place.map("an object with a cpuset", report)?;
+fn read(
+    field: &FieldRef<'_>,
+    fidelity: Fidelity,
+    report: &mut DiagnosticReport,
+) -> Option<ResourceStatus> {
+    let field = field.map("an object with a cpuset", report)?;
     let mut status = ResourceStatus {
-        cpus: cpu_list(&place, "cpuset", report),
+        cpus: cpu_list(&field, "cpuset", report),
         ..ResourceStatus::default()
     };
-    let parts = place.get_as_go("numaNodeResources");
+    let parts = field.get_as_go("numaNodeResources");
     let parts = parts.map(|parts| parts.items("a list of NUMA nodes", report));
     for part in parts.unwrap_or_default() {
         let Some(part) = part.map("a NUMA node with its resources", report) else {
@@ -208,15 +215,15 @@ fn read(place: &Place<'_>, fidelity: Fidelity, report: &mut Report) -> Option<Re
         let resources = part.get_as_go("resources");
         let resources = resources.and_then(|list| list.map("amounts by resource", report));
         let resources = resources.map(|list| amounts(&list, report));
-        status.numa.push(NumaPart {
+        status.numa.push(NumaNodeResources {
             node,
             resources: resources.unwrap_or_default(),
         });
     }
-    if fidelity.names_no_shared_pools() {
+    if fidelity.omits_shared_pools() {
         return Some(status);
     }
-    let pools = place.get_as_go("cpuSharedPools");
+    let pools = field.get_as_go("cpuSharedPools");
     let rows = pools.map(|pools| pools.items("a list of pools", report));
     for row in rows.unwrap_or_default() {
         let Some(row) = row.map("a pool with socket and node", report) else {
@@ -224,25 +231,29 @@ fn read(place: &Place<'_>, fidelity: Fidelity, report: &mut Report) -> Option<Re
         };
         let socket = pool(&row, report).socket;
         if let Some(node) = node_id(&row, report) {
-            status.shared_pools.push(SharedPool { socket, node });
+            status.shared_pools.push(SharedPoolRef { socket, node });
         }
     }
-    contradiction(&place, &status, report);
+    contradiction(&field, &status, report);
     Some(status)
 }
 
 /// Amounts on some NUMA nodes and pools of others: the amounts win.
-fn contradiction(place: &Place<'_>, status: &ResourceStatus, report: &mut Report) {
-    let named = |pool: &SharedPool| status.numa.iter().any(|part| part.node == pool.node);
+fn contradiction(field: &FieldRef<'_>, status: &ResourceStatus, report: &mut DiagnosticReport) {
+    let named = |pool: &SharedPoolRef| status.numa.iter().any(|part| part.node == pool.node);
     if !status.numa.is_empty() && !status.shared_pools.iter().all(named) {
         let words = "numaNodeResources and cpuSharedPools name other NUMA nodes; the former count";
-        place.warn(Problem::Contradiction(words.to_owned()), None, report);
+        field.warn(
+            DiagnosticKind::Contradiction(words.to_owned()),
+            None,
+            report,
+        );
     }
 }
 
-fn node_id(place: &Place<'_>, report: &mut Report) -> Option<NodeId> {
+fn node_id(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<NodeId> {
     let what = "the id of a NUMA node, 0 to 63";
-    let Some(id) = place.get_as_go("node") else {
+    let Some(id) = field.get_as_go("node") else {
         return Some(NodeId::MIN);
     };
     let number = id.integer(what, report)?;

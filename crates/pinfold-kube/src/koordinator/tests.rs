@@ -17,10 +17,10 @@ use pinfold_core::occupancy::Occupancy;
 use pinfold_core::settings::Settings;
 
 use super::*;
-use crate::finding::Finding;
+use crate::diagnostic::Diagnostic;
 use crate::manifest;
 use crate::node::NodeObject;
-use crate::node_resource_topology::{self as nrt, NodeResourceTopology, Version};
+use crate::node_resource_topology::{self as nrt, NodeResourceTopology, NrtVersion};
 use crate::objects;
 use crate::pod::PodObject;
 
@@ -32,7 +32,7 @@ fn cpus(list: &str) -> CpuSet {
     CpuSet::parse(list).expect("a list")
 }
 
-fn lines(findings: &[Finding]) -> Vec<String> {
+fn lines(findings: &[Diagnostic]) -> Vec<String> {
     findings.iter().map(ToString::to_string).collect()
 }
 
@@ -149,11 +149,13 @@ fn the_node_of_the_design_is_read_with_its_three_labels() {
 #[test]
 fn the_report_of_the_design_is_understood_and_its_contradictions_are_told() {
     let object = topology(EXAMPLE);
-    let facts = NodeFacts::read(&object, Sound).expect("readable").value;
+    let facts = ReportAnnotations::read(&object, Sound)
+        .expect("readable")
+        .value;
     assert_eq!(facts.pod_cpus[0].cpus, cpus("4-8"));
     assert!(facts.pod_cpus[0].managed_by_kubelet);
     assert_eq!(facts.shared_pools[0].cpus, cpus("0-3"));
-    let read = NodeFacts::report(&object, Sound).expect("readable");
+    let read = ReportAnnotations::report(&object, Sound).expect("readable");
     let report = read.value;
     assert_eq!(report.set_aside(), &cpus("4-8"));
     assert_eq!(report.kubelet.pinning, KubeletPinning::Static);
@@ -177,7 +179,7 @@ fn the_report_of_the_design_is_understood_and_its_contradictions_are_told() {
             .all(|line| line.contains("NodeResourceTopology/node1: "))
     );
     assert!(warnings[0].starts_with("nrt.yaml:39:"), "{}", warnings[0]);
-    let exact = NodeFacts::report(&object, Exact).expect("passed over");
+    let exact = ReportAnnotations::report(&object, Exact).expect("passed over");
     assert!(
         exact.value.set_aside().is_empty(),
         "today's code cannot read the example"
@@ -188,16 +190,17 @@ fn the_report_of_the_design_is_understood_and_its_contradictions_are_told() {
 /// Every spelling of the table: what sound mode reads from it and what exact mode does.
 #[test]
 fn every_old_spelling_is_read_in_sound_mode_only() {
-    for Spelling { today, old } in SPELLINGS {
-        for key in old {
-            let (old_text, new_text) = match today {
+    for KeyAlias { current, aliases } in KEY_ALIASES {
+        for key in aliases {
+            let (old_text, new_text) = match current {
                 keys::BIND_POLICY => ("FullPCPUsOnly", "SpreadByPCPUs"),
                 keys::NUMA_POLICY => ("Restricted", "BestEffort"),
                 _ => (r#"{"policy":"static"}"#, r#"{"policy":"none"}"#),
             };
             let found = |texts: &[(&str, &str)], fidelity: Fidelity| -> (String, usize) {
-                if today == keys::CPU_MANAGER_POLICY {
-                    let read = NodeFacts::read(&reporting(texts), fidelity).expect("readable");
+                if current == keys::CPU_MANAGER_POLICY {
+                    let read =
+                        ReportAnnotations::read(&reporting(texts), fidelity).expect("readable");
                     return (read.value.cpu_manager.policy, read.warnings.len());
                 }
                 let read = node(&node_object(texts, &[]), None, fidelity).expect("readable");
@@ -205,7 +208,7 @@ fn every_old_spelling_is_read_in_sound_mode_only() {
                 let numa = read.value.numa_policy.map(|own| own.as_str().to_owned());
                 (bind.or(numa).unwrap_or_default(), read.warnings.len())
             };
-            let word = |text: &str| match today {
+            let word = |text: &str| match current {
                 keys::CPU_MANAGER_POLICY if text.contains("static") => "static".to_owned(),
                 keys::CPU_MANAGER_POLICY => "none".to_owned(),
                 _ => text.to_owned(),
@@ -220,16 +223,16 @@ fn every_old_spelling_is_read_in_sound_mode_only() {
                 (String::new(), 0),
                 "{key}"
             );
-            let both = [(*key, old_text), (today, new_text)];
+            let both = [(*key, old_text), (current, new_text)];
             assert_eq!(
                 found(&both, Sound),
                 (word(new_text), 1),
-                "{key} beside {today}"
+                "{key} beside {current}"
             );
             assert_eq!(
                 found(&both, Exact),
                 (word(new_text), 0),
-                "{key} beside {today}"
+                "{key} beside {current}"
             );
         }
     }
@@ -239,10 +242,10 @@ fn every_old_spelling_is_read_in_sound_mode_only() {
 fn old_ways_to_write_values_are_read_in_sound_mode_only() {
     let policy = r#"{"policy":"static","options":{"Distribute-cpus-across-numa":"true"}}"#;
     let object = reporting(&[(keys::CPU_MANAGER_POLICY, policy)]);
-    let sound = NodeFacts::read(&object, Sound).expect("readable");
+    let sound = ReportAnnotations::read(&object, Sound).expect("readable");
     assert!(sound.value.kubelet().distribute_across_numa);
     assert_eq!(sound.warnings.len(), 1);
-    let exact = NodeFacts::read(&object, Exact).expect("readable");
+    let exact = ReportAnnotations::read(&object, Exact).expect("readable");
     assert!(!exact.value.kubelet().distribute_across_numa);
     assert_eq!(exact.warnings, []);
 
@@ -332,7 +335,7 @@ fn machine(cores: u32) -> Machine {
 
 #[test]
 fn a_status_is_written_with_pools_in_sound_mode_and_without_in_exact() {
-    let facts = NodeFacts::of(&machine(4), &Settings::default(), CpuSet::new());
+    let facts = ReportAnnotations::of(&machine(4), &Settings::default(), CpuSet::new());
     let shares = Allocation {
         numa: vec![pinfold_core::koordinator::amounts::NodeAmounts {
             node: NodeId::new(1).expect("small"),
@@ -404,12 +407,12 @@ fn sixteen_cpus_are_pooled_by_who_holds_what() {
         cpu_policy: "static".into(),
         ..Settings::default()
     };
-    let mut facts = NodeFacts::of(&machine(4), &settings, cpus("0-1"));
-    facts.pod_cpus.push(PodCpus {
+    let mut facts = ReportAnnotations::of(&machine(4), &settings, cpus("0-1"));
+    facts.pod_cpus.push(PodCpuAllocation {
         uid: "u".into(),
         cpus: cpus("6-7"),
         managed_by_kubelet: true,
-        ..PodCpus::default()
+        ..PodCpuAllocation::default()
     });
     let mut holders = facts.holders();
     for (qos, own) in [("LSE", "2-3"), ("LSR", "4-5")] {
@@ -455,9 +458,9 @@ fn a_published_report_is_koordinators_and_reads_back_the_same() {
         reserved: cpus("0"),
         ..Occupancy::default()
     };
-    let mut facts = NodeFacts::of(&machine, &settings, cpus("0"));
+    let mut facts = ReportAnnotations::of(&machine, &settings, cpus("0"));
     facts.reservation.cpus = cpus("1");
-    facts.system = Some(SystemCpus {
+    facts.system = Some(SystemQosCpus {
         cpus: cpus("2"),
         exclusive: false,
     });
@@ -466,17 +469,17 @@ fn a_published_report_is_koordinators_and_reads_back_the_same() {
     ));
     let report = nrt::publish("worker-1", &machine, &occupancy, &settings);
     let object = publish(&report, &facts);
-    assert_eq!(object.version, Version::V1Alpha1);
+    assert_eq!(object.version, NrtVersion::V1Alpha1);
     assert_eq!(object.meta.labels[nrt::MANAGED_BY], "Koordinator");
     assert_eq!(object.topology_policies, ["RestrictedPodLevel"]);
     assert_eq!(object.meta.annotations[keys::RATIOS], r#"{"cpu":1.50}"#);
     assert_eq!(object.meta.annotations[keys::POD_CPU_ALLOCS], "null");
     let again = topology(&object.content().to_yaml().expect("plain data"));
     for fidelity in [Sound, Exact] {
-        let read = NodeFacts::read(&again, fidelity).expect("readable");
+        let read = ReportAnnotations::read(&again, fidelity).expect("readable");
         assert_eq!(read.value, facts);
         assert_eq!(read.warnings, []);
-        let report = NodeFacts::report(&again, fidelity).expect("readable");
+        let report = ReportAnnotations::report(&again, fidelity).expect("readable");
         assert_eq!(lines(&report.warnings), [""; 0]);
         assert_eq!(report.value.reserved(), &cpus("0-1"));
     }
@@ -506,7 +509,9 @@ fn the_wishes_of_a_node_are_read_from_its_annotations() {
             (keys::RAW_ALLOCATABLE, r#"{"cpu":"10","memory":"1Gi"}"#),
         ],
     );
-    let wishes = NodeWishes::read(&object, Exact).expect("readable").value;
+    let wishes = NodeAnnotations::read(&object, Exact)
+        .expect("readable")
+        .value;
     assert_eq!(wishes.reservation.cpus, cpus("0-1"));
     assert_eq!(wishes.reservation.apply_policy, "ReservedCPUsOnly");
     assert_eq!(wishes.system.map(|system| system.exclusive), Some(true));

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Reader;
-use crate::finding::Report;
+use super::ConfigReader;
+use crate::diagnostic::DiagnosticReport;
 use crate::go::parse;
 use crate::go::quote::quoted;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 
 const CPU_OPTIONS: &[&str] = &[
     "full-pcpus-only",
@@ -24,8 +24,8 @@ const TOPOLOGY_OPTIONS: &[&str] = &["prefer-closest-numa-nodes", MAX_NUMA_NODES]
 /// The kubelet's limit of NUMA nodes, which the option can only raise.
 const LEAST_NUMA_NODES: i64 = 8;
 
-impl Reader<'_> {
-    pub(super) fn cpu_options(&self, report: &mut Report) -> BTreeMap<String, String> {
+impl ConfigReader<'_> {
+    pub(super) fn cpu_options(&self, report: &mut DiagnosticReport) -> BTreeMap<String, String> {
         self.options(
             "cpuManagerPolicyOptions",
             "CPU Manager",
@@ -34,7 +34,10 @@ impl Reader<'_> {
         )
     }
 
-    pub(super) fn topology_options(&self, report: &mut Report) -> BTreeMap<String, String> {
+    pub(super) fn topology_options(
+        &self,
+        report: &mut DiagnosticReport,
+    ) -> BTreeMap<String, String> {
         let key = "topologyManagerPolicyOptions";
         self.options(key, "Topology Manager", TOPOLOGY_OPTIONS, report)
     }
@@ -44,27 +47,27 @@ impl Reader<'_> {
         key: &str,
         manager: &str,
         known: &[&'static str],
-        report: &mut Report,
+        report: &mut DiagnosticReport,
     ) -> BTreeMap<String, String> {
         let map = self
             .object
             .get_map(key, "a mapping of options to texts", report);
         let mut options = BTreeMap::new();
-        for (written, place) in map.iter().flat_map(Place::members) {
+        for (written, field) in map.iter().flat_map(FieldRef::members) {
             let Some(name) = self.option_name(written, known) else {
                 let words = format!("unknown {manager} Policy option: {}", quoted(written));
-                Self::reject_word(&place, written, words, known, report);
+                Self::reject_word(&field, written, words, known, report);
                 continue;
             };
             if name != written {
-                Self::warn_old(&place, written, name, report);
+                Self::warn_old(&field, written, name, report);
             }
-            let Some(value) = place.text("a text such as \"true\"", report) else {
+            let Some(value) = field.text("a text such as \"true\"", report) else {
                 continue;
             };
-            check_value(name, value, &place, report);
+            check_value(name, value, &field, report);
             if options.insert(name.to_owned(), value.to_owned()).is_some() {
-                place.rejected(format!("Duplicate value: {name:?}"), report);
+                field.rejected(format!("Duplicate value: {name:?}"), report);
             }
         }
         options
@@ -80,13 +83,13 @@ impl Reader<'_> {
     }
 }
 
-fn check_value(name: &str, value: &str, place: &Place<'_>, report: &mut Report) {
+fn check_value(name: &str, value: &str, field: &FieldRef<'_>, report: &mut DiagnosticReport) {
     let text = quoted(value);
     if name != MAX_NUMA_NODES {
         if parse::boolean(value).is_none() {
             let cause = format!("strconv.ParseBool: parsing {text}: invalid syntax");
             let words = format!("bad value for option {name:?}: {cause}");
-            place.rejected(words, report);
+            field.rejected(words, report);
         }
         return;
     }
@@ -105,5 +108,5 @@ fn check_value(name: &str, value: &str, place: &Place<'_>, report: &mut Report) 
             format!("unable to convert policy option to integer {name:?}: {cause}")
         }
     };
-    place.rejected(words, report);
+    field.rejected(words, report);
 }

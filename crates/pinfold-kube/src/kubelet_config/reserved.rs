@@ -7,17 +7,17 @@ use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
-use super::Reader;
-use crate::finding::{Problem, Report};
+use super::ConfigReader;
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::go::quote::quoted;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::suggest;
 
 /// How much memory must stay free before pods are evicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EvictionThreshold {
     /// So much.
-    Amount(Quantity),
+    WrittenQuantity(Quantity),
     /// So much of the machine's memory; between 0 and 1.
     Fraction(f32),
 }
@@ -25,7 +25,7 @@ pub enum EvictionThreshold {
 /// What a kubelet uses when its configuration says nothing: 100Mi.
 impl Default for EvictionThreshold {
     fn default() -> Self {
-        EvictionThreshold::Amount(Quantity::bytes(100 * 1024 * 1024))
+        EvictionThreshold::WrittenQuantity(Quantity::bytes(100 * 1024 * 1024))
     }
 }
 
@@ -44,9 +44,9 @@ const SIGNALS: &[&str] = &[
 
 const RESERVABLE: &[&str] = &["cpu", "memory", "ephemeral-storage", "pid"];
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// `kubeReserved` or `systemReserved`. Mirrors `parseResourceList`.
-    pub(super) fn reserved(&self, key: &str, report: &mut Report) -> ResourceList {
+    pub(super) fn reserved(&self, key: &str, report: &mut DiagnosticReport) -> ResourceList {
         let flag = match key {
             "kubeReserved" => "--kube-reserved",
             _ => "--system-reserved",
@@ -55,28 +55,28 @@ impl Reader<'_> {
             .object
             .get_map(key, "a mapping of resources to texts", report);
         let mut list = ResourceList::new();
-        for (name, place) in map.iter().flat_map(Place::members) {
-            let Some(text) = place.text("a quantity in quotes such as \"500m\"", report) else {
+        for (name, field) in map.iter().flat_map(FieldRef::members) {
+            let Some(text) = field.text("a quantity in quotes such as \"500m\"", report) else {
                 continue;
             };
             let failed = |cause: String| format!("{flag} value failed to parse: {cause}");
             if !RESERVABLE.contains(&name) {
                 let words = failed(format!("cannot reserve {} resource", quoted(name)));
-                Self::reject_word(&place, name, words, RESERVABLE, report);
+                Self::reject_word(&field, name, words, RESERVABLE, report);
                 continue;
             }
             match text.parse::<Quantity>() {
                 Ok(amount) if amount < Quantity::from(0) => {
                     let cause =
                         format!("resource quantity for {name:?} cannot be negative: {text}");
-                    place.rejected(failed(cause), report);
+                    field.rejected(failed(cause), report);
                 }
                 Ok(amount) => drop(list.insert(name.into(), amount)),
                 Err(error) => {
                     let text = quoted(text);
                     let cause =
                         format!("failed to parse quantity {text} for {name:?} resource: {error}");
-                    place.rejected(failed(cause), report);
+                    field.rejected(failed(cause), report);
                 }
             }
         }
@@ -84,23 +84,26 @@ impl Reader<'_> {
     }
 
     /// `reservedMemory`. Mirrors `validateReservedMemoryConfiguration`.
-    pub(super) fn reserved_memory(&self, report: &mut Report) -> Vec<MemoryReservation> {
+    pub(super) fn reserved_memory(&self, report: &mut DiagnosticReport) -> Vec<MemoryReservation> {
         let mut reservations = Vec::new();
         let mut seen = BTreeSet::new();
-        for place in self
+        for field in self
             .object
             .get_list("reservedMemory", "a list of reservations", report)
         {
-            reservations.extend(reservation(&place, &mut seen, report));
+            reservations.extend(reservation(&field, &mut seen, report));
         }
         reservations
     }
 
     /// `memory.available` of `evictionHard`. Mirrors `ParseThresholdConfig` and the defaulting before it.
-    pub(super) fn eviction_memory(&self, report: &mut Report) -> Option<EvictionThreshold> {
+    pub(super) fn eviction_memory(
+        &self,
+        report: &mut DiagnosticReport,
+    ) -> Option<EvictionThreshold> {
         let default = Some(EvictionThreshold::default());
         let merge = self.object.get("mergeDefaultEvictionSettings");
-        let merge = merge.and_then(|place| place.boolean("true or false", report));
+        let merge = merge.and_then(|field| field.boolean("true or false", report));
         let Some(map) =
             self.object
                 .get_map("evictionHard", "a mapping of signals to texts", report)
@@ -108,17 +111,17 @@ impl Reader<'_> {
             return default;
         };
         let mut memory = default.filter(|_| merge == Some(true));
-        for (signal, place) in map.members() {
-            let Some(text) = place.text("an amount or a percentage in quotes", report) else {
+        for (signal, field) in map.members() {
+            let Some(text) = field.text("an amount or a percentage in quotes", report) else {
                 continue;
             };
             if !SIGNALS.contains(&signal) {
                 let words = format!("unsupported eviction signal {signal}");
-                Self::reject_word(&place, signal, words, SIGNALS, report);
+                Self::reject_word(&field, signal, words, SIGNALS, report);
                 continue;
             }
             match threshold(signal, text) {
-                Err(words) => place.rejected(words, report),
+                Err(words) => field.rejected(words, report),
                 Ok(threshold) if signal == MEMORY_AVAILABLE => memory = threshold,
                 Ok(_) => {}
             }
@@ -128,29 +131,29 @@ impl Reader<'_> {
 }
 
 fn reservation<'n>(
-    place: &Place<'n>,
+    field: &FieldRef<'n>,
     seen: &mut BTreeSet<(NodeId, &'n str)>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Option<MemoryReservation> {
-    let place = place.map("a reservation with numaNode and limits", report)?;
+    let field = field.map("a reservation with numaNode and limits", report)?;
     // A missing number is 0, as everywhere in Kubernetes.
-    let id = match place.get("numaNode") {
+    let id = match field.get("numaNode") {
         Some(node) => node.integer("the number of a NUMA node", report)?,
         None => 0,
     };
     let Ok(node) = NodeId::new(id) else {
-        let node = place.get("numaNode").unwrap_or_else(|| place.clone());
+        let node = field.get("numaNode").unwrap_or_else(|| field.clone());
         node.unexpected("the number of a NUMA node, 0 to 63", report);
         return None;
     };
-    let Some(map) = place.get_map("limits", "a mapping of resources to amounts", report) else {
-        if place.get("limits").is_none() {
-            place.missing("limits", "a mapping of resources to amounts", report);
+    let Some(map) = field.get_map("limits", "a mapping of resources to amounts", report) else {
+        if field.get("limits").is_none() {
+            field.missing("limits", "a mapping of resources to amounts", report);
         }
         return None;
     };
     let mut limits = ResourceList::new();
-    for (name, place) in map.members() {
+    for (name, field) in map.members() {
         if name != "memory" && !name.starts_with("hugepages-") {
             let words = format!(
                 "invalid configuration: the limit type {} for NUMA node {node} is not supported, only [memory \
@@ -159,26 +162,31 @@ fn reservation<'n>(
             );
             let meant = suggest::nearest(name, ["memory", "hugepages-2Mi", "hugepages-1Gi"]);
             let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
-            report.error(place.at(), place.path(), Problem::Rejected(words), hint);
+            report.error(
+                field.at(),
+                field.path(),
+                DiagnosticKind::Rejected(words),
+                hint,
+            );
             continue;
         }
-        let Some(amount) = place.quantity(report) else {
+        let Some(amount) = field.quantity(report) else {
             continue;
         };
         if amount.is_zero() {
             let words = format!(
                 "invalid configuration: reserved memory may not be zero for NUMA node {node} and resource {name:?}"
             );
-            place.rejected(words, report);
+            field.rejected(words, report);
         } else if amount < Quantity::from(0) {
-            place.unexpected("an amount above zero", report);
+            field.unexpected("an amount above zero", report);
         }
         if !seen.insert((node, name)) {
             let words = format!(
                 "invalid configuration: the reserved memory has a duplicate value for NUMA node {node} and resource \
                  {name:?}"
             );
-            place.rejected(words, report);
+            field.rejected(words, report);
         }
         limits.insert(name.into(), amount);
     }
@@ -218,7 +226,7 @@ fn threshold(signal: &str, text: &str) -> Result<Option<EvictionThreshold>, Stri
     }
     let amount: Quantity = text.parse().map_err(|error| format!("{error}"))?;
     match amount.is_positive() {
-        true => Ok(Some(EvictionThreshold::Amount(amount))),
+        true => Ok(Some(EvictionThreshold::WrittenQuantity(amount))),
         false => Err(format!(
             "eviction threshold {signal} must be positive: {amount}"
         )),

@@ -56,7 +56,7 @@ impl KubeletSettings {
     pub fn reserved_node_memory(&self, capacity: u64) -> Quantity {
         let eviction = match self.eviction_memory {
             None => Quantity::from(0),
-            Some(EvictionThreshold::Amount(amount)) => amount,
+            Some(EvictionThreshold::WrittenQuantity(amount)) => amount,
             Some(EvictionThreshold::Fraction(fraction)) => {
                 Quantity::bytes(share(capacity, fraction))
             }

@@ -49,7 +49,7 @@ topologyManagerPolicyOptions:
   max-allowable-numa-nodes: "16"
 "#;
 
-fn read_sound(text: &str) -> Read<KubeletSettings> {
+fn read_sound(text: &str) -> WithWarnings<KubeletSettings> {
     KubeletSettings::read("k.yaml", text.as_bytes(), Fidelity::Sound).expect(text)
 }
 
@@ -69,15 +69,15 @@ fn config(fields: &str) -> String {
 
 #[test]
 fn a_configuration_is_read_with_everything_that_places_pods() {
-    let Read { value, warnings } = read_sound(CONFIG);
+    let WithWarnings { value, warnings } = read_sound(CONFIG);
     assert_eq!(warnings, []);
     assert_eq!(value.topology_policy, TopologyPolicy::SingleNumaNode);
     assert_eq!(value.topology_scope, TopologyScope::Pod);
     assert_eq!(value.topology_options["max-allowable-numa-nodes"], "16");
-    assert_eq!(value.cpu_policy, CpuPolicy::Static);
+    assert_eq!(value.cpu_policy, CpuManagerPolicy::Static);
     assert_eq!(value.cpu_options["full-pcpus-only"], "true");
     assert_eq!(value.cpu_reconcile_period, Duration::from_secs(5));
-    assert_eq!(value.memory_policy, MemoryPolicy::Static);
+    assert_eq!(value.memory_policy, MemoryManagerPolicy::Static);
     assert_eq!(value.reserved_memory.len(), 2);
     assert_eq!(value.kube_reserved["cpu"], Quantity::milli(500));
     assert!(value.gate("CPUManagerPolicyAlphaOptions", false));
@@ -311,7 +311,7 @@ fn what_the_kubelet_rejects_is_rejected_in_its_words() {
         ),
         (
             "cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}",
-            "k.yaml:3:43: cpuManagerPolicyOptions[full-pcpu-only]: unknown CPU Manager Policy option: \"full-pcpu-only\" \
+            "k.yaml:3:43: cpuManagerPolicyOptions[full-pcpu-only]: unknown CPU KubeletManager Policy option: \"full-pcpu-only\" \
              (did you mean \"full-pcpus-only\"?)",
         ),
         (

@@ -1,17 +1,17 @@
-//! JSON that somebody has read already, as [`Node`] trees. It has no places in a file.
+//! JSON that somebody has read already, as [`LocatedValue`] trees. It has no places in a file.
 
 use serde_json::Value as Json;
 
-use super::node::{Member, Node, Value};
+use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_DEPTH, MAX_NODES};
 
 /// The tree, within the limits of a file; or the limit that was passed.
-pub(super) fn node(json: &Json) -> Result<Node, String> {
+pub(super) fn node(json: &Json) -> Result<LocatedValue, String> {
     let mut left = MAX_NODES;
     within(json, MAX_DEPTH, &mut left)
 }
 
-fn within(json: &Json, depth: usize, left: &mut usize) -> Result<Node, String> {
+fn within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, String> {
     *left = left
         .checked_sub(1)
         .ok_or_else(|| format!("more than {MAX_NODES} values"))?;
@@ -20,29 +20,29 @@ fn within(json: &Json, depth: usize, left: &mut usize) -> Result<Node, String> {
         below.ok_or_else(|| format!("more than {MAX_DEPTH} levels of nesting"))
     };
     let value = match json {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Bool(*value),
-        Json::Number(number) => Value::Number(match number.as_f64() {
+        Json::Null => ManifestValue::Null,
+        Json::Bool(value) => ManifestValue::Bool(*value),
+        Json::Number(number) => ManifestValue::Number(match number.as_f64() {
             Some(float) if number.is_f64() => float.to_string(),
             _ => number.to_string(),
         }),
-        Json::String(text) => Value::Text(text.clone()),
+        Json::String(text) => ManifestValue::Text(text.clone()),
         Json::Array(items) => {
             let below = below()?;
             let items = items.iter().map(|item| within(item, below, left));
-            Value::List(items.collect::<Result<_, _>>()?)
+            ManifestValue::List(items.collect::<Result<_, _>>()?)
         }
         Json::Object(members) => {
             let below = below()?;
             let members = members.iter().map(|(key, value)| {
-                Ok(Member {
+                Ok(ManifestMember {
                     key: key.clone(),
                     key_at: None,
                     node: within(value, below, left)?,
                 })
             });
-            Value::Map(members.collect::<Result<_, String>>()?)
+            ManifestValue::Map(members.collect::<Result<_, String>>()?)
         }
     };
-    Ok(Node { at: None, value })
+    Ok(LocatedValue { at: None, value })
 }

@@ -127,16 +127,16 @@ fn scalars_are_read_as_kubectl_reads_them() {
     let text = "apiVersion: v1\nkind: X\na: 017\nb: 1.50\nc: 1e3\nd: 0x10\ne: yes\nf: ~\ng: \"017\"\n\
                 h: 123456789012345678901234567890\ni: -5\nj: 5m\n1: one\ntrue: two\n";
     let documents = read("f", text.as_bytes()).expect("one object");
-    let place = documents[0].place();
-    let described: Vec<String> = place
+    let field = documents[0].root();
+    let described: Vec<String> = field
         .members()
         .skip(2)
-        .map(|(key, place)| {
-            let mut report = Report::new("f");
-            place.unexpected("x", &mut report);
+        .map(|(key, field)| {
+            let mut report = DiagnosticReport::new("f");
+            field.unexpected("x", &mut report);
             let found = report.finish(()).expect_err("one error").0.remove(0);
             match found.problem {
-                Problem::Unexpected { found, .. } => format!("{key}: {found}"),
+                DiagnosticKind::Unexpected { found, .. } => format!("{key}: {found}"),
                 other => panic!("{other:?}"),
             }
         })
@@ -163,8 +163,8 @@ fn scalars_are_read_as_kubectl_reads_them() {
 fn anchors_and_merges_are_written_out() {
     let text = "apiVersion: v1\nkind: Pod\nbase: &base {cpu: 1, memory: 1Gi}\nuse:\n  <<: *base\n  cpu: 2\n";
     let documents = read("f", text.as_bytes()).expect("one object");
-    let used = documents[0].place().get("use").expect("merged");
-    let mut report = Report::new("f");
+    let used = documents[0].root().get("use").expect("merged");
+    let mut report = DiagnosticReport::new("f");
     assert_eq!(
         used.get("cpu")
             .and_then(|cpu| cpu.integer("n", &mut report)),
@@ -234,7 +234,7 @@ fn an_object_at_hand_is_read_like_its_text_and_within_the_same_limits() {
     let of_json = Document::of_json("f", "v1", "Pod", &object).expect("an object");
     let of_text = read("f", text.as_bytes()).expect("an object");
     let sorted = |document: &Document| {
-        let content = crate::content::Content::from(&document.node);
+        let content = crate::json_value::JsonValue::from(&document.node);
         serde_json::to_value(&content).expect("JSON")
     };
     assert_eq!(sorted(&of_json), sorted(&of_text[0]));

@@ -1,4 +1,4 @@
-//! YAML text to [`Node`] trees. The only place that knows the YAML library.
+//! YAML text to [`LocatedValue`] trees. The only place that knows the YAML library.
 //!
 //! Values are read as `kubectl` reads them: the rules of YAML 1.1 (`yes` is a boolean, `017` is fifteen, `<<`
 //! merges), mapping keys are texts, a key may not come twice.
@@ -9,19 +9,19 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Budget, Error, Location, Options, Spanned};
 
-use super::node::{Member, Node, Value};
+use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_ALIASED_NODES, MAX_ALIASES, MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES};
-use crate::finding::{Position, Problem};
+use crate::diagnostic::{DiagnosticKind, Position};
 
 /// What is wrong with a text, and where.
 pub(super) struct YamlError {
     pub(super) at: Option<Position>,
-    pub(super) problem: Problem,
+    pub(super) problem: DiagnosticKind,
     pub(super) hint: Option<String>,
 }
 
 /// All documents that are not empty.
-pub(super) fn documents(text: &str) -> Result<Vec<Node>, YamlError> {
+pub(super) fn documents(text: &str) -> Result<Vec<LocatedValue>, YamlError> {
     serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| explain(&error))
 }
 
@@ -57,28 +57,28 @@ fn explain(error: &Error) -> YamlError {
         }
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.clone().unwrap_or_default();
-            (Problem::DuplicateKey(key), Some("keep one of them"))
+            (DiagnosticKind::DuplicateKey(key), Some("keep one of them"))
         }
-        Error::Budget { breach, .. } => (Problem::TooComplex(limit(breach)), None),
+        Error::Budget { breach, .. } => (DiagnosticKind::TooComplex(limit(breach)), None),
         Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::AliasReplayCounterOverflow { .. } => {
             let limit = format!("aliases stand for more than {MAX_ALIASED_NODES} values");
-            (Problem::TooComplex(limit), Some("write them out"))
+            (DiagnosticKind::TooComplex(limit), Some("write them out"))
         }
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
             let limit = "an alias stands for a value that contains it";
-            (Problem::TooComplex(limit.to_owned()), None)
+            (DiagnosticKind::TooComplex(limit.to_owned()), None)
         }
         _ if message(error).contains("recursion limit") => {
             let depth = MAX_DEPTH + 1;
             (
-                Problem::TooComplex(limit(&BudgetBreach::Depth { depth })),
+                DiagnosticKind::TooComplex(limit(&BudgetBreach::Depth { depth })),
                 None,
             )
         }
-        _ => (Problem::NotYaml(message(error)), None),
+        _ => (DiagnosticKind::NotYaml(message(error)), None),
     };
     YamlError {
         at: error.location().and_then(position),
@@ -116,9 +116,9 @@ fn position(location: Location) -> Option<Position> {
     })
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for LocatedValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<Value>::deserialize(deserializer)?;
+        let spanned = Spanned::<ManifestValue>::deserialize(deserializer)?;
         Ok(Self {
             at: position(spanned.referenced),
             value: spanned.value,
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for ManifestValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ValueVisitor)
     }
@@ -135,81 +135,81 @@ impl<'de> Deserialize<'de> for Value {
 struct ValueVisitor;
 
 impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
+    type Value = ManifestValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a YAML value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_none<E>(self) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<ManifestValue, D::Error> {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.to_string()))
+    fn visit_i64<E>(self, value: i64) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.to_string()))
+    fn visit_u64<E>(self, value: u64) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
-        Ok(Value::Number(value.to_string()))
+    fn visit_i128<E>(self, value: i128) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
-        Ok(Value::Number(value.to_string()))
+    fn visit_u128<E>(self, value: u128) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Number(value.to_string()))
+    fn visit_f64<E>(self, value: f64) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Text(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ManifestValue, A::Error> {
         let mut list = Vec::new();
         while let Some(node) = items.next_element()? {
             list.push(node);
         }
-        Ok(Value::List(list))
+        Ok(ManifestValue::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ManifestValue, A::Error> {
         let mut members = Vec::new();
-        while let Some(Node { at, value }) = entries.next_key()? {
+        while let Some(LocatedValue { at, value }) = entries.next_key()? {
             let key = match value {
-                Value::Text(text) | Value::Number(text) => text,
-                Value::Bool(value) => value.to_string(),
-                Value::Null => "null".to_owned(),
-                Value::List(_) | Value::Map(_) => {
+                ManifestValue::Text(text) | ManifestValue::Number(text) => text,
+                ManifestValue::Bool(value) => value.to_string(),
+                ManifestValue::Null => "null".to_owned(),
+                ManifestValue::List(_) | ManifestValue::Map(_) => {
                     return Err(A::Error::custom("a key must be a single word"));
                 }
             };
-            members.push(Member {
+            members.push(ManifestMember {
                 key,
                 key_at: at,
                 node: entries.next_value()?,
             });
         }
-        Ok(Value::Map(members))
+        Ok(ManifestValue::Map(members))
     }
 }

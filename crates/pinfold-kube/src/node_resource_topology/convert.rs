@@ -3,8 +3,8 @@
 //! Attributes win over the word, field by field, as scheduler-plugins reads them. `Restricted` and `BestEffort` state no
 //! scope: scheduler-plugins passes over them, so they become no attributes; Koordinator reads them, so they stay.
 
-use super::{Attribute, NodeResourceTopology, Version};
-use crate::content::Content;
+use super::{NodeResourceTopology, NrtAttribute, NrtVersion};
+use crate::json_value::JsonValue;
 
 /// The attribute that names the kubelet's topology policy.
 pub(super) const POLICY: &str = "topologyManagerPolicy";
@@ -42,10 +42,10 @@ fn meaning(word: &str) -> Option<(&'static str, &'static str)> {
 impl NodeResourceTopology {
     /// The same report in another version.
     #[must_use]
-    pub fn converted(&self, version: Version) -> Self {
+    pub fn converted(&self, version: NrtVersion) -> Self {
         match (self.version, version) {
-            (Version::V1Alpha1, Version::V1Alpha2) => self.to_v1alpha2(),
-            (Version::V1Alpha2, Version::V1Alpha1) => self.to_v1alpha1(),
+            (NrtVersion::V1Alpha1, NrtVersion::V1Alpha2) => self.to_v1alpha2(),
+            (NrtVersion::V1Alpha2, NrtVersion::V1Alpha1) => self.to_v1alpha1(),
             _ => self.clone(),
         }
     }
@@ -57,7 +57,7 @@ impl NodeResourceTopology {
         let (mut policy, mut scope) = first
             .and_then(|word| meaning(word))
             .unwrap_or(("none", "container"));
-        for Attribute { name, value, .. } in &self.attributes {
+        for NrtAttribute { name, value, .. } in &self.attributes {
             let is_policy =
                 value == "none" || POLICY_WORDS.iter().any(|(_, policy, _)| policy == value);
             let is_scope = POLICY_WORDS.iter().any(|(_, _, scope)| scope == value);
@@ -72,7 +72,7 @@ impl NodeResourceTopology {
 
     fn to_v1alpha2(&self) -> Self {
         let mut other = self.clone();
-        other.version = Version::V1Alpha2;
+        other.version = NrtVersion::V1Alpha2;
         other.adopt_attributes();
         let first = self.topology_policies.first();
         let Some((policy, scope)) = first.and_then(|word| meaning(word)) else {
@@ -82,10 +82,10 @@ impl NodeResourceTopology {
             if !other.attributes.iter().any(|own| own.name == name) {
                 other.attributes.insert(
                     0,
-                    Attribute {
+                    NrtAttribute {
                         name: name.to_owned(),
                         value: value.to_owned(),
-                        ..Attribute::default()
+                        ..NrtAttribute::default()
                     },
                 );
             }
@@ -96,18 +96,18 @@ impl NodeResourceTopology {
     /// Attributes that v1alpha1 could only carry along mean something again. Policy and scope are the word's to say.
     fn adopt_attributes(&mut self) {
         let at = self.rest.iter().position(|(key, _)| key == "attributes");
-        let Some(Content::List(items)) = at.map(|at| self.rest.remove(at).1) else {
+        let Some(JsonValue::List(items)) = at.map(|at| self.rest.remove(at).1) else {
             return;
         };
         for item in items {
-            let Content::Map(members) = item else {
+            let JsonValue::Map(members) = item else {
                 continue;
             };
-            let mut attribute = Attribute::default();
+            let mut attribute = NrtAttribute::default();
             for (key, value) in members {
                 match (key.as_str(), value) {
-                    ("name", Content::Text(name)) => attribute.name = name,
-                    ("value", Content::Text(value)) => attribute.value = value,
+                    ("name", JsonValue::Text(name)) => attribute.name = name,
+                    ("value", JsonValue::Text(value)) => attribute.value = value,
                     (_, value) => attribute.rest.push((key, value)),
                 }
             }
@@ -120,7 +120,7 @@ impl NodeResourceTopology {
     /// The word says what the attributes said; the other attributes stay, though servers may drop them.
     fn to_v1alpha1(&self) -> Self {
         let mut other = self.clone();
-        other.version = Version::V1Alpha1;
+        other.version = NrtVersion::V1Alpha1;
         let (policy, scope) = self.policy_and_scope();
         let word = word(policy, scope);
         let stated = self

@@ -2,13 +2,13 @@
 
 use pinfold_core::node_topology::{self, NodeTopology};
 
-use super::{Attribute, NodeResourceTopology};
+use super::{NodeResourceTopology, NrtAttribute};
 
 impl NodeResourceTopology {
     /// What the NodeResourceTopologyMatch plugin looks at.
     #[must_use]
     pub fn to_core(&self) -> NodeTopology {
-        let zone = |zone: &super::Zone| node_topology::Zone {
+        let zone = |zone: &super::NrtZone| node_topology::Zone {
             name: zone.name.clone(),
             kind: zone.kind.clone(),
             parent: zone.parent.clone(),
@@ -40,7 +40,7 @@ impl NodeResourceTopology {
     }
 }
 
-fn attribute(attribute: &Attribute) -> node_topology::Attribute {
+fn attribute(attribute: &NrtAttribute) -> node_topology::Attribute {
     node_topology::Attribute {
         name: attribute.name.clone(),
         value: attribute.value.clone(),

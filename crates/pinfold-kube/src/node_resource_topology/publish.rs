@@ -17,7 +17,7 @@ use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 
 use super::convert::{POLICY, SCOPE};
-use super::{Attribute, Cost, NodeResourceTopology, Resource, Version, Zone};
+use super::{NodeResourceTopology, NrtAttribute, NrtCost, NrtResource, NrtVersion, NrtZone};
 use crate::meta::ObjectMeta;
 
 /// The label that says who writes an object.
@@ -32,13 +32,13 @@ pub fn publish(
     occupancy: &Occupancy,
     settings: &Settings,
 ) -> NodeResourceTopology {
-    let attribute = |name: &str, value: &str| Attribute {
+    let attribute = |name: &str, value: &str| NrtAttribute {
         name: name.to_owned(),
         value: value.to_owned(),
-        ..Attribute::default()
+        ..NrtAttribute::default()
     };
     NodeResourceTopology {
-        version: Version::V1Alpha2,
+        version: NrtVersion::V1Alpha2,
         meta: ObjectMeta {
             name: name.to_owned(),
             labels: [(MANAGED_BY.to_owned(), "pinfold".to_owned())].into(),
@@ -57,23 +57,23 @@ pub fn publish(
     }
 }
 
-fn zone(node: &NumaNode, machine: &Machine, occupancy: &Occupancy) -> Zone {
+fn zone(node: &NumaNode, machine: &Machine, occupancy: &Occupancy) -> NrtZone {
     let costs = machine.nodes().iter().zip(&node.distances);
     let mut resources = vec![cpu(node, occupancy)];
     resources.extend(memory(node, occupancy));
     resources.extend(devices(node, occupancy));
-    Zone {
+    NrtZone {
         name: zone_name(node),
         kind: "Node".to_owned(),
         costs: costs
-            .map(|(other, distance)| Cost {
+            .map(|(other, distance)| NrtCost {
                 name: zone_name(other),
                 value: i64::from(*distance),
-                ..Cost::default()
+                ..NrtCost::default()
             })
             .collect(),
         resources,
-        ..Zone::default()
+        ..NrtZone::default()
     }
 }
 
@@ -81,8 +81,8 @@ fn zone_name(node: &NumaNode) -> String {
     format!("node-{}", node.id.get())
 }
 
-fn resource(name: &str, [capacity, allocatable, available]: [Quantity; 3]) -> Resource {
-    Resource {
+fn resource(name: &str, [capacity, allocatable, available]: [Quantity; 3]) -> NrtResource {
+    NrtResource {
         name: name.to_owned(),
         capacity: capacity.into(),
         allocatable: allocatable.into(),
@@ -95,7 +95,7 @@ fn whole(number: usize) -> Quantity {
     i64::try_from(number).unwrap_or(i64::MAX).into()
 }
 
-fn cpu(node: &NumaNode, occupancy: &Occupancy) -> Resource {
+fn cpu(node: &NumaNode, occupancy: &Occupancy) -> NrtResource {
     let cpus: CpuSet = node
         .cores
         .iter()
@@ -108,7 +108,7 @@ fn cpu(node: &NumaNode, occupancy: &Occupancy) -> Resource {
 }
 
 /// Memory and hugepages, from the books where there are any, else from the machine.
-fn memory(node: &NumaNode, occupancy: &Occupancy) -> Vec<Resource> {
+fn memory(node: &NumaNode, occupancy: &Occupancy) -> Vec<NrtResource> {
     let bytes = |bytes: u64| Quantity::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
     let mut rows: BTreeMap<ResourceName, [u64; 3]> = BTreeMap::new();
     let mut ordinary = node.memory;
@@ -139,7 +139,7 @@ fn memory(node: &NumaNode, occupancy: &Occupancy) -> Vec<Resource> {
 }
 
 /// Devices by resource. A device that is near several NUMA nodes counts on each of them.
-fn devices(node: &NumaNode, occupancy: &Occupancy) -> Vec<Resource> {
+fn devices(node: &NumaNode, occupancy: &Occupancy) -> Vec<NrtResource> {
     let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for device in &occupancy.devices {
         if !device.nodes.contains(node.id) {

@@ -6,7 +6,7 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 
 use super::*;
-use crate::content::Content;
+use crate::json_value::JsonValue;
 
 mod predicted;
 mod properties;
@@ -29,7 +29,7 @@ fn errors(text: &str) -> String {
 #[test]
 fn the_example_of_the_design_is_read_and_printed_back_the_same() {
     let object = one(EXAMPLE);
-    assert_eq!(object.version, Version::V1Alpha1);
+    assert_eq!(object.version, NrtVersion::V1Alpha1);
     assert_eq!(object.meta.name, "node1");
     assert_eq!(object.topology_policies, ["SingleNUMANodePodLevel"]);
     let mut sums = [Quantity::ZERO; 3];
@@ -43,7 +43,7 @@ fn the_example_of_the_design_is_read_and_printed_back_the_same() {
     }
     assert_eq!(sums, [110, 90, 55].map(Quantity::from));
     let with = |name: &str| -> Vec<&str> {
-        let has = |zone: &&Zone| zone.resources.iter().any(|own| own.name == name);
+        let has = |zone: &&NrtZone| zone.resources.iter().any(|own| own.name == name);
         object
             .zones
             .iter()
@@ -60,7 +60,7 @@ fn the_example_of_the_design_is_read_and_printed_back_the_same() {
         assert_eq!(one(&text), object, "{text}");
     }
     let zone = object.content();
-    let Some(Content::List(zones)) = zone.get("zones") else {
+    let Some(JsonValue::List(zones)) = zone.get("zones") else {
         panic!("zones are a list");
     };
     let first = "{\"name\":\"node-0\",\"type\":\"Node\",\"resources\":[\
@@ -150,7 +150,7 @@ zones:
 #[test]
 fn fields_of_others_survive_at_every_level() {
     let object = one(FOREIGN);
-    for version in Version::ALL {
+    for version in NrtVersion::ALL {
         let there = object.converted(version);
         let text = there.content().to_yaml().expect("plain data");
         for word in [
@@ -171,7 +171,7 @@ fn fields_of_others_survive_at_every_level() {
     assert_eq!(again, object);
     assert_eq!(
         again.attributes[0].rest,
-        [("since".into(), Content::Number("2021".into()))]
+        [("since".into(), JsonValue::Number("2021".into()))]
     );
     assert_eq!(again.zones[0].attributes[0].rest.len(), 1);
     assert_eq!(again.zones[0].costs[0].rest.len(), 1);
@@ -184,10 +184,10 @@ fn each_word_becomes_two_attributes_and_back() {
     for (word, policy, scope) in POLICY_WORDS {
         let text = format!(
             "apiVersion: {}\n{head}topologyPolicies: [{word}]",
-            Version::V1Alpha1.api_version()
+            NrtVersion::V1Alpha1.api_version()
         );
         let old = one(&text);
-        let new = old.converted(Version::V1Alpha2);
+        let new = old.converted(NrtVersion::V1Alpha2);
         let attributes: Vec<(&str, &str)> = new
             .attributes
             .iter()
@@ -198,14 +198,14 @@ fn each_word_becomes_two_attributes_and_back() {
             ("topologyManagerScope", scope),
         ];
         assert_eq!(attributes, expected);
-        assert_eq!(new.converted(Version::V1Alpha1), old, "{word}");
+        assert_eq!(new.converted(NrtVersion::V1Alpha1), old, "{word}");
     }
     for word in ["None", "Restricted", "BestEffort", "Whatever"] {
         let text = format!(
             "apiVersion: {}\n{head}topologyPolicies: [{word}]",
-            Version::V1Alpha1.api_version()
+            NrtVersion::V1Alpha1.api_version()
         );
-        let new = one(&text).converted(Version::V1Alpha2);
+        let new = one(&text).converted(NrtVersion::V1Alpha2);
         assert_eq!(new.attributes, [], "{word} states no scope");
         assert_eq!(new.topology_policies, [word]);
     }
@@ -223,7 +223,7 @@ attributes:
 - {name: nodeTopologyPodsFingerprint, value: pfp0v001}
 zones: []
 ";
-    let old = one(text).converted(Version::V1Alpha1);
+    let old = one(text).converted(NrtVersion::V1Alpha1);
     assert_eq!(old.topology_policies, ["SingleNUMANodePodLevel"]);
     assert_eq!(old.attributes.len(), 1, "what no word can say stays");
     let carried = one(&old.content().to_json());
@@ -233,7 +233,7 @@ zones: []
         "an attribute means nothing in v1alpha1"
     );
     let names: Vec<String> = carried
-        .converted(Version::V1Alpha2)
+        .converted(NrtVersion::V1Alpha2)
         .attributes
         .into_iter()
         .map(|own| own.name)

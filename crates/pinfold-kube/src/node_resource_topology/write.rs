@@ -1,17 +1,17 @@
 //! Writing the object: known fields in the order of the API's reference, then what else was read.
 
-use super::{Attribute, Cost, KIND, NodeResourceTopology, Resource, Version, Zone};
-use crate::content::{Content, Fields, map};
+use super::{KIND, NodeResourceTopology, NrtAttribute, NrtCost, NrtResource, NrtVersion, NrtZone};
+use crate::json_value::{JsonFields, JsonValue, map};
 
 impl NodeResourceTopology {
     /// The object in its version, to be written as JSON or YAML. See [`NodeResourceTopology::converted`] for
     /// the other version.
     #[must_use]
-    pub fn content(&self) -> Content {
-        let policies: Vec<Content> = self.topology_policies.iter().map(Content::text).collect();
+    pub fn content(&self) -> JsonValue {
+        let policies: Vec<JsonValue> = self.topology_policies.iter().map(JsonValue::text).collect();
         // v1alpha1 demands the list, v1alpha2 only knows it from old times.
-        let policies = (self.version == Version::V1Alpha1 || !policies.is_empty())
-            .then_some(Content::List(policies));
+        let policies = (self.version == NrtVersion::V1Alpha1 || !policies.is_empty())
+            .then_some(JsonValue::List(policies));
         let object = map([
             ("apiVersion", Some(self.version.api_version().into())),
             ("kind", Some(KIND.into())),
@@ -20,7 +20,7 @@ impl NodeResourceTopology {
             ("attributes", list(&self.attributes, attribute)),
             (
                 "zones",
-                Some(Content::List(self.zones.iter().map(zone).collect())),
+                Some(JsonValue::List(self.zones.iter().map(zone).collect())),
             ),
         ]);
         with_rest(object, &self.rest)
@@ -28,13 +28,13 @@ impl NodeResourceTopology {
 }
 
 /// A list; left out if it is empty.
-fn list<T>(items: &[T], item: fn(&T) -> Content) -> Option<Content> {
-    (!items.is_empty()).then(|| Content::List(items.iter().map(item).collect()))
+fn list<T>(items: &[T], item: fn(&T) -> JsonValue) -> Option<JsonValue> {
+    (!items.is_empty()).then(|| JsonValue::List(items.iter().map(item).collect()))
 }
 
 /// Adds what else was read; what is known wins.
-pub(crate) fn with_rest(object: Content, rest: &Fields) -> Content {
-    let Content::Map(mut members) = object else {
+pub(crate) fn with_rest(object: JsonValue, rest: &JsonFields) -> JsonValue {
+    let JsonValue::Map(mut members) = object else {
         return object;
     };
     for (key, value) in rest {
@@ -42,30 +42,30 @@ pub(crate) fn with_rest(object: Content, rest: &Fields) -> Content {
             members.push((key.clone(), value.clone()));
         }
     }
-    Content::Map(members)
+    JsonValue::Map(members)
 }
 
-fn attribute(attribute: &Attribute) -> Content {
+fn attribute(attribute: &NrtAttribute) -> JsonValue {
     let known = map([
-        ("name", Some(Content::text(&attribute.name))),
-        ("value", Some(Content::text(&attribute.value))),
+        ("name", Some(JsonValue::text(&attribute.name))),
+        ("value", Some(JsonValue::text(&attribute.value))),
     ]);
     with_rest(known, &attribute.rest)
 }
 
-fn cost(cost: &Cost) -> Content {
+fn cost(cost: &NrtCost) -> JsonValue {
     let known = map([
-        ("name", Some(Content::text(&cost.name))),
+        ("name", Some(JsonValue::text(&cost.name))),
         ("value", Some(cost.value.into())),
     ]);
     with_rest(known, &cost.rest)
 }
 
-fn zone(zone: &Zone) -> Content {
+fn zone(zone: &NrtZone) -> JsonValue {
     let known = map([
-        ("name", Some(Content::text(&zone.name))),
-        ("type", Some(Content::text(&zone.kind))),
-        ("parent", zone.parent.as_ref().map(Content::text)),
+        ("name", Some(JsonValue::text(&zone.name))),
+        ("type", Some(JsonValue::text(&zone.kind))),
+        ("parent", zone.parent.as_ref().map(JsonValue::text)),
         ("costs", list(&zone.costs, cost)),
         ("attributes", list(&zone.attributes, attribute)),
         ("resources", list(&zone.resources, resource)),
@@ -73,9 +73,9 @@ fn zone(zone: &Zone) -> Content {
     with_rest(known, &zone.rest)
 }
 
-fn resource(resource: &Resource) -> Content {
+fn resource(resource: &NrtResource) -> JsonValue {
     let known = map([
-        ("name", Some(Content::text(&resource.name))),
+        ("name", Some(JsonValue::text(&resource.name))),
         ("capacity", Some(resource.capacity.written().clone())),
         ("allocatable", Some(resource.allocatable.written().clone())),
         ("available", Some(resource.available.written().clone())),

@@ -68,10 +68,13 @@ fn published(ledger: &Ledger) -> NodeResourceTopology {
     let (rules, occupancy) = (ledger.rules(), ledger.occupancy());
     let mut told =
         node_resource_topology::publish("worker", rules.machine(), &occupancy, rules.settings());
-    let facts =
-        crate::koordinator::NodeFacts::of(rules.machine(), rules.settings(), rules.reserved_cpus());
+    let facts = crate::koordinator::ReportAnnotations::of(
+        rules.machine(),
+        rules.settings(),
+        rules.reserved_cpus(),
+    );
     told.meta.annotations.extend(facts.annotations());
-    NodeState::attach(ledger, DialectName::Kubelet, &mut told);
+    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut told);
     told
 }
 
@@ -86,8 +89,11 @@ fn a_report_reads_back_as_what_the_node_knows() {
             assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
         }
         let told = published(&ledger);
-        let read = NodeState::read(&told).expect("readable").value;
-        assert_eq!(read, Some(NodeState::of(&ledger, DialectName::Kubelet)));
+        let read = PublishedNodeState::read(&told).expect("readable").value;
+        assert_eq!(
+            read,
+            Some(PublishedNodeState::of(&ledger, DialectName::Kubelet))
+        );
     }
 }
 
@@ -143,7 +149,7 @@ fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
 
 #[test]
 fn a_state_that_makes_no_sense_is_rejected_with_its_place() {
-    for (text, place) in [
+    for (text, field) in [
         ("[]", "an object"),
         (r#"{"pods":[{"cpus":"0-1"}]}"#, "the id of a pod"),
         (r#"{"pods":[{"uid":"a","cpus":"x"}]}"#, "pods[0].cpus"),
@@ -157,7 +163,7 @@ fn a_state_that_makes_no_sense_is_rejected_with_its_place() {
         told.meta
             .annotations
             .insert(NODE_STATE.to_owned(), text.to_owned());
-        let error = NodeState::read(&told).expect_err(text).to_string();
-        assert!(error.contains(place), "{text}: {error}");
+        let error = PublishedNodeState::read(&told).expect_err(text).to_string();
+        assert!(error.contains(field), "{text}: {error}");
     }
 }

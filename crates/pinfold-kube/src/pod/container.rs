@@ -5,40 +5,40 @@ use std::collections::BTreeMap;
 use pinfold_core::pod::Container;
 
 use super::fields;
-use super::resources::{ContainerResource, Resources};
-use crate::finding::{Position, Problem, Report};
-use crate::manifest::place::Place;
+use super::resources::{ContainerResource, ResourceRequirements};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Position};
+use crate::manifest::field::FieldRef;
 
 /// The restart policies of a container.
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 
 /// The containers under `key`, checked.
 pub(super) fn read_all<'n>(
-    spec: &Place<'n>,
+    spec: &FieldRef<'n>,
     key: &str,
     names: &mut BTreeMap<&'n str, Option<Position>>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Vec<Container> {
     let mut containers = Vec::new();
-    for place in spec.get_list(key, "a list of containers", report) {
-        containers.extend(read(&place, key == "initContainers", names, report));
+    for field in spec.get_list(key, "a list of containers", report) {
+        containers.extend(read(&field, key == "initContainers", names, report));
     }
     containers
 }
 
 fn read<'n>(
-    place: &Place<'n>,
+    field: &FieldRef<'n>,
     is_init: bool,
     names: &mut BTreeMap<&'n str, Option<Position>>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Option<Container> {
-    let place = place.map("a container", report)?;
-    place.warn_unknown(fields::CONTAINER, report);
-    let name = name(&place, names, report);
-    let policy = restart_policy(&place, report);
-    let resources = place.get_map("resources", "a mapping with requests and limits", report);
+    let field = field.map("a container", report)?;
+    field.warn_unknown(fields::CONTAINER, report);
+    let name = name(&field, names, report);
+    let policy = restart_policy(&field, report);
+    let resources = field.get_map("resources", "a mapping with requests and limits", report);
     let resources = resources.map(|resources| {
-        let mut read = Resources::read::<ContainerResource>(&resources, report);
+        let mut read = ResourceRequirements::read::<ContainerResource>(&resources, report);
         read.default_requests();
         read.check::<ContainerResource>(&resources, report);
         read
@@ -54,38 +54,38 @@ fn read<'n>(
 
 /// The container's name, which no other container of the pod may have.
 fn name<'n>(
-    container: &Place<'n>,
+    container: &FieldRef<'n>,
     names: &mut BTreeMap<&'n str, Option<Position>>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Option<&'n str> {
-    let Some(place) = container.get("name") else {
+    let Some(field) = container.get("name") else {
         container.missing("name", "a container name", report);
         return None;
     };
-    let name = place.text("a container name", report)?;
+    let name = field.text("a container name", report)?;
     if !is_dns_label(name) {
         let words = format!(
             "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric \
              characters or '-', and must start and end with an alphanumeric character, and be at most 63 long"
         );
-        place.rejected(words, report);
+        field.rejected(words, report);
         return None;
     }
-    if let Some(first) = names.insert(name, place.at()) {
+    if let Some(first) = names.insert(name, field.at()) {
         let hint = first.map(|at| format!("the first one is at line {}", at.line));
-        let problem = Problem::Rejected(format!("Duplicate value: {name:?}"));
-        report.error(place.at(), place.path(), problem, hint);
+        let problem = DiagnosticKind::Rejected(format!("Duplicate value: {name:?}"));
+        report.error(field.at(), field.path(), problem, hint);
     }
     Some(name)
 }
 
-fn restart_policy<'n>(container: &Place<'n>, report: &mut Report) -> Option<&'n str> {
-    let place = container.get("restartPolicy")?;
-    let policy = place.text("a restart policy", report)?;
+fn restart_policy<'n>(container: &FieldRef<'n>, report: &mut DiagnosticReport) -> Option<&'n str> {
+    let field = container.get("restartPolicy")?;
+    let policy = field.text("a restart policy", report)?;
     if !RESTART_POLICIES.contains(&policy) {
         let hint = Some(crate::suggest::hint(policy, RESTART_POLICIES));
-        let problem = Problem::Rejected(format!("Unsupported value: {policy:?}"));
-        report.error(place.at(), place.path(), problem, hint);
+        let problem = DiagnosticKind::Rejected(format!("Unsupported value: {policy:?}"));
+        report.error(field.at(), field.path(), problem, hint);
     }
     Some(policy)
 }

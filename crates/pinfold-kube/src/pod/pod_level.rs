@@ -7,24 +7,26 @@
 use pinfold_core::pod::{Container, ResourceList};
 
 use super::aggregate::aggregate;
-use super::resources::{PodResource, Resources, is_hugepages, may_overcommit, place_of};
-use crate::finding::Report;
-use crate::manifest::place::Place;
+use super::resources::{
+    PodResource, ResourceRequirements, amount_field, is_hugepages, may_overcommit,
+};
+use crate::diagnostic::DiagnosticReport;
+use crate::manifest::field::FieldRef;
 
 /// Reads, defaults and checks the section.
 pub(super) fn read(
-    section: &Place<'_>,
+    section: &FieldRef<'_>,
     init_containers: &[Container],
     containers: &[Container],
-    report: &mut Report,
-) -> Resources {
+    report: &mut DiagnosticReport,
+) -> ResourceRequirements {
     if let Some(claims) = section.get("claims") {
         let words = "Forbidden: claims may not be set for Resources at pod-level";
         claims.rejected(words, report);
     }
     let requests = aggregate(init_containers, containers, |container| &container.requests);
     let limits = aggregate(init_containers, containers, |container| &container.limits);
-    let mut resources = Resources::read::<PodResource>(section, report);
+    let mut resources = ResourceRequirements::read::<PodResource>(section, report);
     default_hugepages(&mut resources, &limits);
     default_requests(&mut resources, &requests);
     resources.check::<PodResource>(section, report);
@@ -33,7 +35,7 @@ pub(super) fn read(
     resources
 }
 
-fn default_hugepages(resources: &mut Resources, aggregate: &ResourceList) {
+fn default_hugepages(resources: &mut ResourceRequirements, aggregate: &ResourceList) {
     let is_empty = |list: &Option<ResourceList>| list.as_ref().is_none_or(ResourceList::is_empty);
     if is_empty(&resources.limits) && is_empty(&resources.requests) {
         return;
@@ -48,7 +50,7 @@ fn default_hugepages(resources: &mut Resources, aggregate: &ResourceList) {
     }
 }
 
-fn default_requests(resources: &mut Resources, aggregate: &ResourceList) {
+fn default_requests(resources: &mut ResourceRequirements, aggregate: &ResourceList) {
     let Some(limits) = resources
         .limits
         .as_ref()
@@ -71,11 +73,11 @@ fn default_requests(resources: &mut Resources, aggregate: &ResourceList) {
 
 /// The pod must have as much as its containers together: requests, and limits of hugepages.
 fn check_totals(
-    resources: &Resources,
-    section: &Place<'_>,
+    resources: &ResourceRequirements,
+    section: &FieldRef<'_>,
     requests: &ResourceList,
     limits: &ResourceList,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let none = ResourceList::new();
     let own_requests = resources.requests.as_ref().unwrap_or(&none);
@@ -94,17 +96,17 @@ fn check_totals(
             let words = format!(
                 "Invalid value: \"{amount}\": must be greater than or equal to aggregate container {list} of {total}"
             );
-            place_of(section, list, name.as_str()).rejected(words, report);
+            amount_field(section, list, name.as_str()).rejected(words, report);
         }
     }
 }
 
 /// No container may have a higher limit than the pod.
 fn check_containers(
-    resources: &Resources,
+    resources: &ResourceRequirements,
     containers: &[Container],
-    section: &Place<'_>,
-    report: &mut Report,
+    section: &FieldRef<'_>,
+    report: &mut DiagnosticReport,
 ) {
     let Some(limits) = &resources.limits else {
         return;
@@ -118,7 +120,7 @@ fn check_containers(
                 let words = format!(
                     "Invalid value: \"{limit}\" of container {container}: must be less than or equal to pod limits of {most}"
                 );
-                place_of(section, "limits", name.as_str()).rejected(words, report);
+                amount_field(section, "limits", name.as_str()).rejected(words, report);
             }
         }
     }

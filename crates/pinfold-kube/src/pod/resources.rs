@@ -8,19 +8,19 @@ use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
 use super::fields;
-use crate::finding::{Problem, Report};
-use crate::manifest::place::Place;
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
+use crate::manifest::field::FieldRef;
 use crate::suggest;
 
 /// Requests and limits; a section that is not there is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Resources {
+pub(super) struct ResourceRequirements {
     pub(super) requests: Option<ResourceList>,
     pub(super) limits: Option<ResourceList>,
 }
 
 /// Which resources a section may name.
-pub(super) trait Nameable {
+pub(super) trait ResourceNameRule {
     /// Why `name` may not stand here; `None` if it may.
     fn rejection(name: &str) -> Option<String>;
     /// The names that are most likely meant.
@@ -30,7 +30,7 @@ pub(super) trait Nameable {
 /// What a container may ask for.
 pub(super) struct ContainerResource;
 
-impl Nameable for ContainerResource {
+impl ResourceNameRule for ContainerResource {
     fn rejection(name: &str) -> Option<String> {
         if is_standard(name) || is_extended(name) || is_prefixed_native(name) {
             return None;
@@ -55,7 +55,7 @@ impl Nameable for ContainerResource {
 /// What a pod may ask for as a whole.
 pub(super) struct PodResource;
 
-impl Nameable for PodResource {
+impl ResourceNameRule for PodResource {
     fn rejection(name: &str) -> Option<String> {
         let is_supported = matches!(name, "cpu" | "memory") || is_hugepages(name);
         (!is_supported).then(|| {
@@ -67,9 +67,12 @@ impl Nameable for PodResource {
     const USUAL: &'static [&'static str] = &["cpu", "memory", "hugepages-2Mi", "hugepages-1Gi"];
 }
 
-impl Resources {
+impl ResourceRequirements {
     /// Reads the section; amounts come out as the API server stores them.
-    pub(super) fn read<N: Nameable>(section: &Place<'_>, report: &mut Report) -> Self {
+    pub(super) fn read<N: ResourceNameRule>(
+        section: &FieldRef<'_>,
+        report: &mut DiagnosticReport,
+    ) -> Self {
         reject_unknown(section, report);
         Self {
             requests: list::<N>(section, "requests", report),
@@ -90,7 +93,11 @@ impl Resources {
 
     /// Notes what the API server rejects: requests above limits, requests that must equal limits and do
     /// not, and hugepages alone.
-    pub(super) fn check<N: Nameable>(&self, section: &Place<'_>, report: &mut Report) {
+    pub(super) fn check<N: ResourceNameRule>(
+        &self,
+        section: &FieldRef<'_>,
+        report: &mut DiagnosticReport,
+    ) {
         let none = ResourceList::new();
         let requests = self.requests.as_ref().unwrap_or(&none);
         let limits = self.limits.as_ref().unwrap_or(&none);
@@ -110,7 +117,7 @@ impl Resources {
                 }
                 _ => continue,
             };
-            place_of(section, "requests", name).rejected(words, report);
+            amount_field(section, "requests", name).rejected(words, report);
         }
         let names = || {
             requests
@@ -126,34 +133,43 @@ impl Resources {
 }
 
 /// Where the amount of `name` is written, or else its section.
-pub(super) fn place_of<'n>(section: &Place<'n>, list: &str, name: &str) -> Place<'n> {
+pub(super) fn amount_field<'n>(section: &FieldRef<'n>, list: &str, name: &str) -> FieldRef<'n> {
     let list = section.get(list);
     let amount = list.as_ref().and_then(|list| list.get(name));
     amount.or(list).unwrap_or_else(|| section.clone())
 }
 
 /// A misspelt `requests` would silently ask for nothing.
-fn reject_unknown(section: &Place<'_>, report: &mut Report) {
+fn reject_unknown(section: &FieldRef<'_>, report: &mut DiagnosticReport) {
     for (key, at) in section.unknown(fields::RESOURCES) {
         let hint = Some(suggest::hint(key, fields::RESOURCES));
-        let problem = Problem::UnknownField(key.to_owned());
+        let problem = DiagnosticKind::UnknownField(key.to_owned());
         report.error(at, section.path(), problem, hint);
     }
 }
 
-fn list<N: Nameable>(section: &Place<'_>, key: &str, report: &mut Report) -> Option<ResourceList> {
+fn list<N: ResourceNameRule>(
+    section: &FieldRef<'_>,
+    key: &str,
+    report: &mut DiagnosticReport,
+) -> Option<ResourceList> {
     let map = section.get_map(key, "a mapping of resources to amounts", report)?;
     let mut list = ResourceList::new();
-    for (name, place) in map.members() {
+    for (name, field) in map.members() {
         if let Some(words) = N::rejection(name) {
             let meant = suggest::nearest(name, N::USUAL.iter().copied());
             let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
-            report.error(place.at(), place.path(), Problem::Rejected(words), hint);
+            report.error(
+                field.at(),
+                field.path(),
+                DiagnosticKind::Rejected(words),
+                hint,
+            );
             continue;
         }
-        if let Some(amount) = place.quantity(report) {
+        if let Some(amount) = field.quantity(report) {
             let amount = stored(amount);
-            check_amount(name, &amount, &place, report);
+            check_amount(name, &amount, &field, report);
             list.insert(name.into(), amount);
         }
     }
@@ -172,17 +188,22 @@ pub(super) fn stored(amount: Quantity) -> Quantity {
     rounded.to_string().parse().unwrap_or(rounded)
 }
 
-fn check_amount(name: &str, amount: &Quantity, place: &Place<'_>, report: &mut Report) {
+fn check_amount(
+    name: &str,
+    amount: &Quantity,
+    field: &FieldRef<'_>,
+    report: &mut DiagnosticReport,
+) {
     let invalid = |why: String| format!("Invalid value: \"{amount}\": {why}");
     if *amount < Quantity::from(0) {
-        place.rejected(invalid("must be greater than or equal to 0".into()), report);
+        field.rejected(invalid("must be greater than or equal to 0".into()), report);
     } else if is_extended(name) && amount.milli_value() % 1000 != 0 {
-        place.rejected(invalid("must be an integer".into()), report);
+        field.rejected(invalid("must be an integer".into()), report);
     } else if let Some(size) = name.strip_prefix(HUGEPAGES)
         && !is_multiple(amount, size)
     {
         let why = format!("{amount} is not positive integer multiple of {name}");
-        place.rejected(invalid(why), report);
+        field.rejected(invalid(why), report);
     }
 }
 

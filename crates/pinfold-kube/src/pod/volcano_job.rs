@@ -4,9 +4,9 @@
 
 use super::workload::{count_of, pod, push_replicas, required_map};
 use super::{ObjectMeta, Owner, PodObject};
-use crate::finding::Report;
+use crate::diagnostic::DiagnosticReport;
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::volcano::POLICY_ANNOTATION;
 
 /// The API group.
@@ -17,9 +17,9 @@ pub(super) fn expand(
     job: &ObjectMeta,
     document: &Document,
     pods: &mut Vec<PodObject>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
-    let object = document.place();
+    let object = document.root();
     let Some(spec) = required_map(&object, "spec", "a job specification", report) else {
         return;
     };
@@ -34,10 +34,10 @@ pub(super) fn expand(
 fn expand_task(
     job: &ObjectMeta,
     number: usize,
-    task: &Place<'_>,
+    task: &FieldRef<'_>,
     document: &Document,
     pods: &mut Vec<PodObject>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let name = task.get_text("name", "the task's name", report);
     let name = name.map_or_else(|| format!("default{number}"), str::to_owned);

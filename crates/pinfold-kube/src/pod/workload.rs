@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use pinfold_core::pod::{Pod, ResourceList};
 
 use super::{MAX_PODS, ObjectMeta, Owner, PodObject, container, fields, pod_level, volcano_job};
-use crate::finding::{Problem, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::suggest;
 
 /// A kind that stands for pods.
-struct Kind {
+struct WorkloadKind {
     name: &'static str,
     /// The API groups it is found in.
     groups: &'static [&'static str],
@@ -23,57 +23,57 @@ struct Kind {
     count: Option<&'static str>,
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[WorkloadKind] = &[
+    WorkloadKind {
         name: "Pod",
         groups: &[""],
         api_version: "v1",
         controller: &[],
         count: None,
     },
-    Kind {
+    WorkloadKind {
         name: "Deployment",
         groups: &["apps", "extensions"],
         api_version: "apps/v1",
         controller: &["spec"],
         count: Some("replicas"),
     },
-    Kind {
+    WorkloadKind {
         name: "ReplicaSet",
         groups: &["apps", "extensions"],
         api_version: "apps/v1",
         controller: &["spec"],
         count: Some("replicas"),
     },
-    Kind {
+    WorkloadKind {
         name: "ReplicationController",
         groups: &[""],
         api_version: "v1",
         controller: &["spec"],
         count: Some("replicas"),
     },
-    Kind {
+    WorkloadKind {
         name: "StatefulSet",
         groups: &["apps"],
         api_version: "apps/v1",
         controller: &["spec"],
         count: Some("replicas"),
     },
-    Kind {
+    WorkloadKind {
         name: "DaemonSet",
         groups: &["apps", "extensions"],
         api_version: "apps/v1",
         controller: &["spec"],
         count: None,
     },
-    Kind {
+    WorkloadKind {
         name: "Job",
         groups: &["batch"],
         api_version: "batch/v1",
         controller: &["spec"],
         count: Some("parallelism"),
     },
-    Kind {
+    WorkloadKind {
         name: "CronJob",
         groups: &["batch"],
         api_version: "batch/v1",
@@ -92,8 +92,12 @@ const WITHOUT_PODS: &[&str] = &[
 ];
 
 /// Adds the pods that the object stands for.
-pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mut Report) {
-    let object = document.place();
+pub(super) fn expand(
+    document: &Document,
+    pods: &mut Vec<PodObject>,
+    report: &mut DiagnosticReport,
+) {
+    let object = document.root();
     let Some(kind) = KINDS.iter().find(|kind| kind.name == document.kind()) else {
         return reject_kind(document, report);
     };
@@ -108,8 +112,8 @@ pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mu
             document.api_version()
         );
         let hint = Some(format!("use {}", kind.api_version));
-        let at = object.get("apiVersion").and_then(|place| place.at());
-        return report.error(at, "apiVersion", Problem::Rejected(words), hint);
+        let at = object.get("apiVersion").and_then(|field| field.at());
+        return report.error(at, "apiVersion", DiagnosticKind::Rejected(words), hint);
     }
     let Some(mut meta) = ObjectMeta::read(&object, report) else {
         return;
@@ -124,21 +128,25 @@ pub(super) fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mu
     expand_template(kind, &meta, document, pods, report);
 }
 
-fn expand_volcano_job(document: &Document, pods: &mut Vec<PodObject>, report: &mut Report) {
-    if let Some(mut meta) = ObjectMeta::read(&document.place(), report) {
+fn expand_volcano_job(
+    document: &Document,
+    pods: &mut Vec<PodObject>,
+    report: &mut DiagnosticReport,
+) {
+    if let Some(mut meta) = ObjectMeta::read(&document.root(), report) {
         document.file().clone_into(&mut meta.origin.file);
         volcano_job::expand(&meta, document, pods, report);
     }
 }
 
 fn expand_template(
-    kind: &Kind,
+    kind: &WorkloadKind,
     meta: &ObjectMeta,
     document: &Document,
     pods: &mut Vec<PodObject>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
-    let mut controller = document.place();
+    let mut controller = document.root();
     for step in kind.controller {
         match required_map(&controller, step, "a mapping", report) {
             Some(next) => controller = next,
@@ -181,11 +189,11 @@ pub(super) fn push_replicas(
     count: u64,
     document: &Document,
     pods: &mut Vec<PodObject>,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) {
     let room = u64::try_from(MAX_PODS.saturating_sub(pods.len())).unwrap_or(0);
     if count > room {
-        let problem = Problem::TooComplex(format!("more than {MAX_PODS} pods in one file"));
+        let problem = DiagnosticKind::TooComplex(format!("more than {MAX_PODS} pods in one file"));
         return report.error(document.at(), "spec", problem, None);
     }
     for i in 0..count {
@@ -204,7 +212,7 @@ fn replica(model: &PodObject, number: u64) -> PodObject {
 }
 
 /// How many pods run at a time.
-fn count(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
+fn count(kind: &WorkloadKind, controller: &FieldRef<'_>, report: &mut DiagnosticReport) -> u64 {
     let mut number = |key: &str| count_of(controller, key, report);
     let Some(field) = kind.count else {
         return 1;
@@ -217,21 +225,29 @@ fn count(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
 }
 
 /// The number of pods under `key`.
-pub(super) fn count_of(parent: &Place<'_>, key: &str, report: &mut Report) -> Option<u64> {
-    let place = parent.get(key)?;
-    let number = place.integer("a whole number of pods", report)?;
+pub(super) fn count_of(
+    parent: &FieldRef<'_>,
+    key: &str,
+    report: &mut DiagnosticReport,
+) -> Option<u64> {
+    let field = parent.get(key)?;
+    let number = field.integer("a whole number of pods", report)?;
     match u64::try_from(number) {
         Ok(number) => Some(number),
         Err(_) => {
             let words = format!("Invalid value: {number}: must be greater than or equal to 0");
-            place.rejected(words, report);
+            field.rejected(words, report);
             None
         }
     }
 }
 
 /// The number of a stateful set's first pod.
-fn first_ordinal(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u64 {
+fn first_ordinal(
+    kind: &WorkloadKind,
+    controller: &FieldRef<'_>,
+    report: &mut DiagnosticReport,
+) -> u64 {
     let start = match kind.name {
         "StatefulSet" => controller
             .get_map("ordinals", "a mapping", report)
@@ -246,10 +262,10 @@ fn first_ordinal(kind: &Kind, controller: &Place<'_>, report: &mut Report) -> u6
 
 pub(super) fn pod(
     meta: &ObjectMeta,
-    spec: &Place<'_>,
+    spec: &FieldRef<'_>,
     owner: Option<Owner>,
     document: &Document,
-    report: &mut Report,
+    report: &mut DiagnosticReport,
 ) -> Option<PodObject> {
     spec.warn_unknown(fields::POD_SPEC, report);
     let mut names = BTreeMap::new();
@@ -262,7 +278,7 @@ pub(super) fn pod(
     if containers.is_empty() {
         // Either the list is empty, or what is wrong with its items has been told.
         if spec
-            .get_list("containers", "a list", &mut Report::new(""))
+            .get_list("containers", "a list", &mut DiagnosticReport::new(""))
             .is_empty()
         {
             spec.missing("containers", "at least one container", report);
@@ -273,7 +289,7 @@ pub(super) fn pod(
     let resources = section
         .map(|section| pod_level::read(&section, &init_containers, &containers, report))
         .unwrap_or_default();
-    let text = |key: &str, what: &str, report: &mut Report| {
+    let text = |key: &str, what: &str, report: &mut DiagnosticReport| {
         spec.get_text(key, what, report).map(str::to_owned)
     };
     let full_name = meta.full_name();
@@ -300,36 +316,36 @@ pub(super) fn pod(
 }
 
 /// What the runtime class of the pod costs.
-fn overhead(spec: &Place<'_>, report: &mut Report) -> ResourceList {
+fn overhead(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> ResourceList {
     let list = spec.get_map("overhead", "amounts by resource", report);
-    let amounts = list.iter().flat_map(Place::members);
+    let amounts = list.iter().flat_map(FieldRef::members);
     amounts
         .filter_map(|(name, amount)| Some((name.into(), amount.quantity(report)?)))
         .collect()
 }
 
 pub(super) fn required_map<'n>(
-    parent: &Place<'n>,
+    parent: &FieldRef<'n>,
     key: &str,
     what: &str,
-    report: &mut Report,
-) -> Option<Place<'n>> {
+    report: &mut DiagnosticReport,
+) -> Option<FieldRef<'n>> {
     if parent.get(key).is_none() {
         parent.missing(key, what, report);
     }
     parent.get_map(key, what, report)
 }
 
-fn reject_kind(document: &Document, report: &mut Report) {
+fn reject_kind(document: &Document, report: &mut DiagnosticReport) {
     let kind = document.kind();
-    let object = document.place();
-    let Some(place) = object.get("kind") else {
+    let object = document.root();
+    let Some(field) = object.get("kind") else {
         return;
     };
     if WITHOUT_PODS.contains(&kind) {
-        return place.warn(Problem::NoEffect(format!("a {kind}")), None, report);
+        return field.warn(DiagnosticKind::NoEffect(format!("a {kind}")), None, report);
     }
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let expected = "a kind that has pods";
-    place.unexpected_with(expected, Some(suggest::hint(kind, &names)), report);
+    field.unexpected_with(expected, Some(suggest::hint(kind, &names)), report);
 }

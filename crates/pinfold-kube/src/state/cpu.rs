@@ -17,12 +17,14 @@ use pinfold_core::name::{ContainerName, PodUid};
 
 use crate::go::value::{GoValue, Map, unmarshal};
 use crate::state::{
-    Checksum, Fault, Manager, RestoreError, check_policy, check_size, uses_pod_entries,
+    Checksum, Fault, KubeletManager, RestoreError, check_policy, check_size, uses_pod_entries,
 };
 
 mod format;
 
-use format::{Data, Format1, Format2, Format3, Format4, PodEntries, PodEntry};
+use format::{
+    CpuCheckpointData, CpuFormat1, CpuFormat2, CpuFormat3, CpuFormat4, CpuPodEntries, CpuPodEntry,
+};
 
 /// What the CPU manager has given to whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,18 +75,18 @@ impl CpuManagerState {
     /// With the kubelet's own message for every file it rejects.
     pub fn restore(
         bytes: &[u8],
-        how: &CpuRestore<'_>,
+        restore: &CpuRestore<'_>,
     ) -> Result<(Self, CpuStateFormat), RestoreError> {
         let restored = check_size(bytes).and_then(|()| {
-            let (data, format) = load(bytes, how)?;
-            if let Some(policy) = how.policy {
+            let (data, format) = load(bytes, restore)?;
+            if let Some(policy) = restore.policy {
                 check_policy("", policy, &data.policy_name)?;
             }
             Ok((Self::try_from(data)?, format))
         });
         restored.map_err(|fault| RestoreError {
-            manager: Manager::Cpu,
-            file: how.file.to_owned(),
+            manager: KubeletManager::Cpu,
+            file: restore.file.to_owned(),
             fault: Box::new(fault),
         })
     }
@@ -96,16 +98,16 @@ impl CpuManagerState {
         let mut out = String::new();
         match format {
             CpuStateFormat::V1 | CpuStateFormat::V2 => {
-                let mut file = Format2::from(self);
+                let mut file = CpuFormat2::from(self);
                 file.checksum.0 = file.checksum().computed().into();
                 file.encode(&mut out);
             }
             CpuStateFormat::V3 => {
-                let mut file = Format3::from(self);
+                let mut file = CpuFormat3::from(self);
                 file.checksum.0 = file.checksum().computed().into();
                 file.encode(&mut out);
             }
-            CpuStateFormat::V4 => Format4::from(self).encode(&mut out),
+            CpuStateFormat::V4 => CpuFormat4::from(self).encode(&mut out),
         }
         out
     }
@@ -116,47 +118,50 @@ impl CpuManagerState {
     /// If the content does not have the shape of any format.
     pub fn checksum(bytes: &[u8]) -> Result<(Checksum, CpuStateFormat), Fault> {
         check_size(bytes)?;
-        let mut newer = Format3::new();
+        let mut newer = CpuFormat3::new();
         if unmarshal(bytes, &mut newer).is_ok() && newer.checksum().is_valid() {
             return Ok((newer.checksum(), CpuStateFormat::V3));
         }
-        let mut file = Format2::new();
+        let mut file = CpuFormat2::new();
         if unmarshal(bytes, &mut file).is_ok() {
             return Ok((file.checksum(), CpuStateFormat::V2));
         }
-        let mut oldest = Format1::new();
+        let mut oldest = CpuFormat1::new();
         unmarshal(bytes, &mut oldest).map_err(Fault::Json)?;
         Ok((oldest.checksum(), CpuStateFormat::V1))
     }
 }
 
 /// Finds the format under which the file is good.
-fn load(bytes: &[u8], how: &CpuRestore<'_>) -> Result<(Data, CpuStateFormat), Fault> {
+fn load(
+    bytes: &[u8],
+    restore: &CpuRestore<'_>,
+) -> Result<(CpuCheckpointData, CpuStateFormat), Fault> {
     if let Some(data) = load_format4(bytes)? {
         return Ok((data, CpuStateFormat::V4));
     }
-    if !uses_pod_entries(how.pod_level) {
-        return load_format2(bytes, how);
+    if !uses_pod_entries(restore.pod_level) {
+        return load_format2(bytes, restore);
     }
-    let mut file = Format3::new();
+    let mut file = CpuFormat3::new();
     if unmarshal(bytes, &mut file).is_ok() && file.checksum().is_valid() {
         return Ok((file.into(), CpuStateFormat::V3));
     }
-    let (mut data, format) = load_format2(bytes, how)?;
+    let (mut data, format) = load_format2(bytes, restore)?;
     // What the failed attempt read of the pod entries stays.
     data.pod_entries = file.pod_entries;
     Ok((data, format))
 }
 
 /// The content of a file of format 4; `None` if it is of an older one.
-fn load_format4(bytes: &[u8]) -> Result<Option<Data>, Fault> {
-    let mut file = Format4::default();
+fn load_format4(bytes: &[u8]) -> Result<Option<CpuCheckpointData>, Fault> {
+    let mut file = CpuFormat4::default();
     let shape = unmarshal(bytes, &mut file)
         .map_err(|error| format!("failed to deserialize cpu manager checkpoint: {error}"));
     if file.data.is_empty() && file.data_checksum.0 == 0 {
         return Ok(None);
     }
-    let mut data = Data::new();
+    let mut data = CpuCheckpointData::new();
     let content = shape.and_then(|()| {
         unmarshal(file.data.as_bytes(), &mut data)
             .map_err(|error| format!("failed to deserialize cpu manager checkpoint data: {error}"))
@@ -168,27 +173,30 @@ fn load_format4(bytes: &[u8]) -> Result<Option<Data>, Fault> {
     Ok(Some(data))
 }
 
-fn load_format2(bytes: &[u8], how: &CpuRestore<'_>) -> Result<(Data, CpuStateFormat), Fault> {
-    let mut file = Format2::new();
+fn load_format2(
+    bytes: &[u8],
+    restore: &CpuRestore<'_>,
+) -> Result<(CpuCheckpointData, CpuStateFormat), Fault> {
+    let mut file = CpuFormat2::new();
     let is_good = unmarshal(bytes, &mut file).is_ok()
         && (file.checksum.0 == 0
             || file.checksum().is_valid()
             // v1.36 once wrote the number into the type name; it accepts that only without pod-level management.
-            || (!uses_pod_entries(how.pod_level) && file.numbered_checksum().is_valid()));
+            || (!uses_pod_entries(restore.pod_level) && file.numbered_checksum().is_valid()));
     if is_good {
         return Ok((file.into(), CpuStateFormat::V2));
     }
-    let data = load_format1(bytes, how.running)?;
+    let data = load_format1(bytes, restore.running)?;
     Ok((data, CpuStateFormat::V1))
 }
 
-fn load_format1(bytes: &[u8], running: &RunningContainers) -> Result<Data, Fault> {
-    let mut file = Format1::new();
+fn load_format1(bytes: &[u8], running: &RunningContainers) -> Result<CpuCheckpointData, Fault> {
+    let mut file = CpuFormat1::new();
     unmarshal(bytes, &mut file).map_err(Fault::Json)?;
     if file.checksum.0 != 0 {
         file.checksum().verify()?;
     }
-    let mut data = Data::new();
+    let mut data = CpuCheckpointData::new();
     data.policy_name = file.policy_name;
     data.default_cpu_set = file.default_cpu_set;
     let pods = data.entries.0.get_or_insert_default();
@@ -205,10 +213,10 @@ fn load_format1(bytes: &[u8], running: &RunningContainers) -> Result<Data, Fault
     Ok(data)
 }
 
-impl TryFrom<Data> for CpuManagerState {
+impl TryFrom<CpuCheckpointData> for CpuManagerState {
     type Error = Fault;
 
-    fn try_from(data: Data) -> Result<Self, Fault> {
+    fn try_from(data: CpuCheckpointData) -> Result<Self, Fault> {
         let default_cpus =
             CpuSet::parse(&data.default_cpu_set).map_err(|error| Fault::DefaultCpus {
                 text: data.default_cpu_set.clone(),
@@ -240,7 +248,7 @@ impl TryFrom<Data> for CpuManagerState {
     }
 }
 
-impl From<&CpuManagerState> for Data {
+impl From<&CpuManagerState> for CpuCheckpointData {
     fn from(state: &CpuManagerState) -> Self {
         let of_pod = |containers: &BTreeMap<ContainerName, CpuSet>| -> Map<String, String> {
             containers
@@ -248,7 +256,7 @@ impl From<&CpuManagerState> for Data {
                 .map(|(container, cpus)| (container.to_string(), cpus.to_string()))
                 .collect()
         };
-        let entry = |cpus: &CpuSet| PodEntry { cpus: cpus.clone() };
+        let entry = |cpus: &CpuSet| CpuPodEntry { cpus: cpus.clone() };
         Self {
             policy_name: state.policy.clone(),
             default_cpu_set: state.default_cpus.to_string(),
@@ -257,7 +265,7 @@ impl From<&CpuManagerState> for Data {
                 .iter()
                 .map(|(pod, containers)| (pod.to_string(), of_pod(containers)))
                 .collect(),
-            pod_entries: PodEntries(
+            pod_entries: CpuPodEntries(
                 state
                     .pods
                     .iter()

@@ -10,16 +10,18 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 
 use crate::go::value::{GoValue, Map, Slice, unmarshal};
-use crate::state::{Checksum, Fault, Manager, RestoreError, check_size};
+use crate::state::{Checksum, Fault, KubeletManager, RestoreError, check_size};
 
 mod base64;
 mod format;
 
-use format::{Bytes, Content, DevicesPerNode, Entry, File, NodeKey};
+use format::{
+    Bytes, DeviceCheckpointData, DeviceCheckpointFile, DevicesPerNode, NodeKey, PodDevicesEntry,
+};
 
 /// Which devices the device manager has given to whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeviceState {
+pub struct DeviceManagerState {
     /// Who holds what, in the order of the file.
     pub entries: Vec<DeviceEntry>,
     /// The healthy devices of every resource when the file was written, in its order.
@@ -44,7 +46,7 @@ pub struct DeviceEntry {
 /// The number of the node of devices without one.
 const NO_NODE: i64 = -1;
 
-impl DeviceState {
+impl DeviceManagerState {
     /// Reads a file as the kubelet does when it starts.
     ///
     /// # Errors
@@ -56,7 +58,7 @@ impl DeviceState {
             Self::try_from(content.data)
         });
         restored.map_err(|fault| RestoreError {
-            manager: Manager::Device,
+            manager: KubeletManager::Device,
             file: file.to_owned(),
             fault: Box::new(fault),
         })
@@ -65,9 +67,9 @@ impl DeviceState {
     /// The file's content as the kubelet writes it.
     #[must_use]
     pub fn write(&self) -> String {
-        let mut file = File {
-            data: Content::from(self),
-            ..File::default()
+        let mut file = DeviceCheckpointFile {
+            data: DeviceCheckpointData::from(self),
+            ..DeviceCheckpointFile::default()
         };
         file.checksum.0 = file.checksum().computed().into();
         let mut out = String::new();
@@ -84,17 +86,17 @@ impl DeviceState {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<File, Fault> {
+fn read(bytes: &[u8]) -> Result<DeviceCheckpointFile, Fault> {
     check_size(bytes)?;
-    let mut file = File::default();
+    let mut file = DeviceCheckpointFile::default();
     unmarshal(bytes, &mut file).map_err(Fault::Json)?;
     Ok(file)
 }
 
-impl TryFrom<Content> for DeviceState {
+impl TryFrom<DeviceCheckpointData> for DeviceManagerState {
     type Error = Fault;
 
-    fn try_from(content: Content) -> Result<Self, Fault> {
+    fn try_from(content: DeviceCheckpointData) -> Result<Self, Fault> {
         let entries = content.entries.0.unwrap_or_default();
         let registered = content.registered.0.unwrap_or_default();
         Ok(Self {
@@ -110,10 +112,10 @@ impl TryFrom<Content> for DeviceState {
     }
 }
 
-impl TryFrom<Entry> for DeviceEntry {
+impl TryFrom<PodDevicesEntry> for DeviceEntry {
     type Error = Fault;
 
-    fn try_from(entry: Entry) -> Result<Self, Fault> {
+    fn try_from(entry: PodDevicesEntry) -> Result<Self, Fault> {
         let mut devices = BTreeMap::new();
         for (NodeKey(node), ids) in entry.devices.0.0.into_iter().flatten() {
             let node = match node {
@@ -132,9 +134,10 @@ impl TryFrom<Entry> for DeviceEntry {
     }
 }
 
-impl From<&DeviceState> for Content {
-    fn from(state: &DeviceState) -> Self {
-        let entries: Vec<Entry> = state.entries.iter().map(Entry::from).collect();
+impl From<&DeviceManagerState> for DeviceCheckpointData {
+    fn from(state: &DeviceManagerState) -> Self {
+        let entries: Vec<PodDevicesEntry> =
+            state.entries.iter().map(PodDevicesEntry::from).collect();
         let ids = |ids: &Vec<String>| Slice(Some(ids.clone()));
         Self {
             // The kubelet appends to a nil list: without an entry it stays nil.
@@ -148,7 +151,7 @@ impl From<&DeviceState> for Content {
     }
 }
 
-impl From<&DeviceEntry> for Entry {
+impl From<&DeviceEntry> for PodDevicesEntry {
     fn from(entry: &DeviceEntry) -> Self {
         let key = |node: Option<NodeId>| NodeKey(node.map_or(NO_NODE, |id| id.get().into()));
         let devices: Map<NodeKey, Slice<String>> = entry

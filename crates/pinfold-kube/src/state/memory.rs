@@ -7,19 +7,19 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::demand::PodLevel;
-use pinfold_core::memory::{Amounts, Block};
+use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 use crate::go::value::{GoValue, unmarshal};
 use crate::state::{
-    Checksum, Fault, Manager, RestoreError, check_policy, check_size, uses_pod_entries,
+    Checksum, Fault, KubeletManager, RestoreError, check_policy, check_size, uses_pod_entries,
 };
 
 mod convert;
 mod format;
 
-use format::{Content, Format1, Format2};
+use format::{MemoryCheckpointContent, MemoryFormat1, MemoryFormat2};
 
 /// What the memory manager has given to whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,22 +27,22 @@ pub struct MemoryManagerState {
     /// The policy it was given under: `None`, `Static` or `BestEffort`.
     pub policy: String,
     /// The NUMA nodes.
-    pub nodes: BTreeMap<NodeId, NodeMemory>,
+    pub nodes: BTreeMap<NodeId, NumaNodeMemory>,
     /// Memory blocks by pod and container, in the order of the file.
-    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<Block>>>,
+    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>,
     /// Memory blocks of pods that are managed as a whole.
-    pub pods: BTreeMap<PodUid, Vec<Block>>,
+    pub pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
 }
 
 /// The memory of one NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeMemory {
+pub struct NumaNodeMemory {
     /// How many blocks lie on it.
     pub assignments: i64,
     /// The node and those it is grouped with.
     pub cells: NodeSet,
     /// Memory and every size of hugepages.
-    pub memory: BTreeMap<ResourceName, Amounts>,
+    pub memory: BTreeMap<ResourceName, MemoryAmounts>,
 }
 
 /// A format of the file.
@@ -73,18 +73,18 @@ impl MemoryManagerState {
     /// machine has.
     pub fn restore(
         bytes: &[u8],
-        how: &MemoryRestore<'_>,
+        restore: &MemoryRestore<'_>,
     ) -> Result<(Self, MemoryStateFormat), RestoreError> {
         let restored = check_size(bytes).and_then(|()| {
-            let (content, format) = load(bytes, how.pod_level)?;
-            if let Some(policy) = how.policy {
+            let (content, format) = load(bytes, restore.pod_level)?;
+            if let Some(policy) = restore.policy {
                 check_policy("[memorymanager] ", policy, &content.policy_name)?;
             }
             Ok((Self::try_from(&content)?, format))
         });
         restored.map_err(|fault| RestoreError {
-            manager: Manager::Memory,
-            file: how.file.to_owned(),
+            manager: KubeletManager::Memory,
+            file: restore.file.to_owned(),
             fault: Box::new(fault),
         })
     }
@@ -92,16 +92,16 @@ impl MemoryManagerState {
     /// The file's content as the kubelet writes it. Pod entries are lost in format 1.
     #[must_use]
     pub fn write(&self, format: MemoryStateFormat) -> String {
-        let content = Content::from(self);
+        let content = MemoryCheckpointContent::from(self);
         let mut out = String::new();
         match format {
             MemoryStateFormat::V1 => {
-                let mut file = Format1::from(content);
+                let mut file = MemoryFormat1::from(content);
                 file.checksum.0 = file.checksum().computed().into();
                 file.encode(&mut out);
             }
             MemoryStateFormat::V2 => {
-                let mut file = Format2::from(content);
+                let mut file = MemoryFormat2::from(content);
                 file.checksum.0 = file.checksum().computed().into();
                 file.encode(&mut out);
             }
@@ -115,36 +115,39 @@ impl MemoryManagerState {
     /// If the content does not have the shape of any format.
     pub fn checksum(bytes: &[u8]) -> Result<(Checksum, MemoryStateFormat), Fault> {
         check_size(bytes)?;
-        let mut newer = Format2::new();
+        let mut newer = MemoryFormat2::new();
         if unmarshal(bytes, &mut newer).is_ok() && newer.checksum().is_valid() {
             return Ok((newer.checksum(), MemoryStateFormat::V2));
         }
-        let mut file = Format1::new();
+        let mut file = MemoryFormat1::new();
         unmarshal(bytes, &mut file).map_err(Fault::Json)?;
         Ok((file.checksum(), MemoryStateFormat::V1))
     }
 }
 
 /// Finds the format under which the file is good.
-fn load(bytes: &[u8], pod_level: PodLevel) -> Result<(Content, MemoryStateFormat), Fault> {
+fn load(
+    bytes: &[u8],
+    pod_level: PodLevel,
+) -> Result<(MemoryCheckpointContent, MemoryStateFormat), Fault> {
     if !uses_pod_entries(pod_level) {
         return Ok((
             load_format1(bytes, pod_level)?.into(),
             MemoryStateFormat::V1,
         ));
     }
-    let mut file = Format2::new();
+    let mut file = MemoryFormat2::new();
     if unmarshal(bytes, &mut file).is_ok() && file.checksum().is_valid() {
         return Ok((file.into(), MemoryStateFormat::V2));
     }
-    let mut content = Content::from(load_format1(bytes, pod_level)?);
+    let mut content = MemoryCheckpointContent::from(load_format1(bytes, pod_level)?);
     // What the failed attempt read of the pod entries stays.
     content.pod_entries = file.pod_entries;
     Ok((content, MemoryStateFormat::V1))
 }
 
-fn load_format1(bytes: &[u8], pod_level: PodLevel) -> Result<Format1, Fault> {
-    let mut file = Format1::new();
+fn load_format1(bytes: &[u8], pod_level: PodLevel) -> Result<MemoryFormat1, Fault> {
+    let mut file = MemoryFormat1::new();
     unmarshal(bytes, &mut file).map_err(Fault::Json)?;
     // The number of the format in the type name is accepted only without pod-level management.
     let is_good = file.checksum.0 == 0

@@ -12,10 +12,10 @@ use pinfold_core::quantity::Quantity;
 use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
 use pinfold_core::volcano::predicate::{NumaInfo, SessionNode};
 
-use crate::content::{Content, Fields, map};
-use crate::finding::{Findings, Problem, Read, Report};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
+use crate::json_value::{JsonFields, JsonValue, map};
 use crate::manifest::Document;
-use crate::manifest::place::Place;
+use crate::manifest::field::FieldRef;
 use crate::meta::ObjectMeta;
 use crate::node_resource_topology::with_rest;
 
@@ -40,9 +40,9 @@ pub struct Numatopology {
     /// Pods with CPUs of their own.
     pub pods: Vec<PodAllocation>,
     /// Everything else in `spec`.
-    pub spec_rest: Fields,
+    pub spec_rest: JsonFields,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// One resource.
@@ -53,7 +53,7 @@ pub struct ResourceInfo {
     /// How many there are.
     pub capacity: i64,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// Where one CPU sits.
@@ -66,7 +66,7 @@ pub struct CpuInfo {
     /// The kernel's number of its core, unique inside the socket.
     pub core: i64,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// A pod with CPUs of its own.
@@ -81,7 +81,7 @@ pub struct PodAllocation {
     /// Its containers.
     pub containers: Vec<ContainerAllocation>,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 /// A container with CPUs of its own.
@@ -92,7 +92,7 @@ pub struct ContainerAllocation {
     /// A list by resource.
     pub allocations: BTreeMap<String, String>,
     /// Everything else.
-    pub rest: Fields,
+    pub rest: JsonFields,
 }
 
 impl Numatopology {
@@ -100,8 +100,8 @@ impl Numatopology {
     ///
     /// # Errors
     /// With everything that makes the object unusable.
-    pub fn read(document: &Document) -> Result<Read<Self>, Findings> {
-        let mut report = Report::new(document.file());
+    pub fn read(document: &Document) -> Result<WithWarnings<Self>, Diagnostics> {
+        let mut report = DiagnosticReport::new(document.file());
         let object = read(document, &mut report);
         report.finish_some(object)
     }
@@ -110,10 +110,10 @@ impl Numatopology {
     ///
     /// # Errors
     /// With everything that cannot be understood (sound mode).
-    pub fn node(&self, fidelity: Fidelity) -> Result<Read<SessionNode>, Findings> {
-        let mut report = Report::about(&self.meta.origin.file, KIND, &self.meta.name);
+    pub fn node(&self, fidelity: Fidelity) -> Result<WithWarnings<SessionNode>, Diagnostics> {
+        let mut report = DiagnosticReport::about(&self.meta.origin.file, KIND, &self.meta.name);
         let numa = self.numa_info(fidelity, &mut report);
-        if fidelity.forgives_unreadable_reports() {
+        if fidelity.accepts_unreadable_reports() {
             report.forgive();
         }
         let name = self.meta.name.as_str().into();
@@ -123,7 +123,7 @@ impl Numatopology {
         })
     }
 
-    fn numa_info(&self, fidelity: Fidelity, report: &mut Report) -> NumaInfo {
+    fn numa_info(&self, fidelity: Fidelity, report: &mut DiagnosticReport) -> NumaInfo {
         let policy = |key: &str| self.policies.get(key).cloned().unwrap_or_default();
         let mut rows = Vec::new();
         for (key, info) in &self.cpus {
@@ -143,7 +143,7 @@ impl Numatopology {
         {
             let unknown = free - cpus.all();
             let words = format!("CPUs {unknown} are free and not in cpuDetail");
-            let problem = Problem::Contradiction(words);
+            let problem = DiagnosticKind::Contradiction(words);
             report.warning(None, "spec.numares.cpu.allocatable", problem, None);
         }
         NumaInfo {
@@ -156,7 +156,7 @@ impl Numatopology {
     }
 
     /// One bad entry makes the scheduler forget all reservations.
-    fn reserved_cpu(&self, report: &mut Report) -> Option<Quantity> {
+    fn reserved_cpu(&self, report: &mut DiagnosticReport) -> Option<Quantity> {
         let mut cpu = None;
         for (name, text) in &self.reserved {
             match text.parse::<Quantity>() {
@@ -183,7 +183,7 @@ impl Numatopology {
         key: &str,
         info: &CpuInfo,
         fidelity: Fidelity,
-        report: &mut Report,
+        report: &mut DiagnosticReport,
     ) -> Option<CpuRow> {
         let path = format!("spec.cpuDetail[{key}]");
         let cpu = key.parse::<u32>().ok().and_then(CpuId::new);
@@ -192,7 +192,7 @@ impl Numatopology {
             unexpected(&path, "the id of a CPU, 0 to 4095", key, hint, report);
         }
         let cpu =
-            cpu.or_else(|| CpuId::new(0).filter(|_| fidelity.forgives_unreadable_reports()))?;
+            cpu.or_else(|| CpuId::new(0).filter(|_| fidelity.accepts_unreadable_reports()))?;
         let node = NodeId::new(info.numa);
         let socket = u32::try_from(info.socket);
         let core = u32::try_from(info.core);
@@ -215,15 +215,21 @@ impl Numatopology {
     }
 }
 
-fn unexpected(path: &str, expected: &str, found: &str, hint: String, report: &mut Report) {
-    let problem = Problem::Unexpected {
+fn unexpected(
+    path: &str,
+    expected: &str,
+    found: &str,
+    hint: String,
+    report: &mut DiagnosticReport,
+) {
+    let problem = DiagnosticKind::Unexpected {
         expected: expected.to_owned(),
         found: format!("{found:?}"),
     };
     report.error(None, path, problem, Some(hint));
 }
 
-fn read(document: &Document, report: &mut Report) -> Option<Numatopology> {
+fn read(document: &Document, report: &mut DiagnosticReport) -> Option<Numatopology> {
     let object = document.expect_kind(KIND, &[API_VERSION], report)?;
     let meta = ObjectMeta::read_cluster_scoped(document, report)?;
     let mut topology = Numatopology {
@@ -236,29 +242,29 @@ fn read(document: &Document, report: &mut Report) -> Option<Numatopology> {
     };
     topology.policies = texts(&spec, "policies", report);
     topology.reserved = texts(&spec, "resReserved", report);
-    for (name, place) in section(&spec, "numares", "resources by name", report) {
+    for (name, field) in section(&spec, "numares", "resources by name", report) {
         topology.resources.insert(
             name.to_owned(),
             ResourceInfo {
-                allocatable: text(&place, "allocatable", "a CPU list", report),
-                capacity: number(&place, "capacity", report),
-                rest: place.rest(&["allocatable", "capacity"]),
+                allocatable: text(&field, "allocatable", "a CPU list", report),
+                capacity: number(&field, "capacity", report),
+                rest: field.rest(&["allocatable", "capacity"]),
             },
         );
     }
-    for (id, place) in section(&spec, "cpuDetail", "CPUs by id", report) {
+    for (id, field) in section(&spec, "cpuDetail", "CPUs by id", report) {
         topology.cpus.insert(
             id.to_owned(),
             CpuInfo {
-                numa: number(&place, "numa", report),
-                socket: number(&place, "socket", report),
-                core: number(&place, "core", report),
-                rest: place.rest(&["numa", "socket", "core"]),
+                numa: number(&field, "numa", report),
+                socket: number(&field, "socket", report),
+                core: number(&field, "core", report),
+                rest: field.rest(&["numa", "socket", "core"]),
             },
         );
     }
-    for place in spec.get_list("podAllocations", "a list of pods", report) {
-        topology.pods.push(pod(&place, report));
+    for field in spec.get_list("podAllocations", "a list of pods", report) {
+        topology.pods.push(pod(&field, report));
     }
     topology.spec_rest = spec.rest(&[
         "policies",
@@ -272,60 +278,64 @@ fn read(document: &Document, report: &mut Report) -> Option<Numatopology> {
 
 /// The members of a mapping that are mappings themselves.
 fn section<'n>(
-    spec: &Place<'n>,
+    spec: &FieldRef<'n>,
     key: &str,
     what: &str,
-    report: &mut Report,
-) -> Vec<(&'n str, Place<'n>)> {
+    report: &mut DiagnosticReport,
+) -> Vec<(&'n str, FieldRef<'n>)> {
     let members = spec.get_map(key, what, report);
-    let members = members.iter().flat_map(Place::members);
+    let members = members.iter().flat_map(FieldRef::members);
     members
-        .filter_map(|(name, place)| Some((name, place.map("a mapping", report)?)))
+        .filter_map(|(name, field)| Some((name, field.map("a mapping", report)?)))
         .collect()
 }
 
-fn texts(spec: &Place<'_>, key: &str, report: &mut Report) -> BTreeMap<String, String> {
+fn texts(
+    spec: &FieldRef<'_>,
+    key: &str,
+    report: &mut DiagnosticReport,
+) -> BTreeMap<String, String> {
     let members = spec.get_map(key, "texts by name", report);
-    let members = members.iter().flat_map(Place::members);
+    let members = members.iter().flat_map(FieldRef::members);
     members
-        .filter_map(|(name, place)| {
-            let text = place.text("text", report)?;
+        .filter_map(|(name, field)| {
+            let text = field.text("text", report)?;
             Some((name.to_owned(), text.to_owned()))
         })
         .collect()
 }
 
-fn text(place: &Place<'_>, key: &str, what: &str, report: &mut Report) -> String {
-    let text = place.get_text(key, what, report);
+fn text(field: &FieldRef<'_>, key: &str, what: &str, report: &mut DiagnosticReport) -> String {
+    let text = field.get_text(key, what, report);
     text.unwrap_or_default().to_owned()
 }
 
-fn number(place: &Place<'_>, key: &str, report: &mut Report) -> i64 {
-    let number = place.get(key);
+fn number(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> i64 {
+    let number = field.get(key);
     let number = number.and_then(|number| number.integer("a whole number", report));
     number.unwrap_or(0)
 }
 
-fn pod(place: &Place<'_>, report: &mut Report) -> PodAllocation {
-    let containers = place.get_list("containerAllocations", "a list of containers", report);
-    let containers = containers.iter().map(|place| ContainerAllocation {
-        name: text(place, "name", "a container's name", report),
-        allocations: texts(place, "allocations", report),
-        rest: place.rest(&["name", "allocations"]),
+fn pod(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> PodAllocation {
+    let containers = field.get_list("containerAllocations", "a list of containers", report);
+    let containers = containers.iter().map(|field| ContainerAllocation {
+        name: text(field, "name", "a container's name", report),
+        allocations: texts(field, "allocations", report),
+        rest: field.rest(&["name", "allocations"]),
     });
     PodAllocation {
         containers: containers.collect(),
-        uid: text(place, "uid", "an id", report),
-        name: text(place, "name", "a pod's name", report),
-        namespace: text(place, "namespace", "a namespace", report),
-        rest: place.rest(&["uid", "name", "namespace", "containerAllocations"]),
+        uid: text(field, "uid", "an id", report),
+        name: text(field, "name", "a pod's name", report),
+        namespace: text(field, "namespace", "a namespace", report),
+        rest: field.rest(&["uid", "name", "namespace", "containerAllocations"]),
     }
 }
 
 impl Numatopology {
     /// The object to be written as JSON or YAML. Zeros are left out where the exporter leaves them out.
     #[must_use]
-    pub fn content(&self) -> Content {
+    pub fn content(&self) -> JsonValue {
         let resources = self.resources.iter().map(|(name, info)| {
             let known = map([
                 ("allocatable", some_text(&info.allocatable)),
@@ -341,9 +351,9 @@ impl Numatopology {
             ]);
             (id.clone(), with_rest(known, &info.rest))
         });
-        let mut cpus: Fields = cpus.collect();
+        let mut cpus: JsonFields = cpus.collect();
         cpus.sort_by_key(|(id, _)| (id.parse::<u32>().unwrap_or(u32::MAX), id.clone()));
-        let pods: Vec<Content> = self.pods.iter().map(pod_content).collect();
+        let pods: Vec<JsonValue> = self.pods.iter().map(pod_content).collect();
         let spec = map([
             ("policies", some_map(text_fields(&self.policies))),
             ("resReserved", some_map(text_fields(&self.reserved))),
@@ -351,7 +361,7 @@ impl Numatopology {
             ("cpuDetail", some_map(cpus)),
             (
                 "podAllocations",
-                (!pods.is_empty()).then_some(Content::List(pods)),
+                (!pods.is_empty()).then_some(JsonValue::List(pods)),
             ),
         ]);
         let object = map([
@@ -364,7 +374,7 @@ impl Numatopology {
     }
 }
 
-fn pod_content(pod: &PodAllocation) -> Content {
+fn pod_content(pod: &PodAllocation) -> JsonValue {
     let containers = pod.containers.iter().map(|container| {
         let known = map([
             ("name", some_text(&container.name)),
@@ -372,34 +382,34 @@ fn pod_content(pod: &PodAllocation) -> Content {
         ]);
         with_rest(known, &container.rest)
     });
-    let containers: Vec<Content> = containers.collect();
+    let containers: Vec<JsonValue> = containers.collect();
     let known = map([
         ("uid", some_text(&pod.uid)),
         ("name", some_text(&pod.name)),
         ("namespace", some_text(&pod.namespace)),
         (
             "containerAllocations",
-            (!containers.is_empty()).then_some(Content::List(containers)),
+            (!containers.is_empty()).then_some(JsonValue::List(containers)),
         ),
     ]);
     with_rest(known, &pod.rest)
 }
 
-fn text_fields(texts: &BTreeMap<String, String>) -> Fields {
+fn text_fields(texts: &BTreeMap<String, String>) -> JsonFields {
     let texts = texts.iter();
     texts
-        .map(|(key, text)| (key.clone(), Content::text(text)))
+        .map(|(key, text)| (key.clone(), JsonValue::text(text)))
         .collect()
 }
 
-fn some_map(fields: Fields) -> Option<Content> {
-    (!fields.is_empty()).then_some(Content::Map(fields))
+fn some_map(fields: JsonFields) -> Option<JsonValue> {
+    (!fields.is_empty()).then_some(JsonValue::Map(fields))
 }
 
-fn some_text(text: &str) -> Option<Content> {
-    (!text.is_empty()).then(|| Content::text(text))
+fn some_text(text: &str) -> Option<JsonValue> {
+    (!text.is_empty()).then(|| JsonValue::text(text))
 }
 
-fn some_number(number: i64) -> Option<Content> {
+fn some_number(number: i64) -> Option<JsonValue> {
     (number != 0).then(|| number.into())
 }

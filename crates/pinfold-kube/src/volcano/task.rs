@@ -3,7 +3,7 @@
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::volcano::predicate::VolcanoTask;
 
-use crate::finding::{Finding, Problem, Read};
+use crate::diagnostic::{Diagnostic, DiagnosticKind, WithWarnings};
 use crate::meta::TextKind;
 use crate::pod::PodObject;
 use crate::suggest;
@@ -20,7 +20,7 @@ const OLD: [(&str, &str); 2] = [("strict", "restricted"), ("preferred", "best-ef
 /// The pod with its topology policy. Any text is a policy, though only a node that reports the same text can take the
 /// pod; sound mode reads the names of the first design and warns of words that no node reports.
 #[must_use]
-pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<VolcanoTask> {
+pub fn task(pod: &PodObject, fidelity: Fidelity) -> WithWarnings<VolcanoTask> {
     let text = pod.meta.annotations.get(POLICY_ANNOTATION);
     let mut task = VolcanoTask {
         pod: pod.pod.clone(),
@@ -28,29 +28,31 @@ pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<VolcanoTask> {
     };
     let mut warnings = Vec::new();
     if let Some(text) = text
-        && !fidelity.takes_any_word_for_a_policy()
+        && !fidelity.accepts_any_policy_text()
         && !text.is_empty()
         && !POLICIES.contains(&text.as_str())
     {
         let old = OLD.iter().find(|(old, _)| old == text);
         let (problem, hint) = match old {
             Some((old, today)) => (
-                Problem::OldSpelling {
+                DiagnosticKind::OldSpelling {
                     found: format!("{old:?}"),
                     read_as: format!("{today:?}"),
                 },
                 format!("write {today:?}"),
             ),
             None => (
-                Problem::Unexpected {
+                DiagnosticKind::Unexpected {
                     expected: "a topology policy".to_owned(),
                     found: format!("{text:?}"),
                 },
                 suggest::hint(text, &POLICIES),
             ),
         };
-        let (at, path) = pod.meta.place_of(TextKind::Annotation, POLICY_ANNOTATION);
-        warnings.push(Finding {
+        let (at, path) = pod
+            .meta
+            .position_of(TextKind::Annotation, POLICY_ANNOTATION);
+        warnings.push(Diagnostic {
             file: pod.meta.origin.file.clone(),
             at,
             object: Some(format!("Pod/{}", pod.meta.full_name())),
@@ -63,7 +65,7 @@ pub fn task(pod: &PodObject, fidelity: Fidelity) -> Read<VolcanoTask> {
             task.policy = Some((*today).to_owned());
         }
     }
-    Read {
+    WithWarnings {
         value: task,
         warnings,
     }

@@ -7,7 +7,7 @@ use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 
 use super::*;
-use crate::content::Content;
+use crate::json_value::JsonValue;
 use crate::manifest;
 use crate::objects;
 
@@ -147,7 +147,7 @@ fn what_an_exporter_writes_is_what_the_scheduler_reads() {
         object
             .content()
             .get("spec")
-            .map(Content::to_json)
+            .map(JsonValue::to_json)
             .as_deref(),
         Some(
             "{\"policies\":{\"CPUManagerPolicy\":\"static\",\"TopologyManagerPolicy\":\"restricted\"},\

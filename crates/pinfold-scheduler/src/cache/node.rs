@@ -11,7 +11,7 @@ use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::predicate::NumaInfo;
 use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::manifest::Document;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
@@ -21,7 +21,7 @@ use super::firm::Spare;
 use super::kind::Kind;
 
 /// The label of a node that says whose rules decide there, for clusters where its reports do not.
-pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
+pub use pinfold_kube::cluster::DIALECT_LABEL;
 
 /// Everything that was heard about one node.
 #[derive(Debug, Default)]
@@ -189,7 +189,7 @@ fn understood(
     let kubelet = kubelet.value;
     let koordinator = match kubelet.state().map(|state| state.dialect) {
         Some(DialectName::Kubelet) => Err("its agent says that its kubelet decides".to_owned()),
-        _ => NodeFacts::report(topology, Fidelity::Sound)
+        _ => ReportAnnotations::report(topology, Fidelity::Sound)
             .map(|read| read.value)
             .map_err(|findings| findings.to_string()),
     };

@@ -4,13 +4,13 @@ use pinfold_daemon::config::members;
 use pinfold_daemon::config::read::{
     Words, access, listen, one_of, path_or_none, period, section, switch,
 };
-use pinfold_kube::finding::Report;
-use pinfold_kube::manifest::place::Place;
+use pinfold_kube::diagnostic::DiagnosticReport;
+use pinfold_kube::manifest::field::FieldRef;
 
 use super::{Access, Doubt, FIELDS, SchedulerConfig};
 use crate::weights::Prefer;
 
-pub(super) fn config(whole: &Place<'_>, report: &mut Report) -> SchedulerConfig {
+pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> SchedulerConfig {
     let mut config = SchedulerConfig::default();
     whole.reject_unknown(&members(FIELDS, ""), report);
     let mut address = Some(config.listen);
@@ -87,7 +87,7 @@ const DOUBTS: Words<Doubt> = &[("pass", Doubt::Pass), ("reject", Doubt::Reject)]
 const PREFER: Words<Prefer> = &[("pack", Prefer::Pack), ("spread", Prefer::Spread)];
 
 /// A name as the API server takes it.
-fn name(within: &Place<'_>, key: &str, into: &mut String, report: &mut Report) {
+fn name(within: &FieldRef<'_>, key: &str, into: &mut String, report: &mut DiagnosticReport) {
     const WHAT: &str = "a name: small letters, digits, hyphens and dots";
     let Some(place) = within.get(key) else {
         return;
@@ -102,7 +102,7 @@ fn name(within: &Place<'_>, key: &str, into: &mut String, report: &mut Report) {
     }
 }
 
-fn weight(within: &Place<'_>, key: &str, into: &mut u32, report: &mut Report) {
+fn weight(within: &FieldRef<'_>, key: &str, into: &mut u32, report: &mut DiagnosticReport) {
     const WHAT: &str = "a whole number from 0 to 100";
     let Some(place) = within.get(key) else {
         return;

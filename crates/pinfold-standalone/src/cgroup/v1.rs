@@ -1,22 +1,27 @@
-//! cgroup v1: the `cpuset` hierarchy. Groups may hold processes and groups at once, so a run's group lies right
-//! below ours. A new group has neither CPUs nor nodes and takes no process before it has both.
+//! cgroup v1: the `cpuset` hierarchy. A group may contain both processes and groups, so a run's group is created right
+//! below the group of this process. A new group has no CPUs and no memory nodes and accepts no process before both are
+//! set.
 
 use std::path::{Path, PathBuf};
 
-use pinfold_cgroup::{CgroupError, Version, control, folder};
+use pinfold_cgroup::{CgroupError, CgroupVersion, control, folder};
 
-use super::{Hierarchy, group};
-use crate::place::Placement;
+use super::{OwnHierarchy, group};
+use crate::placement::RunPlacement;
 
-/// The group that runs' groups lie in.
+/// The folder in which groups of runs are created; `None` if this process may not write to it.
 pub(crate) fn base() -> Option<PathBuf> {
-    let own = Hierarchy::of_this_process(Version::V1)?.own;
+    let own = OwnHierarchy::of_this_process(CgroupVersion::V1)?.own;
     let may_write = rustix::fs::access(&own, rustix::fs::Access::WRITE_OK).is_ok();
     may_write.then_some(own)
 }
 
-/// Makes the group of a run.
-pub(crate) fn prepare(base: &Path, id: u64, placement: &Placement) -> Result<PathBuf, CgroupError> {
+/// Creates the group of a run and sets its CPUs and memory nodes.
+pub(crate) fn prepare(
+    base: &Path,
+    id: u64,
+    placement: &RunPlacement,
+) -> Result<PathBuf, CgroupError> {
     let group = group(base, id);
     folder::create(&group)?;
     match fill(base, &group, placement) {
@@ -28,11 +33,11 @@ pub(crate) fn prepare(base: &Path, id: u64, placement: &Placement) -> Result<Pat
     }
 }
 
-fn fill(base: &Path, group: &Path, placement: &Placement) -> Result<(), CgroupError> {
+fn fill(base: &Path, group: &Path, placement: &RunPlacement) -> Result<(), CgroupError> {
     let nodes = match placement.nodes {
         Some(nodes) => nodes,
         None => control::read_mems(&base.join("cpuset.mems"))?,
     };
-    folder::set_mems(group, Version::V1, nodes)?;
-    folder::set_cpus(group, Version::V1, &placement.cpus)
+    folder::set_mems(group, CgroupVersion::V1, nodes)?;
+    folder::set_cpus(group, CgroupVersion::V1, &placement.cpus)
 }

@@ -1,18 +1,18 @@
-//! cgroup v2: the `cpuset` controller. Only the root may hold processes and groups with controllers at once, so a
-//! run's group lies in the nearest group above ours that holds no processes, or in the root.
+//! cgroup v2: the `cpuset` controller. Only the root may contain both processes and groups with controllers, so a run's
+//! group is created in the nearest ancestor of our group that has no processes, or in the root.
 
 use std::path::{Path, PathBuf};
 
-use pinfold_cgroup::{CgroupError, Partition, Version, control, folder};
+use pinfold_cgroup::{CgroupError, CgroupVersion, Partition, control, folder};
 
-use super::{Hierarchy, group};
-use crate::place::Placement;
+use super::{OwnHierarchy, group};
+use crate::placement::RunPlacement;
 
 const SUBTREE: &str = "cgroup.subtree_control";
 
-/// The groups that could hold runs' groups, nearest first.
+/// The folders in which groups of runs can be created, nearest first.
 pub(crate) fn bases() -> Vec<PathBuf> {
-    let Some(Hierarchy { mount, own }) = Hierarchy::of_this_process(Version::V2) else {
+    let Some(OwnHierarchy { mount, own }) = OwnHierarchy::of_this_process(CgroupVersion::V2) else {
         return Vec::new();
     };
     own.ancestors()
@@ -22,7 +22,7 @@ pub(crate) fn bases() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether `group` has the controller, may have groups with it, and lets us move processes into them.
+/// Whether `group` has the cpuset controller, can pass it on to groups below, and lets us move processes into them.
 fn can_hold_groups(group: &Path) -> bool {
     let may_write =
         |file: &str| rustix::fs::access(group.join(file), rustix::fs::Access::WRITE_OK).is_ok();
@@ -37,16 +37,16 @@ fn lists_cpuset(group: &Path, file: &str) -> bool {
     control::lists(&group.join(file), "cpuset")
 }
 
-/// Only the real root has no type. A container's own group looks like a root and is none.
+/// Whether it is the root of the hierarchy, which has no `cgroup.type`. A container's own group only looks like a root.
 pub(crate) fn is_root(group: &Path) -> bool {
     !group.join("cgroup.type").exists()
 }
 
-/// Makes the group of a run.
+/// Creates the group of a run and sets its CPUs, memory nodes and partition.
 pub(crate) fn prepare(
     base: &Path,
     id: u64,
-    placement: &Placement,
+    placement: &RunPlacement,
     partition: bool,
 ) -> Result<PathBuf, CgroupError> {
     if !lists_cpuset(base, SUBTREE) {
@@ -63,13 +63,13 @@ pub(crate) fn prepare(
     }
 }
 
-fn fill(group: &Path, placement: &Placement, partition: bool) -> Result<(), CgroupError> {
+fn fill(group: &Path, placement: &RunPlacement, partition: bool) -> Result<(), CgroupError> {
     if let Some(nodes) = placement.nodes {
-        folder::set_mems(group, Version::V2, nodes)?;
+        folder::set_mems(group, CgroupVersion::V2, nodes)?;
     }
-    folder::set_cpus(group, Version::V2, &placement.cpus)?;
+    folder::set_cpus(group, CgroupVersion::V2, &placement.cpus)?;
     match partition {
-        true => Partition::Root.give_to(group, Version::V2),
+        true => Partition::Root.apply_to(group, CgroupVersion::V2),
         false => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_core::demand::PodLevel;
 use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat, RunningContainers};
-use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES, Manager, RestoreError};
+use pinfold_kube::state::{CpuManagerState, KubeletManager, MAX_FILE_BYTES, RestoreError};
 
 /// Errors of reading and replacing the file.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ impl CpuManagerStateFile {
     /// # Errors
     /// If it cannot be read, or a kubelet would reject its content.
     pub(crate) fn read(root: &Path, pod_level: PodLevel) -> Result<Self, StateFileError> {
-        let path = root.join(Manager::Cpu.file_name());
+        let path = root.join(KubeletManager::Cpu.file_name());
         let bytes = bytes(&path)?;
         let file = path.to_string_lossy();
         let how = CpuRestore {

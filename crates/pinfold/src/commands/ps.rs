@@ -6,7 +6,7 @@ use pinfold_agent_api::PodReport;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::table::{Align, Table};
-use pinfold_standalone::{Book, Hold, Run, book};
+use pinfold_standalone::{Confinement, Run, RunRegistry, run_registry};
 use serde::Serialize;
 
 use super::run::{environment, picture};
@@ -41,20 +41,24 @@ pub(crate) fn run(args: &PsArgs) -> Result<ExitCode, Failure> {
         output::print_as(args.output, &pods, || status::pods(&pods))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = book::folder().map_err(environment)?;
-    let mut book = Book::open(&folder).map_err(environment)?;
-    if book.runs().is_empty() {
+    let folder = run_registry::folder().map_err(environment)?;
+    let mut registry = RunRegistry::open(&folder).map_err(environment)?;
+    if registry.runs().is_empty() {
         let hardware = pinfold_hardware::open("this")
             .map_err(|error| Failure::Environment(error.to_string()))?;
-        book.settle(&hardware).map_err(environment)?;
+        registry.adopt_machine(&hardware).map_err(environment)?;
     }
-    let occupancy = book.occupancy().map_err(environment)?;
+    let occupancy = registry.occupancy().map_err(environment)?;
     let list = RunList {
-        runs: book.runs(),
+        runs: registry.runs(),
         occupancy: &occupancy,
     };
     output::print_as(args.output, &list, || {
-        text(book.runs(), book.machine().map(AsRef::as_ref), &occupancy)
+        text(
+            registry.runs(),
+            registry.machine().map(AsRef::as_ref),
+            &occupancy,
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +77,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
         table.row([
             run.id.to_string(),
             run.process.pid.to_string(),
-            match place.own_cpus {
+            match place.exclusive_cpus {
                 true => place.cpus.to_string(),
                 false => format!("{} shared", place.cpus),
             },
@@ -81,7 +85,7 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
                 Some(nodes) => format!("NUMA {nodes}"),
                 None => "any".to_owned(),
             },
-            pinned_by(&run.hold).to_owned(),
+            pinned_by(&run.confinement).to_owned(),
             run.command.join(" "),
         ]);
     }
@@ -95,14 +99,14 @@ fn text(runs: &[Run], machine: Option<&Machine>, occupancy: &Occupancy) -> Strin
     }
 }
 
-fn pinned_by(hold: &Hold) -> &'static str {
-    match hold {
-        Hold::CgroupV2 {
+fn pinned_by(confinement: &Confinement) -> &'static str {
+    match confinement {
+        Confinement::CgroupV2 {
             partition: true, ..
         } => "partition",
-        Hold::CgroupV2 { .. } => "cgroup v2",
-        Hold::CgroupV1 { .. } => "cgroup v1",
-        Hold::Affinity => "affinity",
+        Confinement::CgroupV2 { .. } => "cgroup v2",
+        Confinement::CgroupV1 { .. } => "cgroup v1",
+        Confinement::Affinity => "affinity",
     }
 }
 
@@ -114,9 +118,9 @@ mod tests {
     use pinfold_core::ledger::Ledger;
     use pinfold_core::policy::TopologyPolicy;
     use pinfold_core::settings::TopologyScope;
-    use pinfold_standalone::place::{self, Policy};
+    use pinfold_standalone::placement::{self, RunPolicy};
     use pinfold_standalone::process::Process;
-    use pinfold_standalone::{Placement, Request};
+    use pinfold_standalone::{RunPlacement, RunRequest};
 
     use super::*;
 
@@ -124,31 +128,31 @@ mod tests {
     fn three_runs() -> (Vec<Run>, Ledger) {
         let hardware = pinfold_hardware::open("2 sockets, 2 cores, smt2").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("all of it");
-        let policy = Policy {
+        let policy = RunPolicy {
             topology: TopologyPolicy::BestEffort,
             scope: TopologyScope::Container,
             memory: true,
         };
-        let rules = place::rules(&Arc::new(machine), policy).expect("rules");
+        let rules = placement::rules(&Arc::new(machine), policy).expect("rules");
         let mut ledger = Ledger::new(rules);
         let mut runs = Vec::new();
-        let v2 = Hold::CgroupV2 {
+        let v2 = Confinement::CgroupV2 {
             group: "/sys/fs/cgroup/pinfold-1".into(),
             partition: false,
         };
-        let v1 = Hold::CgroupV1 {
+        let v1 = Confinement::CgroupV1 {
             group: "/sys/fs/cgroup/cpuset/pinfold-5".into(),
         };
-        for (id, cpus, memory, command, hold) in [
+        for (id, cpus, memory, command, confinement) in [
             (1, "2", "2Gi", "./simulation --steps 1000", v2),
-            (2, "3", "1Gi", "python3 train.py", Hold::Affinity),
+            (2, "3", "1Gi", "python3 train.py", Confinement::Affinity),
             (5, "500m", "64Mi", "./helper", v1),
         ] {
             let quantity = |text: &str| text.parse().expect("a quantity");
-            let request = Request {
+            let request = RunRequest {
                 cpus: Some(quantity(cpus)),
                 memory: Some(quantity(memory)),
-                ..Request::default()
+                ..RunRequest::default()
             };
             let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
             let pod = Arc::new(request.pod(id, &words[0]));
@@ -163,8 +167,8 @@ mod tests {
                 },
                 command: words,
                 policy: "best-effort".to_owned(),
-                placement: Placement::of(&assignment.containers[0], shared),
-                hold,
+                placement: RunPlacement::of(&assignment.containers[0], shared),
+                confinement,
                 pod,
             });
         }

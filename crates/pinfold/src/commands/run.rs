@@ -13,10 +13,12 @@ use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 use pinfold_hardware::Hardware;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::{explain, grid};
-use pinfold_standalone::place::{self, Policy};
-use pinfold_standalone::{Book, Hold, Outcome, Placement, Request, StandaloneError, book};
+use pinfold_standalone::placement::{self, RunPolicy};
+use pinfold_standalone::{
+    Confinement, RunOutcome, RunPlacement, RunRegistry, RunRequest, StandaloneError, run_registry,
+};
 use serde::Serialize;
 
 use crate::agent_client::{AgentArg, AgentClient};
@@ -80,7 +82,7 @@ pub(crate) struct RunArgs {
 #[derive(Serialize)]
 struct DryRun<'a> {
     decision: &'a Decision,
-    placement: Option<&'a Placement>,
+    placement: Option<&'a RunPlacement>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,7 +93,7 @@ pub(crate) struct ExecArgs {
 }
 
 impl RunArgs {
-    fn request(&self) -> Result<Request, Failure> {
+    fn request(&self) -> Result<RunRequest, Failure> {
         let positive = |name: &str, amount: Option<Quantity>| match amount {
             Some(amount) if !amount.is_positive() => Err(Failure::BadInput(format!(
                 "--{name} must be more than 0, found {amount}"
@@ -115,7 +117,7 @@ impl RunArgs {
                 hugepages.insert(name.into(), amount);
             }
         }
-        Ok(Request {
+        Ok(RunRequest {
             cpus,
             memory: positive("memory", self.memory)?,
             hugepages,
@@ -123,11 +125,11 @@ impl RunArgs {
         })
     }
 
-    fn policy(&self, request: &Request) -> Policy {
-        Policy {
+    fn policy(&self, request: &RunRequest) -> RunPolicy {
+        RunPolicy {
             topology: self.policy,
             scope: self.scope,
-            memory: request.books_memory(),
+            memory: request.requests_memory(),
         }
     }
 }
@@ -148,11 +150,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     {
         return through_agent::run(&agent, &request, &command_name(args), &args.command);
     }
-    let folder = book::folder().map_err(environment)?;
+    let folder = run_registry::folder().map_err(environment)?;
     if args.dry_run {
-        let mut book = Book::open(&folder).map_err(environment)?;
-        book.settle(&hardware).map_err(environment)?;
-        let proposal = book
+        let mut registry = RunRegistry::open(&folder).map_err(environment)?;
+        registry.adopt_machine(&hardware).map_err(environment)?;
+        let proposal = registry
             .propose(&request, policy, &command_name(args))
             .map_err(environment)?;
         let placement = proposal.placement();
@@ -170,15 +172,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         policy,
         &args.command,
         &CHILD,
-        |hold| warn_of_affinity(hold, request.books_memory()),
+        |confinement| warn_of_affinity(confinement, request.requests_memory()),
     );
     match outcome.map_err(environment)? {
-        Outcome::Rejected(decision) => {
+        RunOutcome::Rejected(decision) => {
             // Standard output is the command's.
             output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
             Ok(ExitCode::from(REJECTED))
         }
-        Outcome::Ended { code, left } => {
+        RunOutcome::Ended { code, left } => {
             if let Some(problem) = left {
                 Failure::Environment(problem.to_string()).report(crate::PROGRAM);
             }
@@ -188,8 +190,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Warns that pinning can be undone where no control group can be created.
-fn warn_of_affinity(hold: &Hold, memory: bool) {
-    if *hold == Hold::Affinity {
+fn warn_of_affinity(confinement: &Confinement, memory: bool) {
+    if *confinement == Confinement::Affinity {
         let by = match memory {
             true => "CPU affinity and memory policy",
             false => "CPU affinity",
@@ -203,7 +205,7 @@ fn warn_of_affinity(hold: &Hold, memory: bool) {
 
 /// The child process of a run: executes the command, or exits like a shell that cannot.
 pub(crate) fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
-    let folder = book::folder().map_err(environment)?;
+    let folder = run_registry::folder().map_err(environment)?;
     let error =
         pinfold_standalone::become_command(&folder, args.id, &args.command).map_err(environment)?;
     Ok(not_run(&args.command, &error))
@@ -223,15 +225,15 @@ fn not_run(command: &[OsString], error: &std::io::Error) -> ExitCode {
 /// A dry run on an empty machine, not necessarily this one.
 fn dry_run_on(
     hardware: &Hardware,
-    request: &Request,
-    policy: Policy,
+    request: &RunRequest,
+    policy: RunPolicy,
     args: &RunArgs,
 ) -> Result<ExitCode, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::BadInput(error.to_string());
     let (machine, _) = hardware
         .machine_within_reach()
         .map_err(|error| bad(&error))?;
-    let rules = place::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
+    let rules = placement::rules(&Arc::new(machine), policy).map_err(|error| bad(&error))?;
     let mut ledger = Ledger::new(rules);
     let pod = Arc::new(request.pod(1, &command_name(args)));
     let admission = ledger
@@ -241,7 +243,7 @@ fn dry_run_on(
         .decision
         .assignment()
         .and_then(|assignment| assignment.containers.first())
-        .map(|container| Placement::of(container, ledger.state().cpus().shared()));
+        .map(|container| RunPlacement::of(container, ledger.state().cpus().shared()));
     print_dry_run(
         args.output,
         &admission.decision,
@@ -261,7 +263,7 @@ fn print_dry_run(
     format: Format,
     decision: &Decision,
     ledger: &Ledger,
-    placement: Option<&Placement>,
+    placement: Option<&RunPlacement>,
 ) -> Result<ExitCode, Failure> {
     let result = DryRun {
         decision,
@@ -281,8 +283,8 @@ fn print_dry_run(
 }
 
 /// `CPUs 2-3 (exclusive), memory of NUMA node 1`.
-pub(super) fn describe(placement: &Placement) -> String {
-    let kind = match placement.own_cpus {
+pub(super) fn describe(placement: &RunPlacement) -> String {
+    let kind = match placement.exclusive_cpus {
         true => "exclusive",
         false => "shared",
     };
@@ -296,7 +298,7 @@ pub(super) fn describe(placement: &Placement) -> String {
 
 /// The machine with the CPUs of every holder.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
-    let plan = Plan::new(machine, occupancy);
+    let plan = MachineLayout::new(machine, occupancy);
     grid::draw(
         &plan,
         occupancy,

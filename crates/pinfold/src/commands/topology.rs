@@ -9,16 +9,16 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
 use pinfold_core::settings::Settings;
-use pinfold_hardware::doubts::Doubt;
 use pinfold_hardware::pci::{PciDevice, PciKind};
 use pinfold_hardware::record::Recording;
+use pinfold_hardware::warnings::HardwareWarning;
 use pinfold_hardware::{Hardware, NumaId};
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use pinfold_render::{grid, svg, tree};
@@ -38,7 +38,7 @@ struct Topology<'a> {
     /// What the kubelet makes of it.
     kubelet_view: &'a Machine,
     /// Signs of missing or wrong firmware tables.
-    doubts: &'a [Doubt],
+    warnings: &'a [HardwareWarning],
 }
 
 pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
@@ -46,18 +46,18 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         return record(&args.machine.machine, file);
     }
     let hardware = input::hardware(&args.machine.machine)?;
-    let machine = node::view(&hardware)?;
-    let doubts = hardware.doubts();
+    let machine = node::kubelet_machine(&hardware)?;
+    let warnings = hardware.warnings();
     let topology = Topology {
         hardware: &hardware,
         kubelet_view: &machine,
-        doubts: &doubts,
+        warnings: &warnings,
     };
     match args.output {
         Picture::Text => output::print(&text(&topology, args.devices))?,
         Picture::Svg => {
             let occupancy = occupancy(&hardware, &machine);
-            let plan = Plan::new(&machine, &occupancy);
+            let plan = MachineLayout::new(&machine, &occupancy);
             output::print(&svg::draw(&plan, &occupancy, title(&hardware)))?;
         }
         Picture::Json => output::print_json(&topology)?,
@@ -81,7 +81,7 @@ fn report(args: &TopologyArgs, hardware: &Hardware, machine: &Machine) -> NodeRe
     match args.nrt_version {
         NrtVersion::V1alpha2 => report,
         NrtVersion::V1alpha1 => {
-            let facts = NodeFacts::of(machine, &settings, CpuSet::new());
+            let facts = ReportAnnotations::of(machine, &settings, CpuSet::new());
             let topology = facts.topology(settings.fidelity);
             let pools = Pools::of(&topology, &CpuHolders::default());
             koordinator::publish(&report, &facts.with_pools(&pools))
@@ -150,7 +150,7 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
         devices: Vec::new(),
         ..occupancy(hardware, machine)
     };
-    let plan = Plan::new(machine, &occupancy);
+    let plan = MachineLayout::new(machine, &occupancy);
     let colour = output::colour();
     text.push_str(&grid::draw(
         &plan,
@@ -176,12 +176,12 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
         true => device_list(hardware),
         false => device_counts(hardware),
     });
-    let oddities = hardware.oddities.iter().map(ToString::to_string);
+    let inconsistencies = hardware.inconsistencies.iter().map(ToString::to_string);
     let odd: Vec<String> = topology
-        .doubts
+        .warnings
         .iter()
         .map(ToString::to_string)
-        .chain(oddities)
+        .chain(inconsistencies)
         .collect();
     if !odd.is_empty() {
         text.push_str("\nodd about this machine\n");
@@ -280,7 +280,7 @@ fn occupancy(hardware: &Hardware, machine: &Machine) -> Occupancy {
         let number = numbers.entry(device.kind).or_default();
         let kind = kind_name(device.kind);
         let node = device.node.and_then(NumaId::node_id);
-        devices.push(DeviceSeat {
+        devices.push(DeviceUse {
             resource: kind.into(),
             id: format!("{kind}{number}"),
             nodes: node.map_or(NodeSet::EMPTY, NodeSet::single),

@@ -67,15 +67,15 @@ fn malformed_annotations_are_told_with_object_key_and_both_places() {
     ];
     for (key, text, expected) in table {
         let object = reporting(&[(key, text)]);
-        let rejected = NodeFacts::read(&object, Sound).expect_err(text);
+        let rejected = ReportAnnotations::read(&object, Sound).expect_err(text);
         assert_eq!(rejected.to_string(), expected);
-        let forgiven = NodeFacts::read(&object, Exact).expect("passed over");
-        assert_eq!(forgiven.value, NodeFacts::default(), "{text}");
+        let forgiven = ReportAnnotations::read(&object, Exact).expect("passed over");
+        assert_eq!(forgiven.value, ReportAnnotations::default(), "{text}");
         assert_eq!(lines(&forgiven.warnings), [expected]);
     }
     let long = format!("[{}]", " ".repeat(crate::annotation::MAX_BYTES));
     let object = reporting(&[(keys::SHARED_POOLS, &long)]);
-    let rejected = NodeFacts::read(&object, Sound).expect_err("too long");
+    let rejected = ReportAnnotations::read(&object, Sound).expect_err("too long");
     assert!(
         rejected
             .to_string()
@@ -123,17 +123,17 @@ proptest::proptest! {
                 continue;
             };
             for object in &read.value.topologies {
-                let _ = NodeFacts::report(object, fidelity).map_err(|e| e.to_string());
+                let _ = ReportAnnotations::report(object, fidelity).map_err(|e| e.to_string());
                 let _ = object.to_core();
                 let mut node_object = node_object(&[], &[]);
                 node_object.meta = object.meta.clone();
                 let _ = node(&node_object, Some(object), fidelity).map_err(|e| e.to_string());
                 let again = topology(&object.content().to_json());
                 proptest::prop_assert_eq!(&again, object);
-                if let Ok(facts) = NodeFacts::read(object, fidelity) {
+                if let Ok(facts) = ReportAnnotations::read(object, fidelity) {
                     let published = publish(object, &facts.value);
-                    let read = NodeFacts::read(&published, fidelity).expect("just written");
-                    let pods = |facts: &NodeFacts| facts.pod_cpus.len();
+                    let read = ReportAnnotations::read(&published, fidelity).expect("just written");
+                    let pods = |facts: &ReportAnnotations| facts.pod_cpus.len();
                     proptest::prop_assert_eq!(pods(&read.value), pods(&facts.value));
                 }
             }

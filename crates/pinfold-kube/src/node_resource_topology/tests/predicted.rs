@@ -14,8 +14,8 @@ use pinfold_core::volcano::cpu_detail::CpuRow;
 
 use super::*;
 use crate::cluster::DialectName;
-use crate::koordinator::{self, NodeFacts, PodCpus};
-use crate::node_state::NodeState;
+use crate::koordinator::{self, PodCpuAllocation, ReportAnnotations};
+use crate::node_state::PublishedNodeState;
 
 /// Two NUMA nodes of four cores with two threads, two of which have a cache together.
 fn machine() -> Machine {
@@ -67,13 +67,13 @@ fn pod(uid: &str, cpus: i64, mebibytes: i64) -> Arc<Pod> {
 /// What a scheduler makes of the object that the node writes.
 fn replica(ledger: &Ledger) -> Ledger {
     let rules = ledger.rules();
-    let mut facts = NodeFacts::of(rules.machine(), rules.settings(), rules.reserved_cpus());
-    let held = |uid: &pinfold_core::name::PodUid| PodCpus {
+    let mut facts = ReportAnnotations::of(rules.machine(), rules.settings(), rules.reserved_cpus());
+    let held = |uid: &pinfold_core::name::PodUid| PodCpuAllocation {
         uid: uid.to_string(),
         cpus: ledger.exclusive_cpus(uid),
-        ..PodCpus::default()
+        ..PodCpuAllocation::default()
     };
-    facts.pod_cpus = ledger.state().residents().keys().map(held).collect();
+    facts.pod_cpus = ledger.state().admitted_pods().keys().map(held).collect();
     let plain = publish(
         "worker",
         rules.machine(),
@@ -81,9 +81,9 @@ fn replica(ledger: &Ledger) -> Ledger {
         rules.settings(),
     );
     let mut written = koordinator::publish(&plain, &facts);
-    NodeState::attach(ledger, DialectName::Kubelet, &mut written);
+    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut written);
     let read = one(&written.content().to_json());
-    let facts = NodeFacts::read(&read, Fidelity::Sound)
+    let facts = ReportAnnotations::read(&read, Fidelity::Sound)
         .expect("facts")
         .value;
     let mut known = KnownCpus {
@@ -101,7 +101,7 @@ fn replica(ledger: &Ledger) -> Ledger {
         socket: u32::try_from(row.socket).expect("small"),
     };
     known.rows = facts.cpus.iter().map(row).collect();
-    let core = read.converted(Version::V1Alpha2).to_core();
+    let core = read.converted(NrtVersion::V1Alpha2).to_core();
     let replica = Replica::of(&core, &DeviceTotals::new(), Some(&known), Fidelity::Sound);
     replica.expect("a node").ledger().clone()
 }

@@ -19,30 +19,31 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-fn contents() -> impl Strategy<Value = Content> {
+fn contents() -> impl Strategy<Value = JsonValue> {
     let leaf = prop_oneof![
-        Just(Content::Null),
-        any::<bool>().prop_map(Content::Bool),
-        any::<i64>().prop_map(Content::from),
-        texts().prop_map(Content::Text),
+        Just(JsonValue::Null),
+        any::<bool>().prop_map(JsonValue::Bool),
+        any::<i64>().prop_map(JsonValue::from),
+        texts().prop_map(JsonValue::Text),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3).prop_map(Content::List),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(JsonValue::List),
             prop::collection::btree_map("[a-z]{1,6}", inner, 0..3)
-                .prop_map(|map| Content::Map(map.into_iter().collect())),
+                .prop_map(|map| JsonValue::Map(map.into_iter().collect())),
         ]
     })
 }
 
-fn rests() -> impl Strategy<Value = Fields> {
+fn rests() -> impl Strategy<Value = JsonFields> {
     // No field of the API begins with x.
     prop::collection::btree_map("x[a-z]{1,6}", contents(), 0..3)
         .prop_map(|map| map.into_iter().collect())
 }
 
 fn objects() -> impl Strategy<Value = NodeResourceTopology> {
-    let amount = || (0_i64..1_000_000).prop_map(|milli| Amount::from(Quantity::milli(milli)));
+    let amount =
+        || (0_i64..1_000_000).prop_map(|milli| WrittenQuantity::from(Quantity::milli(milli)));
     let attribute = || {
         let names = prop_oneof![
             texts(),
@@ -57,10 +58,10 @@ fn objects() -> impl Strategy<Value = NodeResourceTopology> {
             Just("restricted".to_owned()),
             Just("single-numa-node".to_owned()),
         ];
-        (names, values, rests()).prop_map(|(name, value, rest)| Attribute { name, value, rest })
+        (names, values, rests()).prop_map(|(name, value, rest)| NrtAttribute { name, value, rest })
     };
     let resource = (texts(), amount(), amount(), amount(), rests()).prop_map(
-        |(name, capacity, allocatable, available, rest)| Resource {
+        |(name, capacity, allocatable, available, rest)| NrtResource {
             name,
             capacity,
             allocatable,
@@ -68,8 +69,11 @@ fn objects() -> impl Strategy<Value = NodeResourceTopology> {
             rest,
         },
     );
-    let cost =
-        (texts(), any::<i64>(), rests()).prop_map(|(name, value, rest)| Cost { name, value, rest });
+    let cost = (texts(), any::<i64>(), rests()).prop_map(|(name, value, rest)| NrtCost {
+        name,
+        value,
+        rest,
+    });
     let zone = (
         texts(),
         texts(),
@@ -80,7 +84,7 @@ fn objects() -> impl Strategy<Value = NodeResourceTopology> {
         rests(),
     )
         .prop_map(
-            |(name, kind, parent, costs, attributes, resources, rest)| Zone {
+            |(name, kind, parent, costs, attributes, resources, rest)| NrtZone {
                 name,
                 kind,
                 parent,
@@ -108,9 +112,9 @@ fn objects() -> impl Strategy<Value = NodeResourceTopology> {
             |(first, annotations, topology_policies, attributes, zones, meta_rest, rest)| {
                 NodeResourceTopology {
                     version: if first {
-                        Version::V1Alpha1
+                        NrtVersion::V1Alpha1
                     } else {
-                        Version::V1Alpha2
+                        NrtVersion::V1Alpha2
                     },
                     meta: ObjectMeta {
                         name: "worker".to_owned(),
@@ -139,7 +143,7 @@ proptest! {
     #[test]
     fn policy_and_scope_survive_every_conversion(object in objects()) {
         let before = TopologyManagerConfig::of(&object.to_core());
-        for version in Version::ALL {
+        for version in NrtVersion::ALL {
             let after = TopologyManagerConfig::of(&object.converted(version).to_core());
             prop_assert_eq!(after.policy, before.policy);
             if before.policy != Default::default() {
@@ -147,7 +151,7 @@ proptest! {
             }
             let back = object.converted(version).converted(object.version);
             let stated = !object.topology_policies.is_empty();
-            if object.version == Version::V1Alpha1 && stated {
+            if object.version == NrtVersion::V1Alpha1 && stated {
                 prop_assert_eq!(&back, &object);
             }
         }

@@ -2,7 +2,7 @@
 
 use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -43,7 +43,7 @@ fn machine() -> Machine {
 fn a_node_reports_what_it_has_what_pods_may_use_and_what_is_left() {
     let cpus = |list| pinfold_core::cpu_set::CpuSet::parse(list).expect("a list");
     let node = NodeId::new(0).expect("small");
-    let gpu = |id: &str, holder, healthy| DeviceSeat {
+    let gpu = |id: &str, holder, healthy| DeviceUse {
         resource: "vendor.com/gpu".into(),
         id: id.to_owned(),
         nodes: NodeSet::single(node),
@@ -97,15 +97,15 @@ fn a_node_reports_what_it_has_what_pods_may_use_and_what_is_left() {
 }
 
 /// What makes a schema structural, and unknown fields survive: every value has a type, every object keeps the rest.
-fn check_schema(path: &str, schema: &Content) {
+fn check_schema(path: &str, schema: &JsonValue) {
     let is_either = schema.get("x-kubernetes-int-or-string").is_some();
     assert!(
         is_either || schema.get("type").is_some(),
         "{path} has no type"
     );
-    if let Some(Content::Map(properties)) = schema.get("properties") {
+    if let Some(JsonValue::Map(properties)) = schema.get("properties") {
         let kept = schema.get("x-kubernetes-preserve-unknown-fields");
-        assert_eq!(kept, Some(&Content::Bool(true)), "{path} drops fields");
+        assert_eq!(kept, Some(&JsonValue::Bool(true)), "{path} drops fields");
         for (name, property) in properties {
             if !matches!(name.as_str(), "metadata") {
                 check_schema(&format!("{path}.{name}"), property);
@@ -140,9 +140,9 @@ fn the_resource_definitions_are_structural_and_lose_no_field() {
         let path = format!("{folder}/{plural}.yaml");
         let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         let documents = manifest::read(&path, &bytes).unwrap_or_else(|e| panic!("{e}"));
-        let object = documents[0].place().content();
-        let text = |content: Option<&Content>| match content {
-            Some(Content::Text(text)) => text.clone(),
+        let object = documents[0].root().content();
+        let text = |content: Option<&JsonValue>| match content {
+            Some(JsonValue::Text(text)) => text.clone(),
             other => panic!("{path}: {other:?}"),
         };
         let spec = object.get("spec").expect("a spec");
@@ -154,14 +154,14 @@ fn the_resource_definitions_are_structural_and_lose_no_field() {
             text(spec.get("names").and_then(|names| names.get("kind"))),
             kind
         );
-        let Some(Content::List(found)) = spec.get("versions") else {
+        let Some(JsonValue::List(found)) = spec.get("versions") else {
             panic!("versions are a list");
         };
         let names: Vec<String> = found.iter().map(|own| text(own.get("name"))).collect();
         assert_eq!(names, versions);
         let stored = found
             .iter()
-            .filter(|own| own.get("storage") == Some(&Content::Bool(true)));
+            .filter(|own| own.get("storage") == Some(&JsonValue::Bool(true)));
         assert_eq!(stored.count(), 1);
         for version in found {
             let schema = version

@@ -13,88 +13,88 @@ const TYPE_NAME: &str = "state.CPUManagerCheckpoint";
 
 go_named! {
     /// The number that protects the rest.
-    struct ChecksumField(u64) = "checksum.Checksum"
+    struct CpuChecksumField(u64) = "checksum.Checksum"
 }
 
 go_struct! {
     /// Entries by container id.
-    struct Format1 = "state"."CPUManagerCheckpointV1" {
+    struct CpuFormat1 = "state"."CPUManagerCheckpointV1" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
         entries: Map<String, String> = "Entries" "entries" omitempty,
-        checksum: ChecksumField = "Checksum" "checksum",
+        checksum: CpuChecksumField = "Checksum" "checksum",
     }
 }
 
 go_struct! {
     /// Entries by pod and container.
-    struct Format2 = "state"."CPUManagerCheckpointV2" {
+    struct CpuFormat2 = "state"."CPUManagerCheckpointV2" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
         entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        checksum: ChecksumField = "Checksum" "checksum",
+        checksum: CpuChecksumField = "Checksum" "checksum",
     }
 }
 
 go_struct! {
     /// Pod entries beside container entries.
-    struct Format3 = "state"."CPUManagerCheckpoint" {
+    struct CpuFormat3 = "state"."CPUManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
         entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
-        checksum: ChecksumField = "Checksum" "checksum",
+        pod_entries: CpuPodEntries = "PodEntries" "podEntries" omitempty,
+        checksum: CpuChecksumField = "Checksum" "checksum",
     }
 }
 
 go_struct! {
     /// Format 3 for older kubelets, with checksum 0, and a text with everything.
-    struct Format4 = "state"."CPUManagerCheckpoint" {
+    struct CpuFormat4 = "state"."CPUManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
         entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
-        checksum: ChecksumField = "Checksum" "checksum",
+        pod_entries: CpuPodEntries = "PodEntries" "podEntries" omitempty,
+        checksum: CpuChecksumField = "Checksum" "checksum",
         data: String = "Data" "data",
-        data_checksum: ChecksumField = "DataChecksum" "dataChecksum",
+        data_checksum: CpuChecksumField = "DataChecksum" "dataChecksum",
     }
 }
 
 go_struct! {
     /// What all formats but the first have in common; as JSON it is the text inside format 4.
-    struct Data = "state"."CPUManagerCheckpointData" {
+    struct CpuCheckpointData = "state"."CPUManagerCheckpointData" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
         entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
+        pod_entries: CpuPodEntries = "PodEntries" "podEntries" omitempty,
     }
 }
 
 go_named! {
     /// CPUs by pod.
-    struct PodEntries(Map<String, PodEntry>) = "state.PodCPUAssignments"
+    struct CpuPodEntries(Map<String, CpuPodEntry>) = "state.PodCPUAssignments"
 }
 
 go_struct! {
     /// How a pod entry is written.
-    struct PodEntryText = "state"."podEntryJSON" {
+    struct CpuPodEntryText = "state"."podEntryJSON" {
         cpu_set: String = "CPUSet" "cpuSet" omitempty,
     }
 }
 
 /// The CPUs of one pod: a text in the file, a set in memory, and the set is what the checksum sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PodEntry {
+pub(crate) struct CpuPodEntry {
     pub(crate) cpus: CpuSet,
 }
 
-impl GoValue for PodEntry {
+impl GoValue for CpuPodEntry {
     fn type_name() -> String {
         "state.PodEntry".to_owned()
     }
 
     fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, _name: fn() -> String) {
-        let mut text = PodEntryText::default();
+        let mut text = CpuPodEntryText::default();
         let mut own = Decoder::default();
         text.decode(json, &mut own);
         if let Some(error) = own.into_error() {
@@ -117,7 +117,7 @@ impl GoValue for PodEntry {
 
     fn encode(&self, out: &mut String) {
         let cpu_set = self.cpus.to_string();
-        PodEntryText { cpu_set }.encode(out);
+        CpuPodEntryText { cpu_set }.encode(out);
     }
 
     fn is_empty(&self) -> bool {
@@ -125,7 +125,7 @@ impl GoValue for PodEntry {
     }
 }
 
-impl Format1 {
+impl CpuFormat1 {
     /// As the kubelet prepares it for reading.
     pub(crate) fn new() -> Self {
         Self {
@@ -136,7 +136,7 @@ impl Format1 {
 
     pub(crate) fn checksum(&self) -> Checksum {
         let cleared = Self {
-            checksum: ChecksumField(0),
+            checksum: CpuChecksumField(0),
             ..self.clone()
         };
         Checksum {
@@ -146,7 +146,7 @@ impl Format1 {
     }
 }
 
-impl Format2 {
+impl CpuFormat2 {
     /// As the kubelet prepares it for reading.
     pub(crate) fn new() -> Self {
         Self {
@@ -166,7 +166,7 @@ impl Format2 {
 
     fn checksum_under(&self, name: &str) -> Checksum {
         let cleared = Self {
-            checksum: ChecksumField(0),
+            checksum: CpuChecksumField(0),
             ..self.clone()
         };
         Checksum {
@@ -176,19 +176,19 @@ impl Format2 {
     }
 }
 
-impl Format3 {
+impl CpuFormat3 {
     /// As the kubelet prepares it for reading.
     pub(crate) fn new() -> Self {
         Self {
             entries: Map::empty(),
-            pod_entries: PodEntries(Map::empty()),
+            pod_entries: CpuPodEntries(Map::empty()),
             ..Self::default()
         }
     }
 
     pub(crate) fn checksum(&self) -> Checksum {
         let cleared = Self {
-            checksum: ChecksumField(0),
+            checksum: CpuChecksumField(0),
             ..self.clone()
         };
         Checksum {
@@ -198,7 +198,7 @@ impl Format3 {
     }
 }
 
-impl Format4 {
+impl CpuFormat4 {
     /// The checksum of the text inside.
     pub(crate) fn data_checksum(&self) -> Checksum {
         Checksum {
@@ -208,30 +208,30 @@ impl Format4 {
     }
 }
 
-impl Data {
+impl CpuCheckpointData {
     /// As the kubelet prepares it for reading.
     pub(crate) fn new() -> Self {
         Self {
             entries: Map::empty(),
-            pod_entries: PodEntries(Map::empty()),
+            pod_entries: CpuPodEntries(Map::empty()),
             ..Self::default()
         }
     }
 }
 
-impl From<Format2> for Data {
-    fn from(file: Format2) -> Self {
+impl From<CpuFormat2> for CpuCheckpointData {
+    fn from(file: CpuFormat2) -> Self {
         Self {
             policy_name: file.policy_name,
             default_cpu_set: file.default_cpu_set,
             entries: file.entries,
-            pod_entries: PodEntries(Map::empty()),
+            pod_entries: CpuPodEntries(Map::empty()),
         }
     }
 }
 
-impl From<Format3> for Data {
-    fn from(file: Format3) -> Self {
+impl From<CpuFormat3> for CpuCheckpointData {
+    fn from(file: CpuFormat3) -> Self {
         Self {
             policy_name: file.policy_name,
             default_cpu_set: file.default_cpu_set,
@@ -241,34 +241,34 @@ impl From<Format3> for Data {
     }
 }
 
-impl From<&CpuManagerState> for Format2 {
+impl From<&CpuManagerState> for CpuFormat2 {
     fn from(state: &CpuManagerState) -> Self {
-        let data = Data::from(state);
+        let data = CpuCheckpointData::from(state);
         Self {
             policy_name: data.policy_name,
             default_cpu_set: data.default_cpu_set,
             entries: data.entries,
-            checksum: ChecksumField(0),
+            checksum: CpuChecksumField(0),
         }
     }
 }
 
-impl From<&CpuManagerState> for Format3 {
+impl From<&CpuManagerState> for CpuFormat3 {
     fn from(state: &CpuManagerState) -> Self {
-        let data = Data::from(state);
+        let data = CpuCheckpointData::from(state);
         Self {
             policy_name: data.policy_name,
             default_cpu_set: data.default_cpu_set,
             entries: data.entries,
             pod_entries: data.pod_entries,
-            checksum: ChecksumField(0),
+            checksum: CpuChecksumField(0),
         }
     }
 }
 
-impl From<&CpuManagerState> for Format4 {
+impl From<&CpuManagerState> for CpuFormat4 {
     fn from(state: &CpuManagerState) -> Self {
-        let data = Data::from(state);
+        let data = CpuCheckpointData::from(state);
         let mut text = String::new();
         data.encode(&mut text);
         let mut file = Self {
@@ -276,9 +276,9 @@ impl From<&CpuManagerState> for Format4 {
             default_cpu_set: data.default_cpu_set,
             entries: data.entries,
             pod_entries: data.pod_entries,
-            checksum: ChecksumField(0),
+            checksum: CpuChecksumField(0),
             data: text,
-            data_checksum: ChecksumField(0),
+            data_checksum: CpuChecksumField(0),
         };
         file.data_checksum.0 = file.data_checksum().computed().into();
         file

@@ -8,7 +8,7 @@ use crate::state::Checksum;
 
 go_named! {
     /// The number that protects the rest.
-    struct ChecksumField(u64) = "checksum.Checksum"
+    struct DeviceChecksumField(u64) = "checksum.Checksum"
 }
 
 go_named! {
@@ -33,7 +33,7 @@ go_named! {
 
 go_struct! {
     /// The devices of one resource that one container holds.
-    struct Entry = "checkpoint"."PodDevicesEntry" {
+    struct PodDevicesEntry = "checkpoint"."PodDevicesEntry" {
         pod: String = "PodUID" "PodUID",
         container: String = "ContainerName" "ContainerName",
         resource: String = "ResourceName" "ResourceName",
@@ -44,23 +44,23 @@ go_struct! {
 
 go_struct! {
     /// The part that is protected.
-    struct Content = "checkpoint"."checkpointData" {
-        entries: Slice<Entry> = "PodDeviceEntries" "PodDeviceEntries",
+    struct DeviceCheckpointData = "checkpoint"."checkpointData" {
+        entries: Slice<PodDevicesEntry> = "PodDeviceEntries" "PodDeviceEntries",
         registered: Map<String, Slice<String>> = "RegisteredDevices" "RegisteredDevices",
     }
 }
 
 go_struct! {
     /// The whole file.
-    struct File = "checkpoint"."Data" {
-        data: Content = "Data" "Data",
-        checksum: ChecksumField = "Checksum" "Checksum",
+    struct DeviceCheckpointFile = "checkpoint"."Data" {
+        data: DeviceCheckpointData = "Data" "Data",
+        checksum: DeviceChecksumField = "Checksum" "Checksum",
     }
 }
 
-impl File {
+impl DeviceCheckpointFile {
     pub(super) fn checksum(&self) -> Checksum {
-        let mut text = format!("({})", Content::type_name());
+        let mut text = format!("({})", DeviceCheckpointData::type_name());
         self.data.dump(&mut text);
         Checksum {
             stored: self.checksum.0,

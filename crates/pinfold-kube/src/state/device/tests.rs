@@ -5,7 +5,7 @@ const FILE: &str = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"p12","ContainerNam
 
 #[test]
 fn a_file_is_read_in_core_terms_and_written_byte_for_byte() {
-    let state = DeviceState::restore(FILE.as_bytes(), "f").expect("good");
+    let state = DeviceManagerState::restore(FILE.as_bytes(), "f").expect("good");
     let entry = &state.entries[0];
     assert_eq!(
         entry.devices,
@@ -17,20 +17,20 @@ fn a_file_is_read_in_core_terms_and_written_byte_for_byte() {
 
 #[test]
 fn without_entries_the_list_is_nil() {
-    let text = DeviceState::default().write();
+    let text = DeviceManagerState::default().write();
     assert!(
         text.starts_with(r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"#),
         "{text}"
     );
-    let checksum = DeviceState::checksum(text.as_bytes()).expect("good");
+    let checksum = DeviceManagerState::checksum(text.as_bytes()).expect("good");
     assert_eq!(
         checksum.text,
         "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)<nil> \
          RegisteredDevices:(map[string][]string)map[]}"
     );
     assert_eq!(
-        DeviceState::restore(text.as_bytes(), "f"),
-        Ok(DeviceState::default())
+        DeviceManagerState::restore(text.as_bytes(), "f"),
+        Ok(DeviceManagerState::default())
     );
 }
 
@@ -49,7 +49,7 @@ fn a_damaged_file_is_rejected() {
         ),
         (String::new(), "unexpected end of JSON input"),
     ] {
-        let error = DeviceState::restore(text.as_bytes(), "f").expect_err(&text);
+        let error = DeviceManagerState::restore(text.as_bytes(), "f").expect_err(&text);
         assert_eq!(error.to_string(), fault);
     }
 }
@@ -61,7 +61,7 @@ proptest! {
         response in prop::collection::vec(any::<u8>(), 0..20), name in ".{0,12}"
     ) {
         let node = node.map(|id| NodeId::new(id).expect("small"));
-        let state = DeviceState {
+        let state = DeviceManagerState {
             entries: vec![DeviceEntry {
                 pod: name.as_str().into(),
                 container: "c".into(),
@@ -71,7 +71,7 @@ proptest! {
             }],
             registered: [(name.as_str().into(), ids)].into(),
         };
-        prop_assert_eq!(DeviceState::restore(state.write().as_bytes(), "f"), Ok(state));
+        prop_assert_eq!(DeviceManagerState::restore(state.write().as_bytes(), "f"), Ok(state));
     }
 
     #[test]
@@ -83,6 +83,6 @@ proptest! {
             2 => bytes.insert(at, byte),
             _ => bytes.truncate(at),
         }
-        let _ = DeviceState::restore(&bytes, "f");
+        let _ = DeviceManagerState::restore(&bytes, "f");
     }
 }

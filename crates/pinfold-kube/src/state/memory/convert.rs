@@ -1,20 +1,20 @@
 //! Between the file's types and core terms.
 
-use pinfold_core::memory::{Amounts, Block};
+use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 use super::format::{
-    Block as FileBlock, ContainerEntries, Content, MemoryKind, NodeMap, NodeState, PodEntries,
-    PodEntry, Table,
+    ContainerEntries, FileBlock, MemoryCheckpointContent, MemoryKind, MemoryPodEntries,
+    MemoryPodEntry, MemoryTable, NodeMap, NumaNodeState,
 };
-use super::{MemoryManagerState, NodeMemory};
+use super::{MemoryManagerState, NumaNodeMemory};
 use crate::go::value::{Pointer, Slice};
 use crate::state::Fault;
 
-impl TryFrom<&Content> for MemoryManagerState {
+impl TryFrom<&MemoryCheckpointContent> for MemoryManagerState {
     type Error = Fault;
 
-    fn try_from(content: &Content) -> Result<Self, Fault> {
+    fn try_from(content: &MemoryCheckpointContent) -> Result<Self, Fault> {
         let mut state = Self {
             policy: content.policy_name.clone(),
             ..Self::default()
@@ -46,15 +46,15 @@ fn node_set(ids: &Slice<i64>) -> Result<NodeSet, Fault> {
     ids.as_slice().iter().map(|&id| node_id(id)).collect()
 }
 
-fn node_memory(id: i64, node: &NodeState) -> Result<NodeMemory, Fault> {
-    let mut memory = NodeMemory {
+fn node_memory(id: i64, node: &NumaNodeState) -> Result<NumaNodeMemory, Fault> {
+    let mut memory = NumaNodeMemory {
         assignments: node.assignments,
         cells: node_set(&node.cells)?,
-        ..NodeMemory::default()
+        ..NumaNodeMemory::default()
     };
     for (kind, table) in node.memory.iter() {
         let table = table.0.as_deref().ok_or(Fault::NullNode(id))?;
-        let table = Amounts {
+        let table = MemoryAmounts {
             total: table.total,
             system_reserved: table.system_reserved,
             allocatable: table.allocatable,
@@ -66,9 +66,9 @@ fn node_memory(id: i64, node: &NodeState) -> Result<NodeMemory, Fault> {
     Ok(memory)
 }
 
-fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<Block>, Fault> {
+fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<MemoryBlock>, Fault> {
     let block = |block: &FileBlock| {
-        Ok(Block {
+        Ok(MemoryBlock {
             nodes: node_set(&block.nodes)?,
             resource: block.kind.0.as_str().into(),
             size: block.size,
@@ -77,7 +77,7 @@ fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<Block>, Fault> {
     blocks.as_slice().iter().map(block).collect()
 }
 
-impl From<&MemoryManagerState> for Content {
+impl From<&MemoryManagerState> for MemoryCheckpointContent {
     fn from(state: &MemoryManagerState) -> Self {
         let nodes = state.nodes.iter();
         let containers = state.containers.iter();
@@ -99,10 +99,10 @@ impl From<&MemoryManagerState> for Content {
                     })
                     .collect(),
             ),
-            pod_entries: PodEntries(
+            pod_entries: MemoryPodEntries(
                 pods.map(|(pod, list)| {
                     let blocks = blocks(list);
-                    (pod.to_string(), PodEntry { blocks })
+                    (pod.to_string(), MemoryPodEntry { blocks })
                 })
                 .collect(),
             ),
@@ -110,15 +110,15 @@ impl From<&MemoryManagerState> for Content {
     }
 }
 
-fn node_state(node: &NodeMemory) -> NodeState {
-    let table = |table: &Amounts| Table {
+fn node_state(node: &NumaNodeMemory) -> NumaNodeState {
+    let table = |table: &MemoryAmounts| MemoryTable {
         total: table.total,
         system_reserved: table.system_reserved,
         allocatable: table.allocatable,
         reserved: table.reserved,
         free: table.free,
     };
-    NodeState {
+    NumaNodeState {
         assignments: node.assignments,
         memory: node
             .memory
@@ -129,7 +129,7 @@ fn node_state(node: &NodeMemory) -> NodeState {
     }
 }
 
-fn blocks(blocks: &[Block]) -> Slice<FileBlock> {
+fn blocks(blocks: &[MemoryBlock]) -> Slice<FileBlock> {
     blocks
         .iter()
         .map(|block| FileBlock {

@@ -9,7 +9,7 @@ const TYPE_NAME: &str = "state.MemoryManagerCheckpoint";
 
 go_named! {
     /// The number that protects the rest.
-    struct ChecksumField(u64) = "checksum.Checksum"
+    struct MemoryChecksumField(u64) = "checksum.Checksum"
 }
 
 go_named! {
@@ -29,7 +29,7 @@ impl GoKey for MemoryKind {
 
 go_struct! {
     /// One kind of memory of one node.
-    struct Table = "state"."MemoryTable" {
+    struct MemoryTable = "state"."MemoryTable" {
         total: u64 = "TotalMemSize" "total",
         system_reserved: u64 = "SystemReserved" "systemReserved",
         allocatable: u64 = "Allocatable" "allocatable",
@@ -40,21 +40,21 @@ go_struct! {
 
 go_struct! {
     /// One NUMA node.
-    struct NodeState = "state"."NUMANodeState" {
+    struct NumaNodeState = "state"."NUMANodeState" {
         assignments: i64 = "NumberOfAssignments" "numberOfAssignments",
-        memory: Map<MemoryKind, Pointer<Table>> = "MemoryMap" "memoryMap",
+        memory: Map<MemoryKind, Pointer<MemoryTable>> = "MemoryMap" "memoryMap",
         cells: Slice<i64> = "Cells" "cells",
     }
 }
 
 go_named! {
     /// The NUMA nodes.
-    struct NodeMap(Map<i64, Pointer<NodeState>>) = "state.NUMANodeMap"
+    struct NodeMap(Map<i64, Pointer<NumaNodeState>>) = "state.NUMANodeMap"
 }
 
 go_struct! {
     /// Memory given to one container or pod.
-    struct Block = "state"."Block" {
+    struct FileBlock = "state"."Block" {
         nodes: Slice<i64> = "NUMAAffinity" "numaAffinity",
         kind: MemoryKind = "Type" "type",
         size: u64 = "Size" "size",
@@ -63,51 +63,51 @@ go_struct! {
 
 go_named! {
     /// Blocks by pod and container.
-    struct ContainerEntries(Map<String, Map<String, Slice<Block>>>) = "state.ContainerMemoryAssignments"
+    struct ContainerEntries(Map<String, Map<String, Slice<FileBlock>>>) = "state.ContainerMemoryAssignments"
 }
 
 go_struct! {
     /// Blocks of one pod.
-    struct PodEntry = "state"."PodEntry" {
-        blocks: Slice<Block> = "MemoryBlocks" "memoryBlocks" omitempty,
+    struct MemoryPodEntry = "state"."PodEntry" {
+        blocks: Slice<FileBlock> = "MemoryBlocks" "memoryBlocks" omitempty,
     }
 }
 
 go_named! {
     /// Blocks by pod.
-    struct PodEntries(Map<String, PodEntry>) = "state.PodMemoryAssignments"
+    struct MemoryPodEntries(Map<String, MemoryPodEntry>) = "state.PodMemoryAssignments"
 }
 
 go_struct! {
     /// Container entries only.
-    struct Format1 = "state"."MemoryManagerCheckpointV1" {
+    struct MemoryFormat1 = "state"."MemoryManagerCheckpointV1" {
         policy_name: String = "PolicyName" "policyName",
         nodes: NodeMap = "MachineState" "machineState",
         entries: ContainerEntries = "Entries" "entries" omitempty,
-        checksum: ChecksumField = "Checksum" "checksum",
+        checksum: MemoryChecksumField = "Checksum" "checksum",
     }
 }
 
 go_struct! {
     /// Pod entries beside container entries.
-    struct Format2 = "state"."MemoryManagerCheckpoint" {
+    struct MemoryFormat2 = "state"."MemoryManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         nodes: NodeMap = "MachineState" "machineState",
         entries: ContainerEntries = "Entries" "entries" omitempty,
-        pod_entries: PodEntries = "PodEntries" "podEntries" omitempty,
-        checksum: ChecksumField = "Checksum" "checksum",
+        pod_entries: MemoryPodEntries = "PodEntries" "podEntries" omitempty,
+        checksum: MemoryChecksumField = "Checksum" "checksum",
     }
 }
 
 /// What the formats have in common, without the checksum.
-pub(super) struct Content {
+pub(super) struct MemoryCheckpointContent {
     pub(super) policy_name: String,
     pub(super) nodes: NodeMap,
     pub(super) entries: ContainerEntries,
-    pub(super) pod_entries: PodEntries,
+    pub(super) pod_entries: MemoryPodEntries,
 }
 
-impl Format1 {
+impl MemoryFormat1 {
     /// As the kubelet prepares it for reading.
     pub(super) fn new() -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Format1 {
 
     fn checksum_under(&self, name: &str) -> Checksum {
         let cleared = Self {
-            checksum: ChecksumField(0),
+            checksum: MemoryChecksumField(0),
             ..self.clone()
         };
         Checksum {
@@ -138,20 +138,20 @@ impl Format1 {
     }
 }
 
-impl Format2 {
+impl MemoryFormat2 {
     /// As the kubelet prepares it for reading.
     pub(super) fn new() -> Self {
         Self {
             nodes: NodeMap(Map::empty()),
             entries: ContainerEntries(Map::empty()),
-            pod_entries: PodEntries(Map::empty()),
+            pod_entries: MemoryPodEntries(Map::empty()),
             ..Self::default()
         }
     }
 
     pub(super) fn checksum(&self) -> Checksum {
         let cleared = Self {
-            checksum: ChecksumField(0),
+            checksum: MemoryChecksumField(0),
             ..self.clone()
         };
         Checksum {
@@ -161,19 +161,19 @@ impl Format2 {
     }
 }
 
-impl From<Format1> for Content {
-    fn from(file: Format1) -> Self {
+impl From<MemoryFormat1> for MemoryCheckpointContent {
+    fn from(file: MemoryFormat1) -> Self {
         Self {
             policy_name: file.policy_name,
             nodes: file.nodes,
             entries: file.entries,
-            pod_entries: PodEntries(Map::empty()),
+            pod_entries: MemoryPodEntries(Map::empty()),
         }
     }
 }
 
-impl From<Format2> for Content {
-    fn from(file: Format2) -> Self {
+impl From<MemoryFormat2> for MemoryCheckpointContent {
+    fn from(file: MemoryFormat2) -> Self {
         Self {
             policy_name: file.policy_name,
             nodes: file.nodes,
@@ -183,25 +183,25 @@ impl From<Format2> for Content {
     }
 }
 
-impl From<Content> for Format1 {
-    fn from(content: Content) -> Self {
+impl From<MemoryCheckpointContent> for MemoryFormat1 {
+    fn from(content: MemoryCheckpointContent) -> Self {
         Self {
             policy_name: content.policy_name,
             nodes: content.nodes,
             entries: content.entries,
-            checksum: ChecksumField(0),
+            checksum: MemoryChecksumField(0),
         }
     }
 }
 
-impl From<Content> for Format2 {
-    fn from(content: Content) -> Self {
+impl From<MemoryCheckpointContent> for MemoryFormat2 {
+    fn from(content: MemoryCheckpointContent) -> Self {
         Self {
             policy_name: content.policy_name,
             nodes: content.nodes,
             entries: content.entries,
             pod_entries: content.pod_entries,
-            checksum: ChecksumField(0),
+            checksum: MemoryChecksumField(0),
         }
     }
 }

@@ -58,7 +58,7 @@ fn nodes_are_written_in_the_order_of_their_names() {
     for id in [0, 2, 10, 11] {
         state
             .nodes
-            .insert(NodeId::new(id).expect("small"), NodeMemory::default());
+            .insert(NodeId::new(id).expect("small"), NumaNodeMemory::default());
     }
     let text = state.write(MemoryStateFormat::V1);
     let order: Vec<usize> = ["\"0\":", "\"10\":", "\"11\":", "\"2\":"]

@@ -16,9 +16,9 @@ use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, NodeFacts};
+use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology;
-use pinfold_kube::node_state::{NODE_STATE, NodeState};
+use pinfold_kube::node_state::{NODE_STATE, PublishedNodeState};
 use serde_json::{Value, json};
 
 use crate::cache::node::{Heard, NodeFound, Reported, read_node, read_report};
@@ -98,7 +98,7 @@ impl Node {
         let stale: Vec<PodUid> = self
             .ledger
             .state()
-            .residents()
+            .admitted_pods()
             .keys()
             .filter(|uid| !self.active.contains(*uid))
             .cloned()
@@ -148,13 +148,13 @@ impl Node {
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
         let plain = node_resource_topology::publish(&self.name, machine, &occupancy, settings);
-        let mut facts = NodeFacts::of(machine, settings, rules.reserved_cpus());
+        let mut facts = ReportAnnotations::of(machine, settings, rules.reserved_cpus());
         if self.dialect == DialectName::Koordinator {
             facts.cpu_manager.policy = "none".to_owned();
         }
         let mut told = koordinator::publish(&plain, &facts);
-        NodeState::attach(&self.ledger, self.dialect, &mut told);
-        let told = told.converted(node_resource_topology::Version::V1Alpha2);
+        PublishedNodeState::attach(&self.ledger, self.dialect, &mut told);
+        let told = told.converted(node_resource_topology::NrtVersion::V1Alpha2);
         let mut told = serde_json::to_value(told.content()).expect("JSON");
         told["metadata"]["resourceVersion"] = format!("{}", self.version).into();
         told["metadata"]["annotations"]["pinfold.dev/generation"] = "7".into();

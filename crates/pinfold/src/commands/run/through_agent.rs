@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use pinfold_agent_api::{AdmittedPod, PinResult, PinTarget};
-use pinfold_standalone::{Passing, Request};
+use pinfold_standalone::{RunRequest, SignalForwarder};
 use serde_json::{Value, json};
 
 use super::{environment, not_run};
@@ -16,7 +16,7 @@ use crate::exit::Failure;
 /// Admits a pod for the command, pins this process to it, runs the command, and releases the pod.
 pub(super) fn run(
     agent: &AgentClient,
-    request: &Request,
+    request: &RunRequest,
     name: &str,
     command: &[OsString],
 ) -> Result<ExitCode, Failure> {
@@ -26,7 +26,7 @@ pub(super) fn run(
         ));
     }
     // Before the pod is admitted: from now on signals are forwarded to the command, so that the pod is always released.
-    let passing = Passing::new().map_err(environment)?;
+    let passing = SignalForwarder::new().map_err(environment)?;
     let pid = std::process::id();
     let manifest = manifest(request, u64::from(pid), name).to_string();
     let admitted: AdmittedPod = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
@@ -61,7 +61,7 @@ fn enforce(agent: &AgentClient, path: &str, pid: u32) -> Result<PinResult, Reque
 }
 
 /// The manifest of a pod with the resources of the run.
-fn manifest(request: &Request, id: u64, name: &str) -> Value {
+fn manifest(request: &RunRequest, id: u64, name: &str) -> Value {
     let pod = request.pod(id, name);
     let containers = pod.containers.iter().map(|container| {
         let amounts: serde_json::Map<String, Value> = container
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn the_manifest_requests_the_resources_of_the_run() {
         let quantity = |text: &str| Some(text.parse().expect("a quantity"));
-        let request = Request {
+        let request = RunRequest {
             cpus: quantity("2"),
             memory: quantity("1Gi"),
-            ..Request::default()
+            ..RunRequest::default()
         };
         let text = manifest(&request, 7, "x").to_string();
         let read = pinfold_kube::pod::read("a run", text.as_bytes()).expect("a pod");

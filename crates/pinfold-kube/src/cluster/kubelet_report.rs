@@ -1,0 +1,93 @@
+//! [`KubeletReport`]: what a kubelet's node reports, for those who rebuild the node again and again.
+
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::name::PodUid;
+use pinfold_core::node_topology::NodeTopology;
+use pinfold_core::node_topology::replica::{KnownCpus, Replica, ReplicaError, RulesCache};
+
+use super::{device_totals, known_cpus};
+use crate::diagnostic::{Diagnostics, WithWarnings};
+use crate::koordinator::ReportAnnotations;
+use crate::node_resource_topology::NodeResourceTopology;
+use crate::node_state::PublishedNodeState;
+
+/// What is kept of a NodeResourceTopology whose node's kubelet decides.
+#[derive(Clone, Debug)]
+pub struct KubeletReport {
+    topology: NodeTopology,
+    cpus: Option<KnownCpus>,
+    state: Option<PublishedNodeState>,
+}
+
+impl KubeletReport {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// With every annotation that cannot be understood.
+    pub fn read(topology: &NodeResourceTopology) -> Result<WithWarnings<Self>, Diagnostics> {
+        let WithWarnings {
+            value: state,
+            mut warnings,
+        } = PublishedNodeState::read(topology)?;
+        let facts = ReportAnnotations::read(topology, Fidelity::Sound)?;
+        warnings.extend(facts.warnings);
+        let value = Self {
+            topology: topology.to_core(),
+            cpus: known_cpus(&facts.value),
+            state,
+        };
+        Ok(WithWarnings { value, warnings })
+    }
+
+    /// The counts.
+    #[must_use]
+    pub fn topology(&self) -> &NodeTopology {
+        &self.topology
+    }
+
+    /// Who holds what, if the report says so.
+    #[must_use]
+    pub fn state(&self) -> Option<&PublishedNodeState> {
+        self.state.as_ref()
+    }
+
+    /// Whether it lists the CPUs one by one.
+    #[must_use]
+    pub fn lists_cpus(&self) -> bool {
+        self.cpus.is_some()
+    }
+
+    /// Whether it speaks of this pod; `None` if it does not speak of pods.
+    #[must_use]
+    pub fn lists(&self, pod: &PodUid) -> Option<bool> {
+        let state = self.state.as_ref()?;
+        Some(state.pods.iter().any(|listed| listed.uid == *pod))
+    }
+
+    /// Rebuilds the kubelet, without pods that are gone. `allocatable` is what the node offers, `used` what the pods
+    /// of the report request together. Kubelets of one kind share their rules on `shelf`.
+    ///
+    /// # Errors
+    /// If it describes no machine or no kubelet.
+    pub fn replica(
+        &self,
+        allocatable: &Amounts,
+        used: &Amounts,
+        is_gone: impl Fn(&PodUid) -> bool,
+        shelf: &mut RulesCache,
+    ) -> Result<Replica, ReplicaError> {
+        let totals = device_totals(allocatable, used);
+        let Some(state) = &self.state else {
+            let cpus = self.cpus.as_ref();
+            return Replica::of_kind(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
+        };
+        let mut topology = self.topology.clone();
+        let held = state.without(&mut topology, is_gone);
+        let cpus = self.cpus.as_ref().map(|known| KnownCpus {
+            held,
+            ..known.clone()
+        });
+        Replica::of_kind(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
+    }
+}

@@ -1,0 +1,130 @@
+//! The policies and scopes by name.
+
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::TopologyScope;
+
+use super::ConfigReader;
+use crate::diagnostic::DiagnosticReport;
+use crate::go::quote::quoted;
+
+/// Who gets CPUs of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CpuManagerPolicy {
+    /// Nobody.
+    #[default]
+    None,
+    /// Guaranteed containers with whole CPUs.
+    Static,
+}
+
+/// Whose memory comes from chosen NUMA nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryManagerPolicy {
+    /// Nobody's.
+    #[default]
+    None,
+    /// That of guaranteed containers.
+    Static,
+    /// As static, without the promise; not on Linux.
+    BestEffort,
+}
+
+const TOPOLOGY_POLICIES: &[&str] = &["none", "best-effort", "restricted", "single-numa-node"];
+const TOPOLOGY_SCOPES: &[&str] = &["container", "pod"];
+const CPU_POLICIES: &[&str] = &["none", "static"];
+const MEMORY_POLICIES: &[&str] = &["None", "Static"];
+
+impl CpuManagerPolicy {
+    /// The name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CpuManagerPolicy::None => "none",
+            CpuManagerPolicy::Static => "static",
+        }
+    }
+}
+
+impl MemoryManagerPolicy {
+    /// The name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryManagerPolicy::None => "None",
+            MemoryManagerPolicy::Static => "Static",
+            MemoryManagerPolicy::BestEffort => "BestEffort",
+        }
+    }
+}
+
+impl ConfigReader<'_> {
+    pub(super) fn topology_policy(&self, report: &mut DiagnosticReport) -> TopologyPolicy {
+        let read = self.word("topologyManagerPolicy", "a policy name", report);
+        let Some((word, field)) = read else {
+            return TopologyPolicy::default();
+        };
+        if let Ok(policy) = word.parse() {
+            return policy;
+        }
+        let old = TopologyPolicy::from_old_name(word).filter(|_| self.reads_old_spellings);
+        if let Some(policy) = old {
+            Self::warn_old(&field, word, policy.name(), report);
+            return policy;
+        }
+        let words = format!(
+            "invalid configuration: topologyManagerPolicy (--topology-manager-policy) {} must be one of: \
+             [\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]",
+            quoted(word)
+        );
+        Self::reject_word(&field, word, words, TOPOLOGY_POLICIES, report);
+        TopologyPolicy::default()
+    }
+
+    pub(super) fn topology_scope(&self, report: &mut DiagnosticReport) -> TopologyScope {
+        let read = self.word("topologyManagerScope", "a scope name", report);
+        let Some((word, field)) = read else {
+            return TopologyScope::default();
+        };
+        match word.parse() {
+            Ok(scope) => scope,
+            Err(_) if word == "Pod" && self.reads_old_spellings => {
+                Self::warn_old(&field, word, "pod", report);
+                TopologyScope::Pod
+            }
+            Err(_) => {
+                let words = format!(
+                    "invalid configuration: topologyManagerScope (--topology-manager-scope) {} must be one \
+                     of: \"container\", or \"pod\"",
+                    quoted(word)
+                );
+                Self::reject_word(&field, word, words, TOPOLOGY_SCOPES, report);
+                TopologyScope::default()
+            }
+        }
+    }
+
+    pub(super) fn cpu_policy(&self, report: &mut DiagnosticReport) -> CpuManagerPolicy {
+        match self.word("cpuManagerPolicy", "a policy name", report) {
+            None | Some(("none", _)) => CpuManagerPolicy::None,
+            Some(("static", _)) => CpuManagerPolicy::Static,
+            Some((word, field)) => {
+                let words = format!("unknown policy: \"{word}\"");
+                Self::reject_word(&field, word, words, CPU_POLICIES, report);
+                CpuManagerPolicy::default()
+            }
+        }
+    }
+
+    pub(super) fn memory_policy(&self, report: &mut DiagnosticReport) -> MemoryManagerPolicy {
+        match self.word("memoryManagerPolicy", "a policy name", report) {
+            None | Some(("None", _)) => MemoryManagerPolicy::None,
+            Some(("Static", _)) => MemoryManagerPolicy::Static,
+            Some(("BestEffort", _)) => MemoryManagerPolicy::BestEffort,
+            Some((word, field)) => {
+                let words = format!("unknown policy: {}", quoted(word));
+                Self::reject_word(&field, word, words, MEMORY_POLICIES, report);
+                MemoryManagerPolicy::default()
+            }
+        }
+    }
+}

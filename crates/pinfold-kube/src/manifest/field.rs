@@ -1,0 +1,419 @@
+//! [`FieldRef`]: a value, its path in the object, and the questions one asks of it.
+//!
+//! Every question that can be answered wrongly notes in the report what was expected and what was found, and
+//! answers `None`; reading goes on, so that one run shows all that is to mend. As in Kubernetes, a value of
+//! `null` is the same as no value.
+
+use std::time::Duration;
+
+use pinfold_core::quantity::Quantity;
+
+use super::value::{LocatedValue, ManifestMember, ManifestValue};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, MAX_DIAGNOSTICS, Position, Spot};
+use crate::go::parse;
+use crate::go::record::same_letters;
+use crate::json_value::JsonValue;
+use crate::suggest;
+
+/// A value and its path.
+#[derive(Clone, Debug)]
+pub struct FieldRef<'n> {
+    node: &'n LocatedValue,
+    path: String,
+    /// For a value in the text of an annotation: where that text is in the file.
+    text_at: Option<Option<Position>>,
+}
+
+impl<'n> FieldRef<'n> {
+    pub(crate) fn new(node: &'n LocatedValue, path: String) -> Self {
+        Self {
+            node,
+            path,
+            text_at: None,
+        }
+    }
+
+    /// The root of what the text of an annotation says.
+    pub(crate) fn in_text(node: &'n LocatedValue, path: String, text_at: Option<Position>) -> Self {
+        Self {
+            node,
+            path,
+            text_at: Some(text_at),
+        }
+    }
+
+    pub(crate) fn at(&self) -> Option<Position> {
+        self.text_at.unwrap_or(self.node.at)
+    }
+
+    fn spot(&self) -> Spot {
+        Spot {
+            at: self.at(),
+            within: self.text_at.and(self.node.at),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Notes that something else should be here.
+    pub fn unexpected(&self, expected: &str, report: &mut DiagnosticReport) {
+        self.unexpected_with(expected, None, report);
+    }
+
+    /// As [`FieldRef::unexpected`], with a hint what to do.
+    pub fn unexpected_with(
+        &self,
+        expected: &str,
+        hint: Option<String>,
+        report: &mut DiagnosticReport,
+    ) {
+        let problem = DiagnosticKind::Unexpected {
+            expected: expected.to_owned(),
+            found: self.node.described(),
+        };
+        report.error(self.spot(), &self.path, problem, hint);
+    }
+
+    /// Notes that Kubernetes rejects the value, in its words.
+    pub(crate) fn rejected(&self, words: impl Into<String>, report: &mut DiagnosticReport) {
+        report.error(
+            self.spot(),
+            &self.path,
+            DiagnosticKind::Rejected(words.into()),
+            None,
+        );
+    }
+
+    /// Notes something odd about the value.
+    pub(crate) fn warn(
+        &self,
+        problem: DiagnosticKind,
+        hint: Option<String>,
+        report: &mut DiagnosticReport,
+    ) {
+        report.warning(self.spot(), &self.path, problem, hint);
+    }
+
+    /// Whether it is exactly this text.
+    pub(crate) fn is_text(&self, text: &str) -> bool {
+        matches!(&self.node.value, ManifestValue::Text(own) if own == text)
+    }
+
+    /// The value of a member; `None` if it is not there, is `null`, or this is not a mapping.
+    pub fn get(&self, key: &str) -> Option<FieldRef<'n>> {
+        let member = self.member_list().iter().find(|member| member.key == key)?;
+        (member.node.value != ManifestValue::Null).then(|| self.child(member))
+    }
+
+    /// All members that are not `null`.
+    pub fn members(&self) -> impl Iterator<Item = (&'n str, FieldRef<'n>)> {
+        self.member_list()
+            .iter()
+            .filter(|member| member.node.value != ManifestValue::Null)
+            .map(|member| (member.key.as_str(), self.child(member)))
+    }
+
+    fn member_list(&self) -> &'n [ManifestMember] {
+        match &self.node.value {
+            ManifestValue::Map(members) => members,
+            _ => &[],
+        }
+    }
+
+    fn child(&self, member: &'n ManifestMember) -> FieldRef<'n> {
+        let key = &member.key;
+        let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let path = match (self.path.is_empty(), is_plain) {
+            (true, _) => key.clone(),
+            (false, true) => format!("{}.{key}", self.path),
+            (false, false) => format!("{}[{key}]", self.path),
+        };
+        self.below(&member.node, path)
+    }
+
+    fn below(&self, node: &'n LocatedValue, path: String) -> FieldRef<'n> {
+        FieldRef {
+            node,
+            path,
+            text_at: self.text_at,
+        }
+    }
+
+    /// This place, if it is a mapping.
+    pub fn map(&self, what: &str, report: &mut DiagnosticReport) -> Option<Self> {
+        match self.node.value {
+            ManifestValue::Map(_) => Some(self.clone()),
+            _ => {
+                self.unexpected(what, report);
+                None
+            }
+        }
+    }
+
+    /// The mapping under `key`.
+    pub fn get_map(
+        &self,
+        key: &str,
+        what: &str,
+        report: &mut DiagnosticReport,
+    ) -> Option<FieldRef<'n>> {
+        self.get(key)?.map(what, report)
+    }
+
+    /// The items of the list under `key`; empty if it is not there.
+    pub(crate) fn get_list(
+        &self,
+        key: &str,
+        what: &str,
+        report: &mut DiagnosticReport,
+    ) -> Vec<FieldRef<'n>> {
+        self.get(key)
+            .map(|list| list.items(what, report))
+            .unwrap_or_default()
+    }
+
+    /// The items of this list.
+    pub fn items(&self, what: &str, report: &mut DiagnosticReport) -> Vec<FieldRef<'n>> {
+        let ManifestValue::List(items) = &self.node.value else {
+            self.unexpected(what, report);
+            return Vec::new();
+        };
+        let item = |(i, node)| self.below(node, format!("{}[{i}]", self.path));
+        items.iter().enumerate().map(item).collect()
+    }
+
+    /// The member of that name in any letter case, the last one if there are several: how Go reads JSON.
+    pub(crate) fn get_as_go(&self, key: &str) -> Option<FieldRef<'n>> {
+        let named = |member: &&ManifestMember| same_letters(key, &member.key);
+        let member = self.member_list().iter().rev().find(named)?;
+        (member.node.value != ManifestValue::Null).then(|| self.child(member))
+    }
+
+    /// Whether it is `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        self.node.value == ManifestValue::Null
+    }
+
+    /// The value by itself.
+    pub(crate) fn content(&self) -> JsonValue {
+        JsonValue::from(self.node)
+    }
+
+    /// The members that `known` does not have, in order.
+    pub(crate) fn rest(&self, known: &[&str]) -> Vec<(String, JsonValue)> {
+        let members = self.member_list().iter();
+        members
+            .filter(|member| !known.contains(&member.key.as_str()))
+            .map(|member| (member.key.clone(), JsonValue::from(&member.node)))
+            .collect()
+    }
+
+    /// The text.
+    pub fn text(&self, what: &str, report: &mut DiagnosticReport) -> Option<&'n str> {
+        match &self.node.value {
+            ManifestValue::Text(text) => return Some(text),
+            ManifestValue::Number(text) => {
+                let hint = format!("put it in quotes: \"{text}\"");
+                self.unexpected_with(what, Some(hint), report);
+            }
+            ManifestValue::Bool(value) => {
+                let hint = format!("put it in quotes: \"{value}\"");
+                self.unexpected_with(what, Some(hint), report);
+            }
+            _ => self.unexpected(what, report),
+        }
+        None
+    }
+
+    /// The text under `key`.
+    pub(crate) fn get_text(
+        &self,
+        key: &str,
+        what: &str,
+        report: &mut DiagnosticReport,
+    ) -> Option<&'n str> {
+        self.get(key)?.text(what, report)
+    }
+
+    /// The text under `key`, which must be there and not empty.
+    pub(crate) fn required_text(
+        &self,
+        key: &str,
+        what: &str,
+        report: &mut DiagnosticReport,
+    ) -> Option<String> {
+        match self.get(key) {
+            Some(field) => match field.text(what, report) {
+                Some("") => {
+                    field.unexpected(what, report);
+                    None
+                }
+                text => text.map(str::to_owned),
+            },
+            None => {
+                self.missing(key, what, report);
+                None
+            }
+        }
+    }
+
+    /// Notes that the member `key` is not there; says so if a similar one is.
+    pub(crate) fn missing(&self, key: &str, what: &str, report: &mut DiagnosticReport) {
+        let keys = self.member_list().iter().map(|member| member.key.as_str());
+        let similar = keys
+            .filter(|other| suggest::nearest(other, [key]).is_some())
+            .find(|other| *other != key);
+        let hint = match similar {
+            Some(other) => format!("rename {other:?} to {key:?}"),
+            None => format!("add the field {key:?}"),
+        };
+        let path = match self.path.is_empty() {
+            true => key.to_owned(),
+            false => format!("{}.{key}", self.path),
+        };
+        let expected = what.to_owned();
+        report.error(
+            self.spot(),
+            &path,
+            DiagnosticKind::Missing { expected },
+            Some(hint),
+        );
+    }
+
+    /// The whole number.
+    pub fn integer(&self, what: &str, report: &mut DiagnosticReport) -> Option<i64> {
+        let number = match &self.node.value {
+            ManifestValue::Number(text) => text.parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            self.unexpected(what, report);
+        }
+        number
+    }
+
+    /// The whole number of 32 bits.
+    pub(crate) fn small_integer(&self, what: &str, report: &mut DiagnosticReport) -> Option<i32> {
+        let number = self.integer(what, report)?;
+        match i32::try_from(number) {
+            Ok(number) => Some(number),
+            Err(_) => {
+                self.unexpected(what, report);
+                None
+            }
+        }
+    }
+
+    /// The number.
+    pub(crate) fn float(&self, what: &str, report: &mut DiagnosticReport) -> Option<f64> {
+        let number = match &self.node.value {
+            ManifestValue::Number(text) => {
+                text.parse().ok().filter(|number: &f64| number.is_finite())
+            }
+            _ => None,
+        };
+        if number.is_none() {
+            self.unexpected(what, report);
+        }
+        number
+    }
+
+    /// The boolean.
+    pub fn boolean(&self, what: &str, report: &mut DiagnosticReport) -> Option<bool> {
+        match self.node.value {
+            ManifestValue::Bool(value) => Some(value),
+            _ => {
+                self.unexpected(what, report);
+                None
+            }
+        }
+    }
+
+    /// The time span, as Go writes it: `10s`, `1m30s`.
+    pub fn duration(&self, what: &str, report: &mut DiagnosticReport) -> Option<Duration> {
+        let duration = parse::duration(self.text(what, report)?);
+        if duration.is_none() {
+            self.unexpected(what, report);
+        }
+        duration
+    }
+
+    /// The text, which must be one of these words.
+    pub fn word(&self, known: &[&str], report: &mut DiagnosticReport) -> Option<&'n str> {
+        let what = format!("one of {}", known.join(", "));
+        let word = self.text(&what, report)?;
+        if known.contains(&word) {
+            return Some(word);
+        }
+        let hint = suggest::nearest(word, known.iter().copied());
+        let hint = hint.map(|meant| format!("did you mean {meant:?}?"));
+        self.unexpected_with(&what, hint, report);
+        None
+    }
+
+    /// The amount, written as a number or as text.
+    pub(crate) fn quantity(&self, report: &mut DiagnosticReport) -> Option<Quantity> {
+        let amount = match &self.node.value {
+            ManifestValue::Number(text) | ManifestValue::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        if amount.is_none() {
+            let expected = "a quantity such as 2, 500m or 4Gi";
+            self.unexpected_with(expected, self.quantity_hint(), report);
+        }
+        amount
+    }
+
+    /// What is usually meant by text that is nearly a quantity.
+    fn quantity_hint(&self) -> Option<String> {
+        let ManifestValue::Text(text) = &self.node.value else {
+            return None;
+        };
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let suffix = text.get(digits.len()..)?.trim();
+        let meant = match suffix {
+            "GB" | "Gb" | "gb" | "g" => "G",
+            "GiB" | "Gib" | "gi" | "GI" => "Gi",
+            "MB" | "Mb" | "mb" => "M",
+            "MiB" | "Mib" | "mi" | "MI" => "Mi",
+            "KB" | "kb" | "K" => "k",
+            "KiB" | "Kib" | "ki" | "KI" => "Ki",
+            _ => return None,
+        };
+        let amount: Option<Quantity> = format!("{digits}{meant}").parse().ok();
+        amount.map(|_| format!("did you mean \"{digits}{meant}\"?"))
+    }
+
+    /// The members that `known` does not have, as many as are worth telling.
+    pub(crate) fn unknown<'k>(
+        &self,
+        known: &'k [&'k str],
+    ) -> impl Iterator<Item = (&'n str, Option<Position>)> + use<'n, 'k> {
+        self.member_list()
+            .iter()
+            .filter(|member| !known.contains(&member.key.as_str()))
+            .map(|member| (member.key.as_str(), member.key_at))
+            .take(MAX_DIAGNOSTICS)
+    }
+
+    /// Notes as errors the members that `known` does not have.
+    pub fn reject_unknown(&self, known: &[&str], report: &mut DiagnosticReport) {
+        for (key, at) in self.unknown(known) {
+            let hint = Some(suggest::hint(key, known));
+            let problem = DiagnosticKind::UnknownField(key.to_owned());
+            report.error(at, &self.path, problem, hint);
+        }
+    }
+
+    /// Warns about members that `known` does not have.
+    pub(crate) fn warn_unknown(&self, known: &[&str], report: &mut DiagnosticReport) {
+        for (key, at) in self.unknown(known) {
+            let hint = suggest::nearest(key, known.iter().copied());
+            let hint = hint.map(|meant| format!("did you mean {meant:?}?"));
+            let problem = DiagnosticKind::UnknownField(key.to_owned());
+            report.warning(at, &self.path, problem, hint);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! [`LocatedValue`]: a YAML value with the place it was read from.
+
+use crate::diagnostic::Position;
+use crate::json_value::{self, JsonValue};
+
+/// A value and where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LocatedValue {
+    pub(crate) at: Option<Position>,
+    pub(crate) value: ManifestValue,
+}
+
+/// A YAML value by the types of JSON, which is what Kubernetes makes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ManifestValue {
+    Null,
+    Bool(bool),
+    /// A number in decimal notation.
+    Number(String),
+    Text(String),
+    List(Vec<LocatedValue>),
+    /// Members in order; no key comes twice.
+    Map(Vec<ManifestMember>),
+}
+
+/// One member of a mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ManifestMember {
+    pub(crate) key: String,
+    pub(crate) key_at: Option<Position>,
+    pub(crate) node: LocatedValue,
+}
+
+impl LocatedValue {
+    /// The value for people: kind and, if short, content.
+    pub(crate) fn described(&self) -> String {
+        match &self.value {
+            ManifestValue::Null => "nothing".to_owned(),
+            ManifestValue::Bool(value) => format!("the boolean {value}"),
+            ManifestValue::Number(text) => format!("the number {text}"),
+            ManifestValue::Text(text) if text.chars().count() <= 60 => format!("{text:?}"),
+            ManifestValue::Text(text) => {
+                let start: String = text.chars().take(50).collect();
+                format!("{start:?}…")
+            }
+            ManifestValue::List(_) => "a list".to_owned(),
+            ManifestValue::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+impl From<&LocatedValue> for JsonValue {
+    fn from(node: &LocatedValue) -> Self {
+        match &node.value {
+            ManifestValue::Null => JsonValue::Null,
+            ManifestValue::Bool(value) => JsonValue::Bool(*value),
+            ManifestValue::Number(text) => json_value::number(text),
+            ManifestValue::Text(text) => JsonValue::Text(text.clone()),
+            ManifestValue::List(items) => {
+                JsonValue::List(items.iter().map(JsonValue::from).collect())
+            }
+            ManifestValue::Map(members) => JsonValue::Map(
+                members
+                    .iter()
+                    .map(|member| (member.key.clone(), JsonValue::from(&member.node)))
+                    .collect(),
+            ),
+        }
+    }
+}

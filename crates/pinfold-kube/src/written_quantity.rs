@@ -1,0 +1,62 @@
+//! [`WrittenQuantity`]: a resource quantity that remembers how it was written.
+//!
+//! `1000m` and `1`, or the number 20 and the text "20", are the same amount. An object that is read and
+//! written again keeps the spelling of whoever wrote it.
+
+use pinfold_core::quantity::Quantity;
+
+use crate::diagnostic::DiagnosticReport;
+use crate::json_value::JsonValue;
+use crate::manifest::field::FieldRef;
+
+/// A quantity and its spelling. Compares by both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenQuantity {
+    written: JsonValue,
+    quantity: Quantity,
+}
+
+impl WrittenQuantity {
+    /// How much.
+    #[must_use]
+    pub fn quantity(&self) -> Quantity {
+        self.quantity
+    }
+
+    /// The number or text that says so.
+    #[must_use]
+    pub fn written(&self) -> &JsonValue {
+        &self.written
+    }
+
+    pub(crate) fn read(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Self> {
+        Some(Self {
+            quantity: field.quantity(report)?,
+            written: field.content(),
+        })
+    }
+
+    /// The amount under `key`, which must be there.
+    pub(crate) fn read_required(
+        parent: &FieldRef<'_>,
+        key: &str,
+        report: &mut DiagnosticReport,
+    ) -> Option<Self> {
+        match parent.get(key) {
+            Some(field) => Self::read(&field, report),
+            None => {
+                parent.missing(key, "a quantity such as 2, 500m or 4Gi", report);
+                None
+            }
+        }
+    }
+}
+
+impl From<Quantity> for WrittenQuantity {
+    fn from(quantity: Quantity) -> Self {
+        Self {
+            written: JsonValue::Text(quantity.to_string()),
+            quantity,
+        }
+    }
+}
