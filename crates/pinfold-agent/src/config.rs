@@ -16,7 +16,7 @@ mod field_table;
 mod read;
 
 pub use field_table::FIELDS;
-pub use pinfold_daemon::config::{Access, Field};
+pub use pinfold_daemon::config::{Access, ConfigField};
 
 /// The configuration of the node agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,7 +87,7 @@ pub struct KubeletConfig {
     /// The kubelet's root directory, which has its state files.
     pub root_directory: PathBuf,
     /// URL of the kubelet's server, for `/configz`; `None` if only the file is read.
-    #[serde(serialize_with = "write::shown_or_none")]
+    #[serde(serialize_with = "write::display_or_none")]
     pub endpoint: Option<String>,
     /// The CA certificate that verifies the endpoint.
     pub ca_file: PathBuf,
@@ -193,7 +193,7 @@ pub struct ApiConfig {
 #[serde(rename_all = "camelCase")]
 pub struct MetricsConfig {
     /// The address to listen on; `None` to not listen.
-    #[serde(serialize_with = "write::shown_or_none")]
+    #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
@@ -202,7 +202,7 @@ pub struct MetricsConfig {
 #[serde(rename_all = "camelCase")]
 pub struct KubernetesConfig {
     /// A kubeconfig, in-cluster credentials, or no API server.
-    #[serde(serialize_with = "write::shown")]
+    #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
     /// The objects that the agent publishes.
     pub publish: Vec<PublishedObject>,

@@ -1,11 +1,11 @@
 //! The table of configuration fields with their defaults and descriptions.
 
-use pinfold_daemon::config::Field;
+use pinfold_daemon::config::ConfigField;
 use pinfold_daemon::fields;
 
 /// All fields of the configuration.
 #[rustfmt::skip]
-pub const FIELDS: &[Field] = fields! {
+pub const FIELDS: &[ConfigField] = fields! {
     "mode" = "manage": "`manage`: the agent assigns and pins CPUs. `mirror`: the kubelet does; the agent only publishes its state",
     "nodeName" = "null": "name of the Node object; the default is the environment variable `NODE_NAME`, else the host name",
     "dialect" = "kubelet": "rules by which the agent assigns resources: `kubelet` or `koordinator`",

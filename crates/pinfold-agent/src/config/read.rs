@@ -1,9 +1,9 @@
 //! Reads the configuration's fields from YAML, and reports all errors of the file at once.
 
-use pinfold_daemon::config::members;
 use pinfold_daemon::config::read::{
-    Words, access, listen, one_of, path, path_or_none, period, section, switch, word,
+    Choices, access, boolean, choice, duration, listen_address, one_of, path, path_or_none, section,
 };
+use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
 
@@ -14,7 +14,7 @@ use super::{
 
 pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
-    whole.reject_unknown(&members(FIELDS, ""), report);
+    whole.reject_unknown(&section_fields(FIELDS, ""), report);
     one_of(whole, "mode", MODES, &mut config.mode, report);
     one_of(whole, "dialect", DIALECTS, &mut config.dialect, report);
     if let Some(place) = whole.get("nodeName") {
@@ -56,7 +56,7 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
             &mut cgroups.direct_writes,
             report,
         );
-        switch(
+        boolean(
             &section,
             "migrateMemory",
             &mut cgroups.migrate_memory,
@@ -70,11 +70,11 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
             report,
         );
         let interval = &mut cgroups.check_interval;
-        period(&section, "checkInterval", interval, report);
+        duration(&section, "checkInterval", interval, report);
     }
     if let Some(section) = section(whole, FIELDS, "devices", report) {
         let devices = &mut config.devices;
-        switch(
+        boolean(
             &section,
             "managePlugins",
             &mut devices.manage_plugins,
@@ -96,19 +96,19 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
         path_or_none(&section, "socket", &mut config.api.socket, report);
     }
     if let Some(section) = section(whole, FIELDS, "metrics", report) {
-        listen(&section, "listen", &mut config.metrics.listen, report);
+        listen_address(&section, "listen", &mut config.metrics.listen, report);
     }
     if let Some(section) = section(whole, FIELDS, "kubernetes", report) {
         access(&section, &mut config.kubernetes.kubeconfig, report);
         publish(&section, &mut config.kubernetes.publish, report);
         let interval = &mut config.kubernetes.publish_interval;
-        period(&section, "publishInterval", interval, report);
+        duration(&section, "publishInterval", interval, report);
     }
     if let Some(section) = section(whole, FIELDS, "takeover", report) {
         let takeover = &mut config.takeover;
         let disable = &mut takeover.disable_query_kubelet_config;
-        switch(&section, "disableQueryKubeletConfig", disable, report);
-        switch(
+        boolean(&section, "disableQueryKubeletConfig", disable, report);
+        boolean(
             &section,
             "cpuSetAllocator",
             &mut takeover.cpu_set_allocator,
@@ -118,26 +118,26 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
     config
 }
 
-const MODES: Words<Mode> = &[("manage", Mode::Manage), ("mirror", Mode::Mirror)];
-const DIALECTS: Words<NodeDialect> = &[
+const MODES: Choices<Mode> = &[("manage", Mode::Manage), ("mirror", Mode::Mirror)];
+const DIALECTS: Choices<NodeDialect> = &[
     ("kubelet", NodeDialect::Kubelet),
     ("koordinator", NodeDialect::Koordinator),
 ];
-const DIRECT_WRITES: Words<DirectWrites> = &[
+const DIRECT_WRITES: Choices<DirectWrites> = &[
     ("auto", DirectWrites::Auto),
     ("always", DirectWrites::Always),
     ("never", DirectWrites::Never),
 ];
-const PARTITIONS: Words<PartitionKind> = &[
+const PARTITIONS: Choices<PartitionKind> = &[
     ("none", PartitionKind::None),
     ("root", PartitionKind::Root),
     ("isolated", PartitionKind::Isolated),
 ];
-const UNKNOWN: Words<UnknownContainerPolicy> = &[
+const UNKNOWN: Choices<UnknownContainerPolicy> = &[
     ("adopt", UnknownContainerPolicy::Adopt),
     ("reject", UnknownContainerPolicy::Reject),
 ];
-const PUBLICATIONS: Words<PublishedObject> = &[
+const PUBLICATIONS: Choices<PublishedObject> = &[
     ("v1alpha2", PublishedObject::V1alpha2),
     ("v1alpha1", PublishedObject::V1alpha1),
     ("numatopology", PublishedObject::Numatopology),
@@ -216,7 +216,7 @@ fn publish(within: &FieldRef<'_>, into: &mut Vec<PublishedObject>, report: &mut 
     };
     into.clear();
     for item in place.items("a list of objects to publish", report) {
-        if let Some(publication) = word(&item, PUBLICATIONS, report)
+        if let Some(publication) = choice(&item, PUBLICATIONS, report)
             && !into.contains(&publication)
         {
             into.push(publication);
