@@ -81,7 +81,7 @@ fn node_ids(tree: &Tree) -> Result<Vec<NumaId>, HardwareError> {
         .collect()
 }
 
-/// From the list, the mask of old kernels, or the links that cAdvisor follows.
+/// The CPUs of a node, from the list, the mask of old kernels, or the links that cAdvisor follows.
 fn cpus(tree: &Tree, folder: &str) -> Result<CpuSet, HardwareError> {
     let path = format!("{folder}/cpulist");
     if let Some(text) = tree.read(&path) {
@@ -125,8 +125,8 @@ fn hugepages(tree: &Tree, folder: &str) -> Vec<HugePagePool> {
         .collect()
 }
 
-/// One number per node. A row that was written for more nodes than there are (a node went away) is
-/// read as one number per id; any other misfit is left out.
+/// The distances of a node, one per node. A row with more columns than nodes (a node was removed) is read as one column
+/// per id; any other mismatch is left out.
 fn distances(tree: &Tree, hardware: &mut Hardware, node: NumaId, ids: &[NumaId]) -> Vec<u32> {
     let text = tree
         .read(&format!("{NODES}/node{node}/distance"))
@@ -167,7 +167,7 @@ fn distances(tree: &Tree, hardware: &mut Hardware, node: NumaId, ids: &[NumaId])
     row
 }
 
-/// Zero is the kernel's way to say that the firmware does not tell.
+/// The memory attributes of a node. The kernel prints 0 for a value that the firmware does not report.
 fn accesses(tree: &Tree, folder: &str) -> Vec<MemoryAccess> {
     let classes = tree.numbers(folder, "access");
     let read = |class: u32| {
