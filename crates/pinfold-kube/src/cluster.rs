@@ -1,4 +1,4 @@
-//! Objects to members of a cluster: what a node and its reports say, and the pods that are on it already.
+//! Builds cluster nodes and pod requests of the core from Kubernetes objects.
 //!
 //! ```text
 //! Node ────────────────────┐
@@ -43,20 +43,20 @@ mod pod_location;
 pub use kubelet_report::KubeletReport;
 pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
-/// Whose rules decide.
+/// The program whose rules decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DialectName {
-    /// The kubelet's.
+    /// The kubelet.
     #[default]
     Kubelet,
-    /// Koordinator's scheduler's.
+    /// Koordinator's scheduler.
     Koordinator,
-    /// Volcano's numa-aware plugin's.
+    /// Volcano's numa-aware plugin.
     Volcano,
 }
 
 impl DialectName {
-    /// The word for it.
+    /// The name of the dialect.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,32 +67,32 @@ impl DialectName {
     }
 }
 
-/// How objects are read and decided about.
+/// The dialect, fidelity and plugin arguments with which objects are converted.
 #[derive(Clone, Debug)]
 pub struct DialectOptions {
-    /// Whose rules decide.
+    /// The program whose rules decide.
     pub dialect: DialectName,
-    /// As they are, or made safe.
+    /// Exact, or sound: without the program's defects.
     pub fidelity: Fidelity,
-    /// The configuration of Koordinator's plugin.
+    /// The arguments of Koordinator's plugin.
     pub args: Arc<KoordinatorArgs>,
 }
 
-/// Everything that is known about one node.
+/// All objects about one node.
 #[derive(Clone, Debug)]
 pub struct NodeSources<'a> {
-    /// The node.
+    /// The Node object.
     pub node: &'a NodeObject,
-    /// What it reports.
+    /// Its NodeResourceTopology.
     pub topology: Option<&'a NodeResourceTopology>,
-    /// What it reports to Volcano.
+    /// Its Numatopology, for Volcano.
     pub numatopology: Option<&'a Numatopology>,
     /// The pods that are bound to it.
     pub pods: Vec<&'a PodObject>,
 }
 
 impl ClusterObjects {
-    /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together. Returns their names.
+    /// Adds Node objects for nodes that only have a report, with the sums of their NUMA nodes. Returns their names.
     pub fn add_reported_nodes(&mut self) -> Vec<String> {
         let known: BTreeSet<&str> = self
             .nodes
@@ -134,7 +134,7 @@ impl ClusterObjects {
         names
     }
 
-    /// The nodes with everything about them, in the order of the files.
+    /// All nodes with their objects, in the order of the files.
     #[must_use]
     pub fn nodes_with_sources(&self) -> Vec<NodeSources<'_>> {
         let topologies: BTreeMap<&str, _> = self
@@ -167,10 +167,10 @@ impl ClusterObjects {
 }
 
 impl NodeSources<'_> {
-    /// The node as a member of a cluster, with its pods on it.
+    /// The node as a cluster node of the core, with its pods.
     ///
     /// # Errors
-    /// With everything that cannot be understood.
+    /// With every annotation and field that cannot be parsed.
     pub fn member(
         &self,
         options: &DialectOptions,
@@ -184,15 +184,15 @@ impl NodeSources<'_> {
 
     fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
             let words = format!("no {KIND} of that name: only the sums are known");
             report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
             return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
-        let facts = report.take(ReportAnnotations::read(topology, options.fidelity));
-        let cpus = facts.as_ref().and_then(known_cpus);
+        let annotations = report.take(ReportAnnotations::read(topology, options.fidelity));
+        let cpus = annotations.as_ref().and_then(known_cpus);
         let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
@@ -205,7 +205,7 @@ impl NodeSources<'_> {
                 report.finish(ClusterNode::kubelet(ledger, allocatable).with_used(self.used()))
             }
             Err(why) => {
-                report.turn_to(KIND, &topology.meta.name);
+                report.set_object(KIND, &topology.meta.name);
                 let hint = "the kubelet's decisions cannot be predicted from it".to_owned();
                 report.error(
                     None,
@@ -223,7 +223,7 @@ impl NodeSources<'_> {
         options: &DialectOptions,
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let node = report.take(koordinator::node(
             self.node,
             self.topology,
@@ -246,7 +246,7 @@ impl NodeSources<'_> {
 
     fn volcano(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
             Some(numatopology) => match report.take(numatopology.node(options.fidelity)) {
                 Some(node) => node.numa,
@@ -261,7 +261,7 @@ impl NodeSources<'_> {
         report.finish(member.with_used(self.used()))
     }
 
-    /// What the pods on the node request together, and how many they are.
+    /// The sum of the requests of the node's pods, and their number.
     fn used(&self) -> Amounts {
         let mut used = Amounts::new();
         for pod in &self.pods {
@@ -272,7 +272,7 @@ impl NodeSources<'_> {
         used
     }
 
-    /// The devices of the node as a whole.
+    /// The device totals of the node.
     fn device_totals(&self) -> DeviceTotals {
         device_totals(&Amounts::of(&self.node.allocatable), &self.used())
     }
@@ -295,9 +295,9 @@ fn device_totals(allocatable: &Amounts, used: &Amounts) -> DeviceTotals {
         .collect()
 }
 
-/// The CPUs of a report one by one, if it lists them.
-fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
-    if facts.cpus.is_empty() {
+/// The CPUs that a report lists one by one, if it does.
+fn known_cpus(annotations: &ReportAnnotations) -> Option<KnownCpus> {
+    if annotations.cpus.is_empty() {
         return None;
     }
     let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
@@ -309,20 +309,20 @@ fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
         })
     };
     let mut held = CpuSet::new();
-    for pod in &facts.pod_cpus {
+    for pod in &annotations.pod_cpus {
         held |= &pod.cpus;
     }
     Some(KnownCpus {
-        rows: facts.cpus.iter().map(row).collect::<Option<_>>()?,
-        reserved: facts.cpu_manager.reserved.clone(),
+        rows: annotations.cpus.iter().map(row).collect::<Option<_>>()?,
+        reserved: annotations.cpu_manager.reserved.clone(),
         held,
     })
 }
 
-/// A pod as the nodes of a cluster are asked about it.
+/// The request of a pod, in the form of the dialect.
 ///
 /// # Errors
-/// With every label and annotation that cannot be understood.
+/// With every label and annotation that cannot be parsed.
 pub fn pod_request(
     pod: &PodObject,
     options: &DialectOptions,

@@ -1,17 +1,17 @@
-//! [`Timestamp`]: when something was written down.
+//! [`Timestamp`]: a time in milliseconds.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970, as the caller's clock says. Only for people: nothing is decided by it.
+/// Milliseconds since 1970 by the caller's clock. For display only: no decision depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The time of day as RFC 3339 has it, to the millisecond: `2026-01-31T13:37:00.250Z`.
+    /// The time in RFC 3339, to the millisecond: `2026-01-31T13:37:00.250Z`.
     #[must_use]
     pub fn rfc3339(self) -> String {
         let text = self.to_string().replacen(' ', "T", 1);
@@ -20,14 +20,14 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
-    /// A clock before 1970 is at its beginning.
+    /// A time before 1970 becomes 0.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 }
 
-/// `2026-01-31 13:37:00` in UTC: days to a date by the rules of the Gregorian calendar, years beginning in March.
+/// Formats `2026-01-31 13:37:00` in UTC. Years begin in March, so that the leap day is the last one.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;

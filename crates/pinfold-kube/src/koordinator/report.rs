@@ -1,4 +1,4 @@
-//! From a node's report to [`KoordinatorReport`], the core's value. Mirrors `NewTopologyOptions`.
+//! Builds the core's [`KoordinatorReport`] from a node's report. Mirrors `NewTopologyOptions`.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
@@ -15,13 +15,13 @@ use crate::meta::TextKind;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
 
 impl ReportAnnotations {
-    /// The CPUs.
+    /// The CPU topology.
     #[must_use]
     pub fn topology(&self, fidelity: Fidelity) -> KoordinatorTopology {
         KoordinatorTopology::from_report(self.cpus.iter().copied(), fidelity)
     }
 
-    /// Who holds CPUs, as far as the report says it: without the pods that Koordinator's scheduler placed.
+    /// The holders of CPUs in the report, without the pods that Koordinator's scheduler placed.
     #[must_use]
     pub fn holders(&self) -> CpuHolders {
         let pinned = self.pod_cpus.iter().filter(|pod| pod.managed_by_kubelet);
@@ -39,7 +39,7 @@ impl ReportAnnotations {
         }
     }
 
-    /// The kubelet's CPU manager, as far as the scheduler minds it.
+    /// The policy and reserved CPUs of the kubelet's CPU manager.
     #[must_use]
     pub fn kubelet(&self) -> KubeletCpus {
         let is_set =
@@ -54,11 +54,11 @@ impl ReportAnnotations {
         }
     }
 
-    /// What Koordinator's scheduler makes of a report: these facts, and the zones and policies of the object itself.
-    /// What contradicts itself is told as a warning.
+    /// The report as Koordinator's scheduler reads it: these annotations, and the zones and policies of the object.
+    /// Contradictions are warnings.
     ///
     /// # Errors
-    /// With every annotation that cannot be read (sound mode).
+    /// With every annotation that cannot be parsed (sound mode).
     pub fn report(
         topology: &NodeResourceTopology,
         fidelity: Fidelity,
@@ -88,7 +88,7 @@ impl ReportAnnotations {
     }
 }
 
-/// What each NUMA zone offers: `allocatable`, the only number that Koordinator reads. The last zone of an id counts.
+/// The `allocatable` of each NUMA zone, the only amount that Koordinator reads. The last zone of an id counts.
 fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
     let mut zones: Vec<NodeAmounts> = Vec::new();
     for zone in topology.zones.iter().filter(|zone| zone.kind == "Node") {
@@ -109,7 +109,7 @@ fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
     zones
 }
 
-/// What cannot be true together.
+/// Warnings about values that contradict each other.
 fn contradictions(
     topology: &NodeResourceTopology,
     facts: &ReportAnnotations,

@@ -7,25 +7,25 @@ use super::ConfigReader;
 use crate::diagnostic::DiagnosticReport;
 use crate::go::quote::quoted;
 
-/// Who gets CPUs of its own.
+/// `cpuManagerPolicy`: the containers with exclusive CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuManagerPolicy {
-    /// Nobody.
+    /// None.
     #[default]
     None,
     /// Guaranteed containers with whole CPUs.
     Static,
 }
 
-/// Whose memory comes from chosen NUMA nodes.
+/// `memoryManagerPolicy`: the containers whose memory is bound to NUMA nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryManagerPolicy {
-    /// Nobody's.
+    /// None.
     #[default]
     None,
-    /// That of guaranteed containers.
+    /// Guaranteed containers.
     Static,
-    /// As static, without the promise; not on Linux.
+    /// As static, but not guaranteed; not on Linux.
     BestEffort,
 }
 

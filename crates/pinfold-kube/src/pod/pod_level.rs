@@ -1,8 +1,8 @@
-//! The resources of a pod as a whole (`spec.resources`).
+//! Pod-level resources (`spec.resources`).
 //!
-//! Mirrors `defaultHugePagePodLimits`, `defaultPodRequests` and `validatePodResources`: limits of hugepages and
-//! requests that the section leaves out come from the containers, other requests from the section's limits;
-//! the pod may not have less than its containers.
+//! Mirrors `defaultHugePagePodLimits`, `defaultPodRequests` and `validatePodResources`: missing limits of hugepages and
+//! missing requests come from the containers, other requests from the pod-level limits; the pod may not have less than
+//! its containers.
 
 use pinfold_core::pod::{Container, ResourceList};
 
@@ -13,7 +13,7 @@ use super::resources::{
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::field::FieldRef;
 
-/// Reads, defaults and checks the section.
+/// Reads, defaults and validates the section.
 pub(super) fn read(
     section: &FieldRef<'_>,
     init_containers: &[Container],
@@ -71,7 +71,7 @@ fn default_requests(resources: &mut ResourceRequirements, aggregate: &ResourceLi
     }
 }
 
-/// The pod must have as much as its containers together: requests, and limits of hugepages.
+/// Checks that the pod has at least the total of its containers: requests, and limits of hugepages.
 fn check_totals(
     resources: &ResourceRequirements,
     section: &FieldRef<'_>,
@@ -101,7 +101,7 @@ fn check_totals(
     }
 }
 
-/// No container may have a higher limit than the pod.
+/// Checks that no container has a higher limit than the pod.
 fn check_containers(
     resources: &ResourceRequirements,
     containers: &[Container],

@@ -460,7 +460,7 @@ fn kinds_without_pods_are_skipped_or_rejected() {
     assert_eq!(read.value.len(), 1);
     assert_eq!(
         read.warnings[0].to_string(),
-        "f.yaml:2:7: kind: a Service has no effect here"
+        "f.yaml:2:7: kind: Service ignored: it has no pods"
     );
     for (api_version, kind, expected) in [
         (
