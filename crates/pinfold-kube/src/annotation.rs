@@ -48,7 +48,7 @@ impl Annotation {
                     at,
                 })
             }
-            Err((words, byte)) => {
+            Err((message, byte)) => {
                 let spot = DiagnosticPosition {
                     at,
                     within: Some(LineIndex::of(text).position(byte)),
@@ -57,7 +57,7 @@ impl Annotation {
                     expected: "JSON".to_owned(),
                     found: shortened(text),
                 };
-                report.error(spot, &path, problem, Some(words));
+                report.error(spot, &path, problem, Some(message));
                 None
             }
         }

@@ -187,8 +187,13 @@ impl NodeSources<'_> {
         let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
-            let words = format!("no {KIND} of that name: only the sums are known");
-            report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
+            let message = format!("no {KIND} of that name: only the sums are known");
+            report.warning(
+                self.node.at,
+                "",
+                DiagnosticKind::Contradiction(message),
+                None,
+            );
             return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
         let annotations = report.take(ReportAnnotations::read(topology, options.fidelity));

@@ -39,11 +39,11 @@ impl Inventory {
         }
         for pod in &found.pods {
             if self.pods.contains_key(&pod.pod.uid) {
-                let words = format!("Duplicate value: {:?}", pod.pod.uid.as_str());
+                let message = format!("Duplicate value: {:?}", pod.pod.uid.as_str());
                 report.error(
                     pod.at,
                     "metadata.uid",
-                    DiagnosticKind::Rejected(words),
+                    DiagnosticKind::Rejected(message),
                     None,
                 );
             }

@@ -251,8 +251,8 @@ impl ConfigReader<'_> {
         let gates = self.object.get("featureGates")?;
         let field = gates.get(TOPOLOGY_MANAGER_GATE)?;
         if !self.reads_old_spellings {
-            let words = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
-            field.rejected(words, report);
+            let message = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
+            field.rejected(message, report);
             return None;
         }
         let problem = match on {
@@ -295,16 +295,16 @@ impl ConfigReader<'_> {
         let is_named = |key: &str| self.object.get(key).is_some_and(|field| !field.is_text(""));
         if !text.is_empty() && (is_named("systemReservedCgroup") || is_named("kubeReservedCgroup"))
         {
-            let words = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
+            let message = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
                          systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup \
                          (--kube-reserved-cgroup)";
-            field.rejected(words, report);
+            field.rejected(message, report);
         }
         CpuList::parse(text).unwrap_or_else(|error| {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}"
             );
-            field.rejected(words, report);
+            field.rejected(message, report);
             CpuList::default()
         })
     }
@@ -325,7 +325,7 @@ impl ConfigReader<'_> {
     fn reject_word(
         field: &FieldRef<'_>,
         word: &str,
-        words: String,
+        message: String,
         known: &[&str],
         report: &mut DiagnosticReport,
     ) {
@@ -333,7 +333,7 @@ impl ConfigReader<'_> {
         report.error(
             field.at(),
             field.path(),
-            DiagnosticKind::Rejected(words),
+            DiagnosticKind::Rejected(message),
             hint,
         );
     }

@@ -74,8 +74,9 @@ pub(crate) fn amounts(list: &FieldRef<'_>, report: &mut DiagnosticReport) -> Res
             continue;
         };
         if amount < 0.into() {
-            let words = format!("Invalid value: \"{amount}\": must be greater than or equal to 0");
-            field.rejected(words, report);
+            let message =
+                format!("Invalid value: \"{amount}\": must be greater than or equal to 0");
+            field.rejected(message, report);
             continue;
         }
         amounts.insert(name.into(), amount);
@@ -99,7 +100,7 @@ impl Document {
             return None;
         }
         if !versions.contains(&self.api_version()) {
-            let words = format!(
+            let message = format!(
                 "no matches for kind {kind:?} in version {:?}",
                 self.api_version()
             );
@@ -108,7 +109,7 @@ impl Document {
             report.error(
                 at,
                 "apiVersion",
-                DiagnosticKind::Rejected(words),
+                DiagnosticKind::Rejected(message),
                 Some(hint),
             );
             return None;

@@ -289,10 +289,10 @@ fn resource(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<NrtRe
     };
     let (capacity, allocatable, available) = resource.quantities();
     if allocatable > capacity || available > allocatable {
-        let words = format!(
+        let message = format!(
             "found capacity {capacity}, allocatable {allocatable}, available {available}: none may be more than the one before"
         );
-        field.warn(DiagnosticKind::Contradiction(words), None, report);
+        field.warn(DiagnosticKind::Contradiction(message), None, report);
     }
     Some(resource)
 }
@@ -318,9 +318,9 @@ fn warn_same_names(fields: &[FieldRef<'_>], zones: &[NrtZone], report: &mut Diag
     let mut seen: BTreeMap<&str, Option<Position>> = BTreeMap::new();
     for (field, zone) in fields.iter().zip(zones) {
         if let Some(first) = seen.insert(&zone.name, field.at()) {
-            let words = format!("found a second zone {:?}", zone.name);
+            let message = format!("found a second zone {:?}", zone.name);
             let hint = first.map(|at| format!("the first one is at line {}", at.line));
-            field.warn(DiagnosticKind::Contradiction(words), hint, report);
+            field.warn(DiagnosticKind::Contradiction(message), hint, report);
         }
     }
 }

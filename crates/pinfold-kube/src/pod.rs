@@ -94,8 +94,8 @@ pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut DiagnosticReport)
             continue;
         };
         let uid = pod.pod.uid.as_str();
-        let words = format!("Duplicate value: {uid:?}");
-        let problem = crate::diagnostic::DiagnosticKind::Rejected(words);
+        let message = format!("Duplicate value: {uid:?}");
+        let problem = crate::diagnostic::DiagnosticKind::Rejected(message);
         let hint = first
             .at
             .map(|at| format!("the first one is at line {}", at.line));

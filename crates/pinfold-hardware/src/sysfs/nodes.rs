@@ -172,7 +172,7 @@ fn accesses(tree: &Tree, folder: &str) -> Vec<MemoryAccess> {
     let classes = tree.numbers(folder, "access");
     let read = |class: u32| {
         let initiators = format!("{folder}/access{class}/initiators");
-        let told =
+        let reported =
             |name: &str| number(tree, &format!("{initiators}/{name}")).filter(|&value| value != 0);
         MemoryAccess {
             class,
@@ -181,10 +181,10 @@ fn accesses(tree: &Tree, folder: &str) -> Vec<MemoryAccess> {
                 .into_iter()
                 .filter_map(NumaId::new)
                 .collect(),
-            read_bandwidth: told("read_bandwidth"),
-            write_bandwidth: told("write_bandwidth"),
-            read_latency: told("read_latency"),
-            write_latency: told("write_latency"),
+            read_bandwidth: reported("read_bandwidth"),
+            write_bandwidth: reported("write_bandwidth"),
+            read_latency: reported("read_latency"),
+            write_latency: reported("write_latency"),
         }
     };
     classes.into_iter().map(read).collect()

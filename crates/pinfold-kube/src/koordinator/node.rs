@@ -98,11 +98,11 @@ fn ratio_annotation(meta: &ObjectMeta, report: &mut DiagnosticReport) -> RatioAn
         true => RatioAnnotation::Absent,
         false => RatioAnnotation::Ratios(ratios(&annotation.root(), &mut own)),
     });
-    let words = own.first_error();
+    let message = own.first_error();
     own.downgrade_errors();
     report.merge(own);
-    match (words, read) {
+    match (message, read) {
         (None, Some(read)) => read,
-        (words, _) => RatioAnnotation::Unreadable(words.unwrap_or_default()),
+        (message, _) => RatioAnnotation::Unreadable(message.unwrap_or_default()),
     }
 }

@@ -206,8 +206,8 @@ pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
             ),
         ),
     ]);
-    let mut nobody = DiagnosticReport::new("");
-    let annotation = Annotation::read(&pod.meta, keys::RESOURCE_SPEC, &mut nobody);
+    let mut ignored = DiagnosticReport::new("");
+    let annotation = Annotation::read(&pod.meta, keys::RESOURCE_SPEC, &mut ignored);
     let names = [
         "requiredCPUBindPolicy",
         "preferredCPUBindPolicy",

@@ -117,7 +117,7 @@ fn contradictions(
     set_aside: &CpuSet,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    let mut tell = |key: &str, words: String, hint: &str| {
+    let mut warn = |key: &str, message: String, hint: &str| {
         let (at, path) = topology.meta.position_of(TextKind::Annotation, key);
         found.push(Diagnostic {
             file: topology.meta.origin.file.clone(),
@@ -125,7 +125,7 @@ fn contradictions(
             object: Some(format!("{KIND}/{}", topology.meta.name)),
             path,
             within: None,
-            problem: DiagnosticKind::Contradiction(words),
+            problem: DiagnosticKind::Contradiction(message),
             hint: Some(hint.to_owned()),
         });
     };
@@ -145,20 +145,20 @@ fn contradictions(
         }
     }
     if !off.is_empty() {
-        let words = format!(
+        let message = format!(
             "the CPUs listed are not those that the zones count: {}",
             off.join("; ")
         );
-        let hint = "CPUs that are not listed are never handed out";
-        tell(keys::CPU_TOPOLOGY, words, hint);
+        let hint = "CPUs that are not listed are never assigned";
+        warn(keys::CPU_TOPOLOGY, message, hint);
     }
     let unknown = set_aside - cpus.all();
     if !unknown.is_empty() {
-        let words = format!("CPUs {unknown} belong to pods or reservations and are not listed");
-        tell(keys::CPU_TOPOLOGY, words, "list every CPU of the node");
+        let message = format!("CPUs {unknown} belong to pods or reservations and are not listed");
+        warn(keys::CPU_TOPOLOGY, message, "list every CPU of the node");
     }
     let zones: Vec<Option<NodeId>> = topology.zones.iter().map(|z| zone_id(&z.name)).collect();
-    let homeless: CpuSet = facts
+    let without_zone: CpuSet = facts
         .cpus
         .iter()
         .filter(|row| {
@@ -167,9 +167,9 @@ fn contradictions(
         })
         .map(|row| row.cpu)
         .collect();
-    if !homeless.is_empty() {
-        let words = format!("CPUs {homeless} are on NUMA nodes that no zone is named after");
-        tell(keys::CPU_TOPOLOGY, words, "add a zone node-<id> for them");
+    if !without_zone.is_empty() {
+        let message = format!("CPUs {without_zone} are on NUMA nodes that no zone is named after");
+        warn(keys::CPU_TOPOLOGY, message, "add a zone node-<id> for them");
     }
     found
 }

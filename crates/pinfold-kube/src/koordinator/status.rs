@@ -243,9 +243,10 @@ fn read(
 fn contradiction(field: &FieldRef<'_>, status: &ResourceStatus, report: &mut DiagnosticReport) {
     let named = |pool: &SharedPoolRef| status.numa.iter().any(|part| part.node == pool.node);
     if !status.numa.is_empty() && !status.shared_pools.iter().all(named) {
-        let words = "numaNodeResources and cpuSharedPools name other NUMA nodes; the former count";
+        let message =
+            "numaNodeResources and cpuSharedPools name different NUMA nodes; the former counts";
         field.warn(
-            DiagnosticKind::Contradiction(words.to_owned()),
+            DiagnosticKind::Contradiction(message.to_owned()),
             None,
             report,
         );

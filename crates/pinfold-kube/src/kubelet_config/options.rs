@@ -55,8 +55,8 @@ impl ConfigReader<'_> {
         let mut options = BTreeMap::new();
         for (written, field) in map.iter().flat_map(FieldRef::members) {
             let Some(name) = self.option_name(written, known) else {
-                let words = format!("unknown {manager} Policy option: {}", quoted(written));
-                Self::reject_word(&field, written, words, known, report);
+                let message = format!("unknown {manager} Policy option: {}", quoted(written));
+                Self::reject_word(&field, written, message, known, report);
                 continue;
             };
             if name != written {
@@ -88,12 +88,12 @@ fn check_value(name: &str, value: &str, field: &FieldRef<'_>, report: &mut Diagn
     if name != MAX_NUMA_NODES {
         if parse::boolean(value).is_none() {
             let cause = format!("strconv.ParseBool: parsing {text}: invalid syntax");
-            let words = format!("bad value for option {name:?}: {cause}");
-            field.rejected(words, report);
+            let message = format!("bad value for option {name:?}: {cause}");
+            field.rejected(message, report);
         }
         return;
     }
-    let words = match value.parse::<i64>() {
+    let message = match value.parse::<i64>() {
         Ok(LEAST_NUMA_NODES..) => return,
         Ok(_) => {
             format!("the minimum value of {name:?} should not be less than {LEAST_NUMA_NODES}")
@@ -108,5 +108,5 @@ fn check_value(name: &str, value: &str, field: &FieldRef<'_>, report: &mut Diagn
             format!("unable to convert policy option to integer {name:?}: {cause}")
         }
     };
-    field.rejected(words, report);
+    field.rejected(message, report);
 }

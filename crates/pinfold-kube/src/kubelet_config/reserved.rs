@@ -61,8 +61,8 @@ impl ConfigReader<'_> {
             };
             let failed = |cause: String| format!("{flag} value failed to parse: {cause}");
             if !RESERVABLE.contains(&name) {
-                let words = failed(format!("cannot reserve {} resource", quoted(name)));
-                Self::reject_word(&field, name, words, RESERVABLE, report);
+                let message = failed(format!("cannot reserve {} resource", quoted(name)));
+                Self::reject_word(&field, name, message, RESERVABLE, report);
                 continue;
             }
             match text.parse::<Quantity>() {
@@ -116,12 +116,12 @@ impl ConfigReader<'_> {
                 continue;
             };
             if !SIGNALS.contains(&signal) {
-                let words = format!("unsupported eviction signal {signal}");
-                Self::reject_word(&field, signal, words, SIGNALS, report);
+                let message = format!("unsupported eviction signal {signal}");
+                Self::reject_word(&field, signal, message, SIGNALS, report);
                 continue;
             }
             match threshold(signal, text) {
-                Err(words) => field.rejected(words, report),
+                Err(message) => field.rejected(message, report),
                 Ok(threshold) if signal == MEMORY_AVAILABLE => memory = threshold,
                 Ok(_) => {}
             }
@@ -155,7 +155,7 @@ fn reservation<'n>(
     let mut limits = ResourceList::new();
     for (name, field) in map.members() {
         if name != "memory" && !name.starts_with("hugepages-") {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: the limit type {} for NUMA node {node} is not supported, only [memory \
                  hugepages-<HugePageSize>] is accepted",
                 quoted(name)
@@ -165,7 +165,7 @@ fn reservation<'n>(
             report.error(
                 field.at(),
                 field.path(),
-                DiagnosticKind::Rejected(words),
+                DiagnosticKind::Rejected(message),
                 hint,
             );
             continue;
@@ -174,19 +174,19 @@ fn reservation<'n>(
             continue;
         };
         if amount.is_zero() {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: reserved memory may not be zero for NUMA node {node} and resource {name:?}"
             );
-            field.rejected(words, report);
+            field.rejected(message, report);
         } else if amount < Quantity::from(0) {
             field.unexpected("an amount above zero", report);
         }
         if !seen.insert((node, name)) {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: the reserved memory has a duplicate value for NUMA node {node} and resource \
                  {name:?}"
             );
-            field.rejected(words, report);
+            field.rejected(message, report);
         }
         limits.insert(name.into(), amount);
     }

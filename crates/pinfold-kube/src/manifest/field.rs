@@ -78,11 +78,11 @@ impl<'n> FieldRef<'n> {
     }
 
     /// Adds an error with Kubernetes' message about the value.
-    pub(crate) fn rejected(&self, words: impl Into<String>, report: &mut DiagnosticReport) {
+    pub(crate) fn rejected(&self, message: impl Into<String>, report: &mut DiagnosticReport) {
         report.error(
             self.position(),
             &self.path,
-            DiagnosticKind::Rejected(words.into()),
+            DiagnosticKind::Rejected(message.into()),
             None,
         );
     }

@@ -105,8 +105,8 @@ fn limit(breach: &BudgetBreach) -> String {
 fn message(error: &Error) -> String {
     let text = error.to_string();
     let (first, _) = text.split_once('\n').unwrap_or((&text, ""));
-    let (words, _) = first.split_once(" at line ").unwrap_or((first, ""));
-    words.trim().to_owned()
+    let (message, _) = first.split_once(" at line ").unwrap_or((first, ""));
+    message.trim().to_owned()
 }
 
 fn position(location: Location) -> Option<Position> {

@@ -64,11 +64,11 @@ fn name<'n>(
     };
     let name = field.text("a container name", report)?;
     if !is_dns_label(name) {
-        let words = format!(
+        let message = format!(
             "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric \
              characters or '-', and must start and end with an alphanumeric character, and be at most 63 long"
         );
-        field.rejected(words, report);
+        field.rejected(message, report);
         return None;
     }
     if let Some(first) = names.insert(name, field.at()) {

@@ -21,8 +21,8 @@ pub(super) fn read(
     report: &mut DiagnosticReport,
 ) -> ResourceRequirements {
     if let Some(claims) = section.get("claims") {
-        let words = "Forbidden: claims may not be set for Resources at pod-level";
-        claims.rejected(words, report);
+        let message = "Forbidden: claims may not be set for Resources at pod-level";
+        claims.rejected(message, report);
     }
     let requests = aggregate(init_containers, containers, |container| &container.requests);
     let limits = aggregate(init_containers, containers, |container| &container.limits);
@@ -93,10 +93,10 @@ fn check_totals(
         if let Some(amount) = own.get(name)
             && total > amount
         {
-            let words = format!(
+            let message = format!(
                 "Invalid value: \"{amount}\": must be greater than or equal to aggregate container {list} of {total}"
             );
-            amount_field(section, list, name.as_str()).rejected(words, report);
+            amount_field(section, list, name.as_str()).rejected(message, report);
         }
     }
 }
@@ -117,10 +117,10 @@ fn check_containers(
                 && limit > most
             {
                 let container = &container.name;
-                let words = format!(
+                let message = format!(
                     "Invalid value: \"{limit}\" of container {container}: must be less than or equal to pod limits of {most}"
                 );
-                amount_field(section, "limits", name.as_str()).rejected(words, report);
+                amount_field(section, "limits", name.as_str()).rejected(message, report);
             }
         }
     }

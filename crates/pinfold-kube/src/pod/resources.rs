@@ -103,7 +103,7 @@ impl ResourceRequirements {
         let limits = self.limits.as_ref().unwrap_or(&none);
         for (name, request) in requests {
             let name = name.as_str();
-            let words = match limits.get(name) {
+            let message = match limits.get(name) {
                 Some(limit) if request != limit && !may_overcommit(name) => {
                     format!(
                         "Invalid value: \"{request}\": must be equal to {name} limit of {limit}"
@@ -117,7 +117,7 @@ impl ResourceRequirements {
                 }
                 _ => continue,
             };
-            amount_field(section, "requests", name).rejected(words, report);
+            amount_field(section, "requests", name).rejected(message, report);
         }
         let names = || {
             requests
@@ -156,13 +156,13 @@ fn list<N: ResourceNameRule>(
     let map = section.get_map(key, "a mapping of resources to amounts", report)?;
     let mut list = ResourceList::new();
     for (name, field) in map.members() {
-        if let Some(words) = N::rejection(name) {
+        if let Some(message) = N::rejection(name) {
             let meant = suggest::nearest(name, N::USUAL.iter().copied());
             let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
             report.error(
                 field.at(),
                 field.path(),
-                DiagnosticKind::Rejected(words),
+                DiagnosticKind::Rejected(message),
                 hint,
             );
             continue;

@@ -106,14 +106,14 @@ pub(super) fn expand(
         return expand_volcano_job(document, pods, report);
     }
     if !kind.groups.contains(&group) {
-        let words = format!(
+        let message = format!(
             "no matches for kind {:?} in version {:?}",
             kind.name,
             document.api_version()
         );
         let hint = Some(format!("use {}", kind.api_version));
         let at = object.get("apiVersion").and_then(|field| field.at());
-        return report.error(at, "apiVersion", DiagnosticKind::Rejected(words), hint);
+        return report.error(at, "apiVersion", DiagnosticKind::Rejected(message), hint);
     }
     let Some(mut meta) = ObjectMeta::read(&object, report) else {
         return;
@@ -235,8 +235,8 @@ pub(super) fn count_of(
     match u64::try_from(number) {
         Ok(number) => Some(number),
         Err(_) => {
-            let words = format!("Invalid value: {number}: must be greater than or equal to 0");
-            field.rejected(words, report);
+            let message = format!("Invalid value: {number}: must be greater than or equal to 0");
+            field.rejected(message, report);
             None
         }
     }

@@ -143,8 +143,8 @@ impl Numatopology {
             && !free.is_subset(cpus.all())
         {
             let unknown = free - cpus.all();
-            let words = format!("CPUs {unknown} are free and not in cpuDetail");
-            let problem = DiagnosticKind::Contradiction(words);
+            let message = format!("CPUs {unknown} are free and not in cpuDetail");
+            let problem = DiagnosticKind::Contradiction(message);
             report.warning(None, "spec.numares.cpu.allocatable", problem, None);
         }
         NumaInfo {
