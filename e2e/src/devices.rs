@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin::KUBELET_SOCKET;
-use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{
+    AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
+};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::{Container, Pod};
@@ -106,7 +108,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     report.check(
         "devices: a restarted host knows what was given, and its plugins register again",
         next(&offers)
-            .and_then(|known| equal("devices", known, Some(DeviceOffer::new())))
+            .and_then(|known| equal("devices", known, Some(AdvertisedDevices::new())))
             .and_then(|()| offered(&offers, &[(GPU, true), (OTHER, true)]))
             .and_then(|_| check_edits(&agent.edits(&POD.into(), &CONTAINER.into()))),
     );
@@ -146,7 +148,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
 /// fewer is rejected.
 fn handed_out(
     agent: &DeviceHost,
-    offer: DeviceOffer,
+    offer: AdvertisedDevices,
     count: i64,
     expected: &[&str],
 ) -> Result<(), String> {
@@ -154,7 +156,7 @@ fn handed_out(
     let (machine, _) = hardware.machine_within_reach().map_err(|e| e.to_string())?;
     let rules = Rules::new(Arc::new(machine), Settings::default()).map_err(|e| e.to_string())?;
     let mut ledger = Ledger::new(Arc::new(rules));
-    ledger.offer(RESOURCE.into(), Some(offer));
+    ledger.set_devices(RESOURCE.into(), Some(offer));
     let mut asks = |uid: &str, count: i64| {
         let pod = Arc::new(pod(uid, count));
         let admission = ledger.admit(&pod, &mut agent.preferences());
@@ -193,7 +195,7 @@ fn advised(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let resource = ResourceName::from(RESOURCE);
     let available: DeviceSet = [GPU.into(), OTHER.into()].into();
     let must_include: DeviceSet = [OTHER.into()].into();
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &available,
         must_include: &must_include,
@@ -275,7 +277,7 @@ fn resident() -> Result<u64, String> {
     number.ok_or_else(|| "no VmRSS in /proc/self/status".to_owned())
 }
 
-fn next(offers: &OfferReceiver) -> Result<Option<DeviceOffer>, String> {
+fn next(offers: &OfferReceiver) -> Result<Option<AdvertisedDevices>, String> {
     let offer = offers.recv_timeout(PATIENCE);
     offer
         .map(|(_, devices)| devices)
@@ -283,7 +285,7 @@ fn next(offers: &OfferReceiver) -> Result<Option<DeviceOffer>, String> {
 }
 
 /// The next offer, which must have these devices with this health.
-fn offered(offers: &OfferReceiver, expected: &[(&str, bool)]) -> Result<DeviceOffer, String> {
+fn offered(offers: &OfferReceiver, expected: &[(&str, bool)]) -> Result<AdvertisedDevices, String> {
     let offer = next(offers)?.unwrap_or_default();
     let mut expected = expected.to_vec();
     expected.sort_unstable();

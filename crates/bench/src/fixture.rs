@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuId;
-use pinfold_core::device::{Device, DeviceOffer, NoPreference};
+use pinfold_core::device::{AdvertisedDevices, Device, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
@@ -140,7 +140,7 @@ pub(crate) fn ledger(machine: Arc<Machine>, settings: Settings) -> Ledger {
 }
 
 /// `count` devices, device i on node i mod `nodes`.
-pub(crate) fn offer(count: usize, nodes: usize) -> DeviceOffer {
+pub(crate) fn offer(count: usize, nodes: usize) -> AdvertisedDevices {
     let device = |index: usize| {
         let numa = i64::try_from(index % nodes).expect("at most 64 nodes");
         let device = Device {
@@ -165,7 +165,7 @@ pub(crate) fn rich_node(nodes: usize) -> Ledger {
     };
     let mut ledger = ledger(shape.machine(), settings("best-effort", "container"));
     for name in DEVICES {
-        ledger.offer(ResourceName::from(name), Some(offer(4 * nodes, nodes)));
+        ledger.set_devices(ResourceName::from(name), Some(offer(4 * nodes, nodes)));
     }
     ledger
 }

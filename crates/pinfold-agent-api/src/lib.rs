@@ -278,7 +278,7 @@ impl PodReport {
     /// shared pool.
     #[must_use]
     pub fn of(ledger: &Ledger, pod: &PodUid) -> Option<Self> {
-        let resident = ledger.state().residents().get(pod)?;
+        let resident = ledger.state().admitted_pods().get(pod)?;
         let assignment = ledger.assignment(pod)?;
         let shared = ledger.state().cpus().shared();
         let containers = assignment.containers.into_iter().map(|held| {
@@ -322,7 +322,7 @@ impl PodReport {
     /// Reports all pods of the ledger, in the order of admission.
     #[must_use]
     pub fn all(ledger: &Ledger) -> Vec<Self> {
-        let residents = ledger.residents().into_iter();
+        let residents = ledger.admitted_pods().into_iter();
         residents
             .filter_map(|resident| Self::of(ledger, &resident.pod.uid))
             .collect()

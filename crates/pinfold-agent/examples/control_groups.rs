@@ -16,7 +16,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_agent::drift::{Culprit, Evidence, Outcome, Patience, Spec, Watch, Watched, Who};
+use pinfold_agent::drift::{
+    ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome, RuntimeSpec,
+    WatchedContainer,
+};
 use pinfold_agent::{Allowance, Quota};
 use pinfold_cgroup::{
     CgroupError, CgroupSettings, CgroupState, CgroupVersion, ControllerMount, CpuTimeLimit,
@@ -173,7 +176,7 @@ impl Bench {
                 Self::no_such_cpu,
             ),
             ("drift is found, blamed and repaired", Self::drift),
-            ("a fight is noticed", Self::fight),
+            ("a repair conflict is noticed", Self::repair_conflict),
             ("partitions are what the kernel says", Self::partition),
         ];
         if offline {
@@ -323,20 +326,20 @@ impl Bench {
         }
     }
 
-    fn watched(&self, cpus: &CpuSet) -> Watched {
-        Watched {
-            who: Who {
+    fn watched(&self, cpus: &CpuSet) -> WatchedContainer {
+        WatchedContainer {
+            container: ContainerRef {
                 id: "c".into(),
                 pod: "1".into(),
-                container: "main".into(),
+                name: "main".into(),
             },
             group: self.container.clone(),
             expected: Allowance {
                 cpus: cpus.clone(),
                 mems: self.node,
-                quota: Quota::Lifted,
+                quota: Quota::Unlimited,
             },
-            spec: Spec::default(),
+            spec: RuntimeSpec::default(),
         }
     }
 
@@ -350,34 +353,34 @@ impl Bench {
         Ok(evidence)
     }
 
-    /// One round, in which exactly one container drifted.
+    /// One scan, in which exactly one container drifted.
     fn one_drift(
         &self,
-        watch: &mut Watch,
+        monitor: &mut DriftMonitor,
         expected: &CpuSet,
         now: Instant,
-    ) -> Result<(Culprit, Outcome), String> {
+    ) -> Result<(DriftCause, RepairOutcome), String> {
         let containers = [self.watched(expected)];
-        let mut round = watch.round(&self.hierarchy, &containers, &self.evidence()?, now);
-        match (round.drifts.pop(), round.drifts.is_empty()) {
-            (Some((drift, outcome)), true) => Ok((drift.culprit, outcome)),
-            _ => Err(format!("{round:?}")),
+        let mut scan = monitor.scan(&self.hierarchy, &containers, &self.evidence()?, now);
+        match (scan.drifts.pop(), scan.drifts.is_empty()) {
+            (Some((drift, outcome)), true) => Ok((drift.cause, outcome)),
+            _ => Err(format!("{scan:?}")),
         }
     }
 
     fn drift(&mut self) -> Checked {
-        let mut watch = Watch::default();
+        let mut monitor = DriftMonitor::default();
         let now = Instant::now();
         self.limit(25_000)?;
-        for (overwritten, culprit) in [
-            (&self.both, Culprit::Other),
-            (&self.other, Culprit::Kubelet),
+        for (overwritten, cause) in [
+            (&self.both, DriftCause::Other),
+            (&self.other, DriftCause::Kubelet),
         ] {
             self.group(&self.container, overwritten)?;
-            let (found, outcome) = self.one_drift(&mut watch, &self.one, now)?;
-            equal("culprit", &found, &culprit)?;
+            let (found, outcome) = self.one_drift(&mut monitor, &self.one, now)?;
+            equal("cause", &found, &cause)?;
             match outcome {
-                Outcome::Repaired => self.runs_on(&self.one)?,
+                RepairOutcome::Repaired => self.runs_on(&self.one)?,
                 other => return Err(format!("{other:?}")),
             }
         }
@@ -389,25 +392,29 @@ impl Bench {
             &None,
         )?;
         let containers = [self.watched(&self.one)];
-        let round = watch.round(&self.hierarchy, &containers, &self.evidence()?, now);
-        equal("drifts afterwards", &round.drifts.len(), &0)?;
-        equal("containers not seen", &round.unseen.len(), &0)
+        let scan = monitor.scan(&self.hierarchy, &containers, &self.evidence()?, now);
+        equal("drifts afterwards", &scan.drifts.len(), &0)?;
+        equal("unreadable containers", &scan.unreadable.len(), &0)
     }
 
-    fn fight(&mut self) -> Checked {
-        let patience = Patience::default();
-        let mut watch = Watch::new(patience, None);
+    fn repair_conflict(&mut self) -> Checked {
+        let limits = RepairLimits::default();
+        let mut monitor = DriftMonitor::new(limits, None);
         let now = Instant::now();
-        for turn in 0..=patience.repairs {
+        for turn in 0..=limits.repairs {
             self.group(&self.container, &self.other)?;
-            let (_, outcome) = self.one_drift(&mut watch, &self.one, now)?;
-            let held_back = matches!(outcome, Outcome::HeldBack(_));
-            equal("held back", &held_back, &(turn == patience.repairs))?;
+            let (_, outcome) = self.one_drift(&mut monitor, &self.one, now)?;
+            let backed_off = matches!(outcome, RepairOutcome::BackedOff(_));
+            equal("held back", &backed_off, &(turn == limits.repairs))?;
         }
-        let later = now + patience.first_pause + Duration::from_secs(1);
-        let (_, outcome) = self.one_drift(&mut watch, &self.one, later)?;
-        equal("tried again", &matches!(outcome, Outcome::Repaired), &true)?;
-        equal("fights", &watch.fights(), &1)
+        let later = now + limits.first_pause + Duration::from_secs(1);
+        let (_, outcome) = self.one_drift(&mut monitor, &self.one, later)?;
+        equal(
+            "tried again",
+            &matches!(outcome, RepairOutcome::Repaired),
+            &true,
+        )?;
+        equal("conflicts", &monitor.conflicts(), &1)
     }
 
     fn partition(&mut self) -> Checked {
@@ -457,21 +464,21 @@ impl Bench {
         self.group(&self.container, &self.both)?;
         let file = format!("/sys/devices/system/cpu/cpu{}/online", self.other);
         fs::write(&file, "0").map_err(text)?;
-        let seen = self.one_drift(&mut Watch::default(), &self.both, Instant::now());
+        let seen = self.one_drift(&mut DriftMonitor::default(), &self.both, Instant::now());
         fs::write(&file, "1").map_err(text)?;
         match seen? {
-            (Culprit::CpuOffline, Outcome::Beyond) => {}
+            (DriftCause::CpuOffline, RepairOutcome::NotRepairable) => {}
             other => return Err(format!("{other:?}")),
         }
         let containers = [self.watched(&self.both)];
-        let mut watch = Watch::default();
-        let round = watch.round(
+        let mut monitor = DriftMonitor::default();
+        let scan = monitor.scan(
             &self.hierarchy,
             &containers,
             &self.evidence()?,
             Instant::now(),
         );
-        equal("drifts when it is back", &round.drifts.len(), &0)
+        equal("drifts when it is back", &scan.drifts.len(), &0)
     }
 
     fn vanish(&mut self) -> Checked {
@@ -486,13 +493,13 @@ impl Bench {
         let vanished = written.is_err_and(|error| error.is_vanished());
         equal("vanished", &vanished, &true)?;
         let containers = [self.watched(&self.one)];
-        let round = Watch::default().round(
+        let scan = DriftMonitor::default().scan(
             &self.hierarchy,
             &containers,
             &self.evidence()?,
             Instant::now(),
         );
-        equal("gone", &round.gone.len(), &1)
+        equal("gone", &scan.gone.len(), &1)
     }
 
     fn clear(&mut self) {

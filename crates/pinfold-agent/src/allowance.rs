@@ -1,24 +1,24 @@
-//! [`Allowance`]: what a running container may use, however it is enforced.
+//! [`Allowance`]: the CPUs, memory nodes and CPU quota of a running container, whether NRI or a cgroup write sets them.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::node_set::NodeSet;
 
-/// What a container may use.
+/// The CPUs, memory nodes and CPU quota that the agent assigns to a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Its CPUs.
+    /// CPUs it may run on. Empty: not set.
     pub cpus: CpuSet,
-    /// The NUMA nodes its memory may come from. Empty: whatever its parent allows.
+    /// NUMA nodes it may allocate memory from. Empty: not set, so its parent cgroup's nodes apply.
     pub mems: NodeSet,
-    /// What becomes of the limit on its CPU time.
+    /// Its CFS quota.
     pub quota: Quota,
 }
 
-/// What becomes of the limit on a container's CPU time.
+/// The CFS quota of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// It stays what the pod asked for.
-    AsAsked,
-    /// There is none: the CPUs are the container's own, and throttling would only hurt.
-    Lifted,
+    /// The quota of the container's CPU limit.
+    AsSpecified,
+    /// No quota: the container has exclusive CPUs, and throttling would only slow it down.
+    Unlimited,
 }

@@ -19,25 +19,24 @@ use crate::http::socket::SocketError;
 use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::ConnectionError;
 use pinfold_daemon::control::Control;
-use pinfold_daemon::logs::Log;
 
-mod cluster;
-mod enforce;
-mod look_after;
+mod api_server;
+mod cgroup_scanner;
+mod counter_totals;
+mod enforcer;
+mod host;
+mod listeners;
+mod maintenance;
 mod manage;
-mod measure;
 mod mirror;
+mod node_snapshot;
 mod partitions;
-mod place;
-mod report;
-mod scan;
 mod service;
-mod surfaces;
-mod witness;
+mod telemetry;
 
 /// Why the daemon could not start or go on.
 #[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
+pub enum AgentError {
     /// This machine does not tell what it is.
     #[error("this machine cannot be read: {0}")]
     Machine(String),
@@ -93,10 +92,9 @@ pub fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
-) -> Result<(), DaemonError> {
+) -> Result<(), AgentError> {
     match config.mode {
-        Mode::Manage => manage::run(config, reread, control, log),
-        Mode::Mirror => mirror::run(config, reread, control, log),
+        Mode::Manage => manage::run(config, reread, control),
+        Mode::Mirror => mirror::run(config, reread, control),
     }
 }

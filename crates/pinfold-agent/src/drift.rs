@@ -1,15 +1,16 @@
-//! Drift: containers whose control groups are not what they should be, who probably did it, and the repair.
+//! Drift: finds containers whose cgroups differ from their [`Allowance`], guesses which program changed them, and
+//! repairs them.
 //!
 //! ```text
-//! control groups ─► Found ─┐                              ┌─► repaired
-//! Watched: what should be ─┼─► compare() ─► Drift ─► Watch┼─► held back: somebody fights us for it
-//! Evidence: who else writes┘    (pure)               ▲    └─► beyond repair: the CPU is offline
-//!                                               the time
+//! cgroup ─► ObservedCgroup ─────┐                                     ┌─► repaired
+//! WatchedContainer: allowance ──┼─► compare() ─► Drift ─► DriftMonitor ┼─► backed off: another program overwrites repairs
+//! Evidence: online CPUs,        │     (pure)                          └─► not repairable: the CPU is offline
+//!   cpu_manager_state ──────────┘
 //! ```
 //!
-//! The kubelet's static CPU manager is the usual culprit: it overwrites containers of the shared pool at every
-//! reconciliation. Two writers that put each other right forever help nobody, so repairs of one container become rarer
-//! the more often they are undone, and the [`Fight`] is told.
+//! The usual cause is the kubelet's static CPU manager: it overwrites the CPUs of shared-pool containers at every
+//! reconciliation. Two programs that keep overwriting each other help no container, so the pause between repairs of one
+//! container doubles each time they are undone, and a [`RepairConflict`] is reported.
 
 use std::fmt;
 
@@ -24,127 +25,128 @@ use crate::allowance::Allowance;
 mod compare;
 mod enforce;
 mod evidence;
-mod fights;
-mod watch;
+mod monitor;
+mod repair_backoff;
 
 pub use compare::compare;
 pub use enforce::enforce;
-pub use fights::{Fight, Patience};
-pub use watch::{Outcome, Round, Tally, Watch};
+pub use monitor::{DriftCounters, DriftMonitor, DriftScan, RepairOutcome};
+pub use repair_backoff::{RepairConflict, RepairLimits};
 
-/// A running container, by all its names.
+/// Identifies a running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// The runtime's id for it.
+pub struct ContainerRef {
+    /// Container id of the container runtime.
     pub id: ContainerId,
-    /// Its pod.
+    /// UID of the pod.
     pub pod: PodUid,
-    /// Its name in the pod.
-    pub container: ContainerName,
+    /// Container name in the pod spec.
+    pub name: ContainerName,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ContainerRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "container {} of pod {}", self.container, self.pod)
+        write!(f, "container {} of pod {}", self.name, self.pod)
     }
 }
 
-/// A running container and what it should have.
+/// A running container and the resources its cgroup must allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
-    /// Which.
-    pub who: Who,
-    /// Its control group.
+pub struct WatchedContainer {
+    /// The container.
+    pub container: ContainerRef,
+    /// Its cgroup.
     pub group: GroupPath,
-    /// What it should have.
+    /// CPUs, memory nodes and CPU quota that the agent assigned.
     pub expected: Allowance,
-    /// What its specification asks of the runtime.
-    pub spec: Spec,
+    /// CPUs, memory nodes and CPU quota with which the runtime created the container.
+    pub spec: RuntimeSpec,
 }
 
-/// What a container's specification asks of the runtime; `None` where it asks for nothing.
+/// Resources in the specification with which the runtime created a container; `None` where it sets none. If a cgroup
+/// has these values again, the runtime wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spec {
-    /// CPUs.
+pub struct RuntimeSpec {
+    /// `cpuset.cpus`.
     pub cpus: Option<CpuSet>,
-    /// Memory nodes.
+    /// `cpuset.mems`.
     pub mems: Option<NodeSet>,
-    /// A limit on CPU time.
+    /// CPU quota and period.
     pub cpu_time: Option<CpuTimeLimit>,
 }
 
-/// What a container really has.
+/// The values read from a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// What its group allows.
+pub struct ObservedCgroup {
+    /// CPUs, memory nodes and quota of the container's cgroup.
     pub state: CgroupState,
-    /// The limit that its pod's group puts on all of its containers together.
+    /// CPU quota of the pod's cgroup, which limits all its containers together.
     pub pod_cpu_time: Option<CpuTimeLimit>,
 }
 
-/// What helps to find out who changed a group.
+/// Facts about the node from which the cause of a drift is derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// The CPUs that are online.
+    /// Online CPUs.
     pub online: CpuSet,
-    /// What the kubelet's CPU manager believes; `None` if it is not known.
+    /// The kubelet's `cpu_manager_state`; `None` if the file is missing or unreadable.
     pub kubelet: Option<CpuManagerState>,
 }
 
-/// A container that has something else than it should.
+/// A container whose cgroup differs from its allowance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// Which.
-    pub who: Who,
-    /// What it should have.
+    /// The container.
+    pub container: ContainerRef,
+    /// What the agent assigned.
     pub expected: Allowance,
-    /// What it has.
-    pub found: Found,
-    /// Who it probably was.
-    pub culprit: Culprit,
+    /// What the cgroup has.
+    pub found: ObservedCgroup,
+    /// The probable cause.
+    pub cause: DriftCause,
 }
 
-/// Who probably changed a group.
+/// The probable cause of a drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Culprit {
-    /// The kubelet: it wrote what its own managers believe.
+pub enum DriftCause {
+    /// The kubelet wrote the state of its own CPU manager.
     Kubelet,
-    /// The runtime: it wrote what the container's specification says.
+    /// The runtime wrote the values of the container's specification.
     Runtime,
-    /// The kernel: a CPU went offline.
+    /// A CPU went offline and the kernel removed it from the cgroup.
     CpuOffline,
-    /// Somebody else.
+    /// Another program.
     Other,
 }
 
-impl Culprit {
-    /// Every kind, for counters that start at zero.
-    pub const ALL: [Culprit; 4] = [
-        Culprit::Kubelet,
-        Culprit::Runtime,
-        Culprit::CpuOffline,
-        Culprit::Other,
+impl DriftCause {
+    /// All causes, so that every counter is exported from the start.
+    pub const ALL: [DriftCause; 4] = [
+        DriftCause::Kubelet,
+        DriftCause::Runtime,
+        DriftCause::CpuOffline,
+        DriftCause::Other,
     ];
 
-    /// One word for it, for counters.
+    /// The value of the metric label `cause`.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
-            Culprit::Kubelet => "kubelet",
-            Culprit::Runtime => "runtime",
-            Culprit::CpuOffline => "cpu-offline",
-            Culprit::Other => "other",
+            DriftCause::Kubelet => "kubelet",
+            DriftCause::Runtime => "runtime",
+            DriftCause::CpuOffline => "cpu-offline",
+            DriftCause::Other => "other",
         }
     }
 }
 
-impl fmt::Display for Culprit {
+impl fmt::Display for DriftCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Culprit::Kubelet => "the kubelet wrote what its own managers believe",
-            Culprit::Runtime => "the runtime wrote what the container's specification says",
-            Culprit::CpuOffline => "a CPU went offline",
-            Culprit::Other => "somebody else changed it",
+            DriftCause::Kubelet => "the kubelet wrote the state of its CPU manager",
+            DriftCause::Runtime => "the runtime wrote the container's specification",
+            DriftCause::CpuOffline => "a CPU went offline",
+            DriftCause::Other => "another program changed it",
         })
     }
 }
@@ -152,7 +154,7 @@ impl fmt::Display for Culprit {
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (expected, found) = (&self.expected, &self.found.state);
-        write!(f, "{}:", self.who)?;
+        write!(f, "{}:", self.container)?;
         let mut mark = "";
         if compare::cpus_differ(expected, found) {
             let (expected, found) = (&expected.cpus, &found.effective_cpus);
@@ -165,9 +167,9 @@ impl fmt::Display for Drift {
             mark = ",";
         }
         if compare::is_throttled(expected, &self.found) {
-            write!(f, "{mark} a limit on CPU time that was lifted")?;
+            write!(f, "{mark} a CPU quota instead of none")?;
         }
-        write!(f, "; {}", self.culprit)
+        write!(f, "; {}", self.cause)
     }
 }
 

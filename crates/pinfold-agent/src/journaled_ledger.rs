@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::decision::{Decision, Verdict};
-use pinfold_core::device::{DeviceOffer, PreferredAllocation};
+use pinfold_core::decision::{AdmissionResult, Decision};
+use pinfold_core::device::{AdvertisedDevices, PreferredAllocation};
 use pinfold_core::ledger::{
     Admission, Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::Pod;
-use pinfold_render::{explain, outcome};
+use pinfold_render::{explain, placement};
 
 use pinfold_journal::{
     Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalSnapshot,
@@ -204,7 +204,7 @@ impl JournaledLedger {
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, JournaledLedgerError> {
-        let admission = self.ledger.admit_with(pod, cpus, plugins)?;
+        let admission = self.ledger.admit_with_cpus(pod, cpus, plugins)?;
         let context = format!("CPUs {cpus}, as its scheduler chose");
         self.journal_admission(pod, admission, record, &context, now)
     }
@@ -219,12 +219,12 @@ impl JournaledLedger {
         now: Timestamp,
     ) -> Result<Decision, JournaledLedgerError> {
         let decision = admission.decision;
-        let (event, message) = match &decision.verdict {
-            Verdict::Admitted(assignment) => (
+        let (event, message) = match &decision.result {
+            AdmissionResult::Admitted(assignment) => (
                 JournalEvent::Admitted(pod.uid.clone()),
-                outcome::placement(assignment),
+                placement::placement(assignment),
             ),
-            Verdict::Rejected(_) => (
+            AdmissionResult::Rejected(_) => (
                 JournalEvent::Rejected(pod.uid.clone()),
                 explain::one_line(&decision),
             ),
@@ -331,8 +331,8 @@ impl JournaledLedger {
         now: Timestamp,
         update: impl FnOnce(&mut PodRecord),
     ) -> Result<(), JournaledLedgerError> {
-        let Some(resident) = self.ledger.state().residents().get(pod) else {
-            return Err(LedgerError::NotHere(pod.clone()).into());
+        let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
+            return Err(LedgerError::NotAdmitted(pod.clone()).into());
         };
         if resident.pod.container(container).is_none() {
             let (pod, container) = (pod.clone(), container.clone());
@@ -401,14 +401,14 @@ impl JournaledLedger {
     pub fn set_devices(
         &mut self,
         resource: &ResourceName,
-        devices: Option<DeviceOffer>,
+        devices: Option<AdvertisedDevices>,
         now: Timestamp,
     ) -> Result<bool, JournaledLedgerError> {
         let message = match &devices {
             Some(devices) => format!("{resource}: {} devices advertised", devices.len()),
             None => format!("{resource}: its device plugin has disconnected"),
         };
-        let Some(change) = self.ledger.offer(resource.clone(), devices) else {
+        let Some(change) = self.ledger.set_devices(resource.clone(), devices) else {
             return Ok(false);
         };
         let event = JournalEvent::DevicesChanged(resource.clone());
@@ -440,7 +440,7 @@ impl JournaledLedger {
     }
 
     fn pod_name(&self, pod: &PodUid) -> String {
-        let resident = self.ledger.state().residents().get(pod);
+        let resident = self.ledger.state().admitted_pods().get(pod);
         resident.map_or_else(String::new, |resident| resident.pod.name.clone())
     }
 

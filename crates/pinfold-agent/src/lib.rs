@@ -1,15 +1,15 @@
-//! The agent of a node: keeps the ledger and its journal, pins what runs, and tells others.
+//! The node agent: keeps the node's ledger and journal, pins containers, and publishes the node's state.
 //!
 //! ```text
-//! runtime (NRI) ─► runtime ─┐                                  ┌─► runtime: adjustments, updates
-//! people (socket) ─► http ──┼─► Node ─► JournaledLedger ─► journal ─────┼─► drift: control groups
-//! plugins ─► pinfold-devices┘   │  decides, writes, then tells └─► kubernetes: objects, events
-//!                               └─► metrics, logs
-//! kubelet's files ─► mirror ───────────────────────────────────────► kubernetes
+//! container runtime (NRI) ─► runtime ─┐                                     ┌─► runtime: adjustments, updates
+//! API socket ──────────────► http ────┼─► ManagedNode ─► JournaledLedger ─► journal ─┼─► drift: cgroups
+//! device plugins ─► pinfold-devices ──┘        │                            └─► kubernetes: objects, events
+//!                                              └─► metrics, logs
+//! kubelet's files ─► mirror ────────────────────────────────────────────────► kubernetes
 //! ```
 //!
-//! [`daemon`] joins all this. The [`journaled_ledger`] and the [`node`] have no runtime, no network and no clock: their caller says
-//! what time it is and what runs.
+//! [`daemon`] starts and connects these parts. [`journaled`] and [`node`] use no container runtime, network or clock: their
+//! caller passes the time and the running pods.
 
 pub mod allowance;
 pub mod config;

@@ -24,7 +24,7 @@ use kubelet_api::pod_resources as api;
 use pinfold_core::demand::PodLevel;
 use pinfold_core::device::DevicePool;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::ledger::{Finding, Ledger, Rules, SettingsError};
+use pinfold_core::ledger::{AuditFinding, Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesError};
@@ -120,7 +120,7 @@ pub enum Remark {
     Unknown(PodName),
     /// The books do not add up.
     #[error("the kubelet's books do not add up: {0}")]
-    Books(Finding),
+    Books(AuditFinding),
 }
 
 /// A node as its kubelet has it.
@@ -299,12 +299,12 @@ impl Mirror {
         }
         let mut pool = DevicePool::new(self.machine.node_ids());
         for (resource, offer) in pods::located(files.offers(), &answer.allocatable.devices) {
-            pool.report(resource, offer);
+            pool.set_devices(resource, offer);
         }
         let empty = Ledger::new(rules.clone());
         let saved = files.to_saved_state(empty.state());
         let strangers: Vec<_> = strangers.into_iter().map(Arc::new).collect();
-        let ledger = Ledger::mirrored(rules, saved, pool, &strangers);
+        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &strangers);
         self.remarks
             .extend(ledger.audit().into_iter().map(Remark::Books));
         self.picture = Some(Picture {

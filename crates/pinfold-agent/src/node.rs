@@ -1,19 +1,20 @@
-//! [`Node`]: what runs on this node, what each container may use, and what that was decided from.
+//! [`ManagedNode`]: the pods and containers of this node, their allowances, and the ledger these come from.
 //!
 //! ```text
-//! runtime ─► pod_comes, container_comes ─► JournaledLedger (ledger, journal) ─► Allowance for it, Updates for others
-//!            container_started, pod_stops, container_goes             (pools shrink and grow)
-//!            synchronize ─► everything compared with the journal, and repaired toward it
-//! person  ─► admit, release
+//! runtime ─► add_pod, add_container ──────► JournaledLedger (ledger, journal) ─► Allowance of the container,
+//!            container_started, stop_pod,                               Updates of containers whose
+//!            remove_container                                           shared pool changed
+//!            synchronize: compares the runtime's pods with the journal
+//! API     ─► admit, release
 //! ```
 //!
-//! No runtime and no control group is touched here: what comes out is for others to carry out. Everything is on disk
-//! before it comes out.
+//! This module calls no runtime and writes no cgroup: the caller applies the returned updates. A change is in the journal
+//! before it is returned.
 //!
-//! A pod whose specification is known (from the API server, or because somebody asked for it here first) is decided
-//! about as a whole, when its sandbox is made. Otherwise there is only what the runtime is asked: under the
-//! kubelet's rules each container is then decided about by itself, as with scope `container`; under Koordinator's the
-//! sandbox speaks for the pod.
+//! A pod whose spec is known (from the API server, or from a request on the API socket) is admitted as a whole when its
+//! sandbox is created. Otherwise only the resources in the runtime's requests are known: under the kubelet's rules each
+//! container is then admitted separately, as with scope `container`; under Koordinator's rules the sandbox's total
+//! resources count as the pod's.
 
 use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
@@ -28,187 +29,195 @@ use crate::journaled_ledger::{JournaledLedger, JournaledLedgerError, RulesChange
 use pinfold_journal::Timestamp;
 use pinfold_journal::{PinnedProcess, PodOrigin};
 
+mod admission_counters;
 mod admit;
-mod allow;
-mod guest;
+mod allowances;
 mod koordinator;
-mod owed;
+mod kubelet_pins;
+mod managed_container;
+mod pending_releases;
 mod synchronize;
-mod takeover;
-mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use guest::{Asked, Guest, Sandbox};
+pub use admission_counters::{AdmissionCounters, AlignmentKind};
 pub use koordinator::Koordinator;
-pub use synchronize::Remark;
-pub use takeover::KubeletPins;
-pub use tally::{Kind, Tally};
+pub use kubelet_pins::KubeletPins;
+pub use managed_container::{ManagedContainer, RuntimeResources, Sandbox};
+pub use synchronize::SyncChange;
 
-/// Whose rules decide.
+/// The rules by which pods are admitted and CPUs assigned.
 #[derive(Clone, Debug)]
 pub enum Rulebook {
-    /// The kubelet's: those of the ledger.
+    /// The kubelet's CPU, memory, device and topology managers, as the ledger implements them.
     Kubelet,
-    /// Koordinator's.
+    /// Koordinator's NodeNUMAResource plugin and CPU pools.
     Koordinator(Box<Koordinator>),
 }
 
-/// What becomes of containers that run and that nobody knows anything about.
+/// How running containers are handled that are not in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strangers {
-    /// They are decided about as if they came now. Who is rejected goes on running with what is shared.
+pub enum UnknownContainers {
+    /// They are admitted like new ones. A rejected one keeps running in the shared pool.
     #[default]
     Adopt,
-    /// They go on running with what is shared.
-    Share,
+    /// They keep running in the shared pool.
+    UseSharedPool,
 }
 
-/// Everything that runs here.
+/// The pods and containers of this node, with the ledger and journal of what they hold.
 #[derive(Debug)]
-pub struct Node {
+pub struct ManagedNode {
     journaled: JournaledLedger,
     rulebook: Rulebook,
-    strangers: Strangers,
+    unknown_containers: UnknownContainers,
     pins: KubeletPins,
     sandboxes: BTreeMap<String, Sandbox>,
-    guests: BTreeMap<String, Guest>,
-    /// The sandboxes of pods that run without having been let in: they share CPUs.
-    sharing: BTreeSet<String>,
-    /// Who left without that being written down yet.
-    owed: BTreeSet<PodUid>,
-    /// How many things containers were told.
-    tellings: u64,
+    containers: BTreeMap<String, ManagedContainer>,
+    /// Sandboxes of pods that run without being admitted: their containers use the shared pool.
+    shared_sandboxes: BTreeSet<String>,
+    /// Pods that ended while the journal could not be written; they are released later.
+    pending_releases: BTreeSet<PodUid>,
+    /// Sequence number of the last update of any container.
+    update_seq: u64,
     rejected: u64,
-    tally: Tally,
-    hands_off: bool,
+    counters: AdmissionCounters,
+    observe_only: bool,
 }
 
-/// What a container may use from now on.
+/// A new allowance of a running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The runtime's id of it.
+    /// The runtime's container id, or the path of an external cgroup or process.
     pub container: String,
-    /// What it may use.
+    /// The new allowance.
     pub allowance: Allowance,
 }
 
 impl Update {
-    /// Whether no runtime knows the container: it is a control group or process that others made.
+    /// Whether the target is an external cgroup or process, which the runtime does not know.
     #[must_use]
-    pub fn is_outside(&self) -> bool {
+    pub fn is_external(&self) -> bool {
         self.container.starts_with('/')
     }
 }
 
-/// Why a pod or container may not run here.
+/// Why a pod or container was not admitted.
 #[derive(Debug, thiserror::Error)]
-pub enum Rejected {
-    /// The rules say no.
-    #[error("{told}")]
+pub enum AdmitError {
+    /// The rules reject it.
+    #[error("{reason}")]
     Rules {
-        /// Why, in one sentence.
-        told: String,
-        /// The decision with its facts, where the ledger made one.
+        /// The reason, in one sentence.
+        reason: String,
+        /// The ledger's decision; `None` if the pod was rejected before the ledger was consulted.
         decision: Option<Box<Decision>>,
     },
-    /// It could not be decided or written down.
+    /// The ledger or the journal failed.
     #[error(transparent)]
     Journal(#[from] JournaledLedgerError),
-    /// The runtime speaks of a sandbox that it never told of.
-    #[error("the runtime has not told of sandbox {0}; is another plugin in the way?")]
+    /// A container was created in a sandbox for which no `RunPodSandbox` event arrived.
+    #[error(
+        "the runtime sent no RunPodSandbox event for sandbox {0}; did another NRI plugin fail?"
+    )]
     UnknownSandbox(String),
 }
 
-/// Someone whose opinion counts when devices are chosen.
-pub type Plugins<'a> = &'a mut dyn PreferredAllocation;
+/// The device plugins' `GetPreferredAllocation`, consulted when devices are assigned.
+pub type DevicePreference<'a> = &'a mut dyn PreferredAllocation;
 
-impl Node {
-    /// A node that goes on with its journal: control groups and processes that were held are held again.
+impl ManagedNode {
+    /// A node with the state of its journal: external cgroups and processes in it are confined again.
     #[must_use]
     pub fn new(
         journaled: JournaledLedger,
         rulebook: Rulebook,
-        strangers: Strangers,
+        unknown_containers: UnknownContainers,
         pins: KubeletPins,
     ) -> Self {
-        let mut guests = BTreeMap::new();
+        let mut containers = BTreeMap::new();
         for (pod, record) in journaled.records() {
             let groups = record.cgroups.iter();
-            let groups = groups.map(|(group, container)| Guest::outside(group, pod, container));
+            let groups =
+                groups.map(|(group, container)| ManagedContainer::external(group, pod, container));
             let processes = record.processes.iter();
-            let processes = processes.map(|held| Guest::of_process(held, pod));
-            let outside = groups.chain(processes);
-            guests.extend(outside.map(|guest| (guest.id.clone(), guest)));
+            let processes = processes.map(|held| ManagedContainer::external_process(held, pod));
+            let external = groups.chain(processes);
+            containers.extend(external.map(|container| (container.id.clone(), container)));
         }
         let mut node = Self {
             journaled,
             rulebook,
-            strangers,
+            unknown_containers,
             pins,
             sandboxes: BTreeMap::new(),
-            guests,
-            sharing: BTreeSet::new(),
-            owed: BTreeSet::new(),
-            tellings: 0,
+            containers,
+            shared_sandboxes: BTreeSet::new(),
+            pending_releases: BTreeSet::new(),
+            update_seq: 0,
             rejected: 0,
-            tally: Tally::default(),
-            hands_off: false,
+            counters: AdmissionCounters::default(),
+            observe_only: false,
         };
-        // What they may use is what is compared with; nobody needs to be told yet.
+        // Drift detection compares with these allowances. No update is sent: the cgroups have them already.
         drop(node.updates());
         node
     }
 
-    /// The same, with somebody else who sets what containers may use: it is decided and written down, and nobody told.
+    /// Turns off pinning, because another program sets the CPUs of containers: pods are still admitted and journaled,
+    /// but containers get no allowance.
     #[must_use]
-    pub fn hands_off(mut self) -> Self {
-        self.hands_off = true;
+    pub fn observe_only(mut self) -> Self {
+        self.observe_only = true;
         self
     }
 
-    /// The ledger and its journal.
+    /// The ledger with its journal.
     #[must_use]
     pub fn journaled(&self) -> &JournaledLedger {
         &self.journaled
     }
 
-    /// The same, to change how the node is run or what plugins offer.
+    /// Mutable access to the ledger, to change its rules or the devices that plugins offer.
     pub fn journaled_mut(&mut self) -> &mut JournaledLedger {
         &mut self.journaled
     }
 
-    /// From now on running containers that nobody knows are treated so.
-    pub fn treat_strangers(&mut self, strangers: Strangers) {
-        self.strangers = strangers;
+    /// Changes how running containers are handled that are not in the journal.
+    pub fn set_unknown_containers(&mut self, unknown_containers: UnknownContainers) {
+        self.unknown_containers = unknown_containers;
     }
 
-    /// What the kubelet has pinned by now. Pods that are here already stay what they are.
-    pub fn learn_pins(&mut self, pins: KubeletPins) {
+    /// Replaces the CPUs that the kubelet has pinned. Pods that are already in the ledger keep theirs.
+    pub fn set_kubelet_pins(&mut self, pins: KubeletPins) {
         self.pins = pins;
     }
 
-    /// The containers that run.
-    pub fn guests(&self) -> impl Iterator<Item = &Guest> {
-        self.guests.values()
+    /// The running containers, including external cgroups and processes.
+    pub fn containers(&self) -> impl Iterator<Item = &ManagedContainer> {
+        self.containers.values()
     }
 
-    /// A pod, by the runtime's id of its sandbox.
+    /// The sandbox with this id of the runtime.
     #[must_use]
     pub fn sandbox(&self, id: &str) -> Option<&Sandbox> {
         self.sandboxes.get(id)
     }
 
-    /// What was asked for and what came of it, in numbers.
+    /// Counters of admission requests by result.
     #[must_use]
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &AdmissionCounters {
+        &self.counters
     }
 
-    /// Whether a pod holds something here, or could.
+    /// Whether the ledger has this pod.
     #[must_use]
-    pub fn is_here(&self, pod: &PodUid) -> bool {
-        self.lives_here(pod)
+    pub fn has_pod(&self, pod: &PodUid) -> bool {
+        self.journaled
+            .ledger()
+            .state()
+            .admitted_pods()
+            .contains_key(pod)
     }
 
     /// Whether the runtime has a sandbox of a pod.
@@ -217,68 +226,69 @@ impl Node {
         self.sandboxes.values().any(|sandbox| sandbox.uid == *pod)
     }
 
-    /// How many pods and containers were rejected.
+    /// Number of rejected pods and containers.
     #[must_use]
     pub fn rejections(&self) -> u64 {
         self.rejected
     }
 
-    /// Koordinator's pools of the moment, where its rules decide.
-    pub fn pools_now(&mut self) -> Option<Pools> {
+    /// Koordinator's current CPU pools; `None` under the kubelet's rules.
+    pub fn koordinator_pools(&mut self) -> Option<Pools> {
         self.pools()
     }
 
-    /// A sandbox was made though its pod may not run here by the rules: it shares CPUs.
-    pub fn pod_shares(&mut self, sandbox: Sandbox) {
-        self.sharing.insert(sandbox.id.clone());
+    /// Adds the sandbox of a pod that was rejected and runs anyway: its containers use the shared pool.
+    pub fn add_pod_to_shared_pool(&mut self, sandbox: Sandbox) {
+        self.shared_sandboxes.insert(sandbox.id.clone());
         self.sandboxes.insert(sandbox.id.clone(), sandbox);
     }
 
-    /// A sandbox is being made. What others may use from now on.
+    /// Admits the pod of a new sandbox. Returns the updates of other containers.
     ///
     /// # Errors
-    /// If the pod may not run here.
-    pub fn pod_comes(
+    /// If the pod is rejected.
+    pub fn add_pod(
         &mut self,
         sandbox: Sandbox,
-        specification: Option<&PodObject>,
-        plugins: Plugins<'_>,
+        spec: Option<&PodObject>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Update>, Rejected> {
-        let outcome = self.take_in(&sandbox, specification, plugins, now);
+    ) -> Result<Vec<Update>, AdmitError> {
+        let outcome = self.admit_sandbox(&sandbox, spec, preference, now);
         self.rejected += u64::from(outcome.is_err());
         outcome?;
         self.sandboxes.insert(sandbox.id.clone(), sandbox);
         Ok(self.updates())
     }
 
-    /// The same for a pod that the kubelet has given devices: its CPUs and memory go where they are.
+    /// Like [`ManagedNode::add_pod`], for a pod to which the kubelet assigned devices: its CPUs and memory are aligned to
+    /// them.
     ///
     /// # Errors
-    /// If the pod may not run here.
-    pub fn pod_comes_with_devices(
+    /// If the pod is rejected.
+    pub fn add_pod_with_kubelet_devices(
         &mut self,
         sandbox: Sandbox,
-        specification: &PodObject,
-        beside: AlignedPod,
+        spec: &PodObject,
+        kubelet_devices: AlignedPod,
         now: Timestamp,
-    ) -> Result<Vec<Update>, Rejected> {
-        for (resource, devices) in beside.offers {
+    ) -> Result<Vec<Update>, AdmitError> {
+        for (resource, devices) in kubelet_devices.offers {
             self.journaled.set_devices(&resource, Some(devices), now)?;
         }
         let aligned = PodObject {
-            pod: beside.pod,
-            ..specification.clone()
+            pod: kubelet_devices.pod,
+            ..spec.clone()
         };
         let uid = sandbox.uid.clone();
-        let outcome = self.pod_comes(sandbox, Some(&aligned), &mut NoPreference, now);
+        let outcome = self.add_pod(sandbox, Some(&aligned), &mut NoPreference, now);
         if outcome.is_err() {
             self.withdraw_devices(&uid, now)?;
         }
         outcome
     }
 
-    /// What the kubelet gave to a pod that is gone is nothing to the ledger any more.
+    /// Removes the devices that the kubelet assigned to a pod from the ledger.
     fn withdraw_devices(
         &mut self,
         pod: &PodUid,
@@ -286,14 +296,14 @@ impl Node {
     ) -> Result<(), JournaledLedgerError> {
         let pool = self.journaled.ledger().state().pool();
         let of_pod = |resource: &&ResourceName| align::is_own_resource(resource, pod);
-        let gone: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
-        for resource in gone {
+        let offered: Vec<ResourceName> = pool.resources().filter(of_pod).cloned().collect();
+        for resource in offered {
             self.journaled.set_devices(&resource, None, now)?;
         }
         Ok(())
     }
 
-    /// The devices that a container was given here.
+    /// The devices that the ledger assigned to a container.
     #[must_use]
     pub fn devices(&self, pod: &PodUid, container: &ContainerName) -> DevicesByResource {
         let devices = self.journaled.ledger().state().devices();
@@ -303,80 +313,83 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// A container is being created: what it may use (`None`: it is left alone), and what others may use.
+    /// Admits a container that the runtime is creating. Returns its allowance (`None`: it is not pinned) and the updates
+    /// of other containers.
     ///
     /// # Errors
-    /// If it may not run here.
-    pub fn container_comes(
+    /// If the container is rejected.
+    pub fn add_container(
         &mut self,
-        guest: Guest,
-        plugins: Plugins<'_>,
+        container: ManagedContainer,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<(Option<Allowance>, Vec<Update>), Rejected> {
-        let outcome = self.take_in_container(guest, plugins, now);
+    ) -> Result<(Option<Allowance>, Vec<Update>), AdmitError> {
+        let outcome = self.admit_container(container, preference, now);
         self.rejected += u64::from(outcome.is_err());
-        let guest = outcome?;
-        let allowance = guest.told.clone();
-        self.guests.insert(guest.id.clone(), guest);
+        let container = outcome?;
+        let allowance = container.sent_allowance.clone();
+        self.containers.insert(container.id.clone(), container);
         Ok((allowance, self.updates()))
     }
 
-    /// Somebody asks the runtime to change a container: what it may use whatever they ask (`None`: let them).
-    pub fn container_changes(&mut self, id: &str) -> Option<Allowance> {
-        self.guests.get(id)?.told.clone()
+    /// The allowance to restore when another client changes a container through the runtime; `None` if the container is
+    /// not pinned.
+    pub fn container_allowance(&mut self, id: &str) -> Option<Allowance> {
+        self.containers.get(id)?.sent_allowance.clone()
     }
 
-    /// A container started: what init containers before it held is free. What others may use from now on.
+    /// Records that a container started, which releases what earlier init containers held. Returns the updates of other
+    /// containers.
     ///
     /// # Errors
-    /// If that could not be written down.
+    /// If the journal cannot be written.
     pub fn container_started(
         &mut self,
         id: &str,
         now: Timestamp,
     ) -> Result<Vec<Update>, JournaledLedgerError> {
-        let Some(guest) = self.guests.get_mut(id) else {
+        let Some(container) = self.containers.get_mut(id) else {
             return Ok(Vec::new());
         };
-        self.tellings = self.tellings.saturating_add(1);
-        guest.changes = self.tellings;
-        let residents = self.journaled.ledger().state().residents();
-        let resident = residents.get(&guest.resident);
-        let is_its_own = resident.is_some_and(|here| here.pod.container(&guest.name).is_some());
-        if !is_its_own {
+        self.update_seq = self.update_seq.saturating_add(1);
+        container.update_seq = self.update_seq;
+        let residents = self.journaled.ledger().state().admitted_pods();
+        let resident = residents.get(&container.resident);
+        let is_in_spec = resident.is_some_and(|here| here.pod.container(&container.name).is_some());
+        if !is_in_spec {
             return Ok(Vec::new());
         }
-        let (pod, name) = (guest.resident.clone(), guest.name.clone());
+        let (pod, name) = (container.resident.clone(), container.name.clone());
         self.journaled.start_container(&pod, &name, now)?;
         Ok(self.updates())
     }
 
-    /// A container ended or is gone. What others may use from now on.
+    /// Removes a container that was stopped or deleted. Returns the updates of other containers.
     ///
     /// # Errors
-    /// If that could not be written down.
-    pub fn container_goes(
+    /// If the journal cannot be written.
+    pub fn remove_container(
         &mut self,
         id: &str,
         now: Timestamp,
     ) -> Result<Vec<Update>, JournaledLedgerError> {
-        if let Some(guest) = self.guests.remove(id)
-            && guest.resident != guest.pod
+        if let Some(container) = self.containers.remove(id)
+            && container.resident != container.pod
         {
-            let another = |other: &Guest| other.resident == guest.resident;
-            if !self.guests.values().any(another) {
-                self.let_go(&guest.resident, now)?;
+            let same_resident = |other: &ManagedContainer| other.resident == container.resident;
+            if !self.containers.values().any(same_resident) {
+                self.release_resident(&container.resident, now)?;
             }
         }
         Ok(self.updates())
     }
 
-    /// A sandbox is being stopped: its pod ends, unless another sandbox of it was made since. What others may use from
-    /// now on.
+    /// Removes a stopped sandbox, and releases its pod unless the pod has a newer sandbox. Returns the updates of other
+    /// containers.
     ///
     /// # Errors
-    /// If that could not be written down.
-    pub fn pod_stops(
+    /// If the journal cannot be written.
+    pub fn stop_pod(
         &mut self,
         id: &str,
         now: Timestamp,
@@ -384,46 +397,48 @@ impl Node {
         let Some(sandbox) = self.sandboxes.remove(id) else {
             return Ok(Vec::new());
         };
-        self.sharing.remove(id);
-        let gone = self.guests.extract_if(.., |_, guest| guest.sandbox == id);
-        let mut residents: Vec<PodUid> = gone.map(|(_, guest)| guest.resident).collect();
+        self.shared_sandboxes.remove(id);
+        let removed = self
+            .containers
+            .extract_if(.., |_, container| container.sandbox == id);
+        let mut residents: Vec<PodUid> = removed.map(|(_, container)| container.resident).collect();
         residents.sort_unstable();
         residents.dedup();
-        let goes_on = self
+        let has_newer_sandbox = self
             .sandboxes
             .values()
             .any(|other| other.uid == sandbox.uid);
-        if !goes_on && !residents.contains(&sandbox.uid) {
+        if !has_newer_sandbox && !residents.contains(&sandbox.uid) {
             residents.push(sandbox.uid.clone());
         }
-        residents.retain(|resident| *resident != sandbox.uid || !goes_on);
+        residents.retain(|resident| *resident != sandbox.uid || !has_newer_sandbox);
         let mut outcome = Ok(());
         for resident in residents {
-            outcome = outcome.and(self.let_go(&resident, now));
+            outcome = outcome.and(self.release_resident(&resident, now));
         }
         outcome.map(|()| self.updates())
     }
 
-    /// Somebody asks for a pod here: it stays until it is released.
+    /// Admits a pod that a client of the API declared. It holds its resources until [`ManagedNode::release`].
     ///
     /// # Errors
-    /// If it is rejected, could not be decided or written down.
+    /// If it is rejected, or the ledger or the journal fails.
     pub fn admit(
         &mut self,
         pod: &PodObject,
-        plugins: Plugins<'_>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<(Option<Decision>, Vec<Update>), Rejected> {
-        let outcome = self.take_in_pod(pod, PodOrigin::Api, plugins, now);
-        self.rejected += u64::from(matches!(outcome, Err(Rejected::Rules { .. })));
+    ) -> Result<(Option<Decision>, Vec<Update>), AdmitError> {
+        let outcome = self.admit_pod(pod, PodOrigin::Api, preference, now);
+        self.rejected += u64::from(matches!(outcome, Err(AdmitError::Rules { .. })));
         Ok((outcome?, self.updates()))
     }
 
-    /// Has a control group that no runtime knows use what a container of a pod was given, from now on and after a
-    /// restart. What that is; `None` if it is left alone.
+    /// Assigns the resources of a pod's container to an external cgroup, also after a restart of the agent. Returns its
+    /// allowance; `None` if it is not pinned.
     ///
     /// # Errors
-    /// If there is no such container, or that could not be written down.
+    /// If there is no such container, or the journal cannot be written.
     pub fn hold(
         &mut self,
         group: &str,
@@ -432,13 +447,14 @@ impl Node {
         now: Timestamp,
     ) -> Result<Option<Allowance>, JournaledLedgerError> {
         self.journaled.pin_cgroup(pod, name, group, now)?;
-        Ok(self.holds(Guest::outside(group, pod, name)))
+        Ok(self.add_external(ManagedContainer::external(group, pod, name)))
     }
 
-    /// The same for a process, with what it starts. Others of the pod that are not `alive` any more are forgotten.
+    /// Like [`ManagedNode::hold`], for a process and its children. Removes the pod's processes that are not `alive` any
+    /// more.
     ///
     /// # Errors
-    /// If there is no such container, or that could not be written down.
+    /// If there is no such container, or the journal cannot be written.
     pub fn hold_process(
         &mut self,
         held: &PinnedProcess,
@@ -447,58 +463,59 @@ impl Node {
         now: Timestamp,
     ) -> Result<Option<Allowance>, JournaledLedgerError> {
         self.journaled.pin_process(pod, held, alive, now)?;
-        self.guests.retain(|_, guest| {
-            let process = guest.process().filter(|_| guest.pod == *pod);
+        self.containers.retain(|_, container| {
+            let process = container.process().filter(|_| container.pod == *pod);
             process.is_none_or(alive)
         });
-        Ok(self.holds(Guest::of_process(held, pod)))
+        Ok(self.add_external(ManagedContainer::external_process(held, pod)))
     }
 
-    fn holds(&mut self, mut guest: Guest) -> Option<Allowance> {
-        guest.told = self.allowance(&guest);
-        let allowance = guest.told.clone();
-        self.guests.insert(guest.id.clone(), guest);
+    fn add_external(&mut self, mut container: ManagedContainer) -> Option<Allowance> {
+        container.sent_allowance = self.allowance(&container);
+        let allowance = container.sent_allowance.clone();
+        self.containers.insert(container.id.clone(), container);
         allowance
     }
 
-    /// What a container of a pod may use, whether it runs or not; `None` if it is left alone.
+    /// The allowance of a pod's container, whether it runs or not; `None` if it is not pinned.
     pub fn allowed(&mut self, pod: &PodUid, name: &ContainerName) -> Option<Allowance> {
-        self.allowance(&Guest::outside("", pod, name))
+        self.allowance(&ManagedContainer::external("", pod, name))
     }
 
-    /// The node is run otherwise from now on. What everybody may use then.
+    /// Changes the node's rules and moves pods as planned. Returns the updates of all containers that changed.
     ///
     /// # Errors
-    /// If the plan is not possible any more, or could not be written down.
-    pub fn amend(
+    /// If the plan does not fit the ledger any more, or the journal cannot be written.
+    pub fn apply_plan(
         &mut self,
         plan: RulesChange,
         now: Timestamp,
     ) -> Result<Vec<Update>, JournaledLedgerError> {
         self.journaled.apply_rules_change(plan, now)?;
-        if let Rulebook::Koordinator(book) = &mut self.rulebook {
-            **book = book.under(self.journaled.ledger().rules());
+        if let Rulebook::Koordinator(koordinator) = &mut self.rulebook {
+            **koordinator = koordinator.with_rules(self.journaled.ledger().rules());
         }
         Ok(self.updates())
     }
 
-    /// A pod that somebody asked for is not needed any more.
+    /// Releases a pod. Returns the updates of other containers.
     ///
     /// # Errors
-    /// If it is not here, or that could not be written down.
+    /// If the ledger does not have the pod, or the journal cannot be written.
     pub fn release(
         &mut self,
         pod: &PodUid,
         now: Timestamp,
     ) -> Result<Vec<Update>, JournaledLedgerError> {
         self.journaled.release(pod, now)?;
-        let outside = |guest: &Guest| guest.is_outside() && guest.pod == *pod;
-        self.guests.retain(|_, guest| !outside(guest));
+        let external =
+            |container: &ManagedContainer| container.is_external() && container.pod == *pod;
+        self.containers.retain(|_, container| !external(container));
         Ok(self.updates())
     }
 }
 
-/// The id under which the ledger knows a container of a pod that nobody knows the specification of.
-fn stand_in(pod: &PodUid, container: &ContainerName) -> PodUid {
+/// The ledger's UID of a container that was admitted without its pod's spec.
+fn standalone_uid(pod: &PodUid, container: &ContainerName) -> PodUid {
     format!("{pod}/{container}").into()
 }

@@ -1,8 +1,7 @@
-//! [`Runtime`]: the node's side of the Node Resource Interface. Words of the runtime in, adjustments and updates out.
+//! [`NriPlugin`]: the agent's plugin for the Node Resource Interface (NRI) of the container runtime.
 //!
-//! Runtimes go on without a plugin that is slow, so everything is answered from memory; the one thing that is waited
-//! for is the journal. What frees something for others is told them from another thread: a runtime cannot be asked
-//! for anything while it waits for an answer.
+//! The runtime drops a plugin that answers slowly, so requests are answered from memory; only the journal write blocks.
+//! Updates of other containers are sent from another thread: the runtime accepts no request while it waits for an answer.
 
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,144 +18,147 @@ use pinfold_kube::pod::PodObject;
 
 use crate::allowance::Quota;
 use crate::journaled_ledger::JournaledLedgerError;
-use crate::node::{Guest, Node, Rejected, Remark, Sandbox, Update};
+use crate::node::{AdmitError, ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
 use pinfold_journal::Timestamp;
 
+mod background_calls;
+mod device_edits;
 mod devices;
-mod edits;
-mod errands;
-mod words;
+mod nri_convert;
 
-pub(crate) use devices::given_to_strangers;
-pub use devices::{Devices, Ours};
-pub use words::update;
+pub(crate) use devices::kubelet_devices_of_new_pods;
+pub use devices::{AgentDevices, DeviceSource};
+pub use nri_convert::update;
 
-use words::{guest, resources_of, sandbox, subject};
+use nri_convert::{managed_container, resources_of, sandbox, subject};
 
-/// Where specifications of pods come from.
-pub trait Specifications: Send {
-    /// The pod, if it is known or becomes known in time.
+/// Source of pod specs.
+pub trait PodSpecSource: Send {
+    /// The pod object, waiting up to `wait` for its watch event; `None` if it has not arrived by then.
     fn pod(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>>;
 }
 
-/// Nobody knows any specification.
+/// A source without pod specs, for agents without access to the API server.
 #[derive(Clone, Copy, Debug)]
-pub struct NoSpecifications;
+pub struct NoPodSpecs;
 
-impl Specifications for NoSpecifications {
+impl PodSpecSource for NoPodSpecs {
     fn pod(&self, _: &PodUid, _: Duration) -> Option<Arc<PodObject>> {
         None
     }
 }
 
-/// Somebody who wants to know what happens: logs, metrics, events.
-pub trait Witness: Send + Sync {
-    /// A runtime is connected.
-    fn connected(&self, runtime: &RuntimeInfo);
-    /// A pod or container was decided about.
-    fn decided(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration);
-    /// Something was not as the journal says.
-    fn remarked(&self, remark: &Remark);
-    /// Something could not be written down.
-    fn failed(&self, error: &JournaledLedgerError);
-    /// Something did not go as it should; what was done all the same is said too.
-    fn troubled(&self, problem: &str);
-    /// Something changed in the ledger.
-    fn changed(&self);
+/// Receives what the plugin observes, for logs, metrics and pod events.
+pub trait Telemetry: Send + Sync {
+    /// The runtime connected.
+    fn runtime_connected(&self, runtime: &RuntimeInfo);
+    /// A pod or container was admitted or rejected.
+    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration);
+    /// A difference between the runtime and the journal was resolved.
+    fn record_sync_change(&self, change: &SyncChange);
+    /// The ledger or the journal failed.
+    fn record_error(&self, error: &JournaledLedgerError);
+    /// A problem that does not stop the operation.
+    fn warn(&self, problem: &str);
+    /// The ledger changed: the published state of the node is stale.
+    fn node_changed(&self);
 }
 
-/// What was decided about.
+/// The pod or container of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The pod.
+    /// UID of the pod.
     pub uid: &'a str,
-    /// Its namespace.
+    /// Namespace of the pod.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the pod.
     pub name: &'a str,
-    /// The container; `None` for the pod as a whole.
+    /// Name of the container; `None` for the pod as a whole.
     pub container: Option<&'a str>,
 }
 
-/// How long to wait for the specification of a pod that has just been bound to this node.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait for the watch event of a pod that has just been bound to this node.
+const POD_SPEC_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The plugin.
-pub struct Runtime {
-    /// What runs here.
-    pub node: Arc<Mutex<Node>>,
-    /// Where specifications of pods come from.
-    pub specifications: Box<dyn Specifications>,
-    /// Whose devices are given out.
-    pub devices: Devices,
-    /// Whether containers are told what they may use. If not, somebody else pins them: nobody is rejected, and what the
-    /// rules say is only written down.
+/// The NRI plugin: admits pods and containers, and pins them.
+pub struct NriPlugin {
+    /// The node's pods, containers and ledger.
+    pub node: Arc<Mutex<ManagedNode>>,
+    /// Source of pod specs.
+    pub pod_specs: Box<dyn PodSpecSource>,
+    /// Which program assigns devices.
+    pub devices: DeviceSource,
+    /// Whether the agent pins containers. If not, another program does: decisions are only journaled, and no pod is
+    /// rejected.
     pub pins: bool,
-    /// Who wants to know what happens.
-    pub witness: Arc<dyn Witness>,
-    /// What others may use from now on, for the thread that tells them.
-    pub others: SyncSender<Vec<Update>>,
-    /// What time it is.
+    /// Logs, metrics and pod events.
+    pub telemetry: Arc<dyn Telemetry>,
+    /// Queue of the thread that sends container updates.
+    pub updates: SyncSender<Vec<Update>>,
+    /// Returns the current time.
     pub clock: fn() -> Timestamp,
 }
 
-impl Runtime {
-    /// Tells others later what they may use; drift is repaired if that is not possible.
-    fn tell_later(&self, updates: Vec<Update>) {
+impl NriPlugin {
+    /// Queues updates for the sender thread. If the queue is full, the drift monitor repairs the containers later.
+    fn send_updates(&self, updates: Vec<Update>) {
         if self.pins && !updates.is_empty() {
-            let _ = self.others.try_send(updates);
+            let _ = self.updates.try_send(updates);
         }
     }
 
-    /// What the runtime can be told in its answer. It knows nothing of control groups that others made.
-    fn tell_now(&self, updates: Vec<Update>) -> Vec<ContainerUpdate> {
+    /// Converts updates for the response to the runtime. Updates of external cgroups, which it does not know, are queued.
+    fn update_response(&self, updates: Vec<Update>) -> Vec<ContainerUpdate> {
         let (outside, inside): (Vec<Update>, Vec<Update>) =
-            updates.into_iter().partition(Update::is_outside);
-        self.tell_later(outside);
+            updates.into_iter().partition(Update::is_external);
+        self.send_updates(outside);
         match self.pins {
             true => inside.iter().map(update).collect(),
             false => Vec::new(),
         }
     }
 
-    /// Something left: what it held is free for others.
-    fn freed(&self, freed: Result<Vec<Update>, JournaledLedgerError>) -> Result<(), Rejection> {
-        match freed {
+    /// Queues the updates after a release, or reports that it failed.
+    fn release_response(
+        &self,
+        released: Result<Vec<Update>, JournaledLedgerError>,
+    ) -> Result<(), Rejection> {
+        match released {
             Ok(updates) => {
-                self.witness.changed();
-                self.tell_later(updates);
+                self.telemetry.node_changed();
+                self.send_updates(updates);
                 Ok(())
             }
             Err(error) => {
-                self.witness.failed(&error);
+                self.telemetry.record_error(&error);
                 Err(Rejection::new(error.to_string()))
             }
         }
     }
 
-    /// A pod that the rules reject while somebody else pins runs all the same.
-    fn tolerated(&self, pod: &PodSandbox, rejected: &Rejected) {
+    /// Lets a rejected pod run in the shared pool, because another program pins containers.
+    fn tolerate_rejected(&self, pod: &PodSandbox, rejected: &AdmitError) {
         let (namespace, name) = (&pod.namespace, &pod.name);
-        self.witness.troubled(&format!(
-            "pod {namespace}/{name} would be rejected, but somebody else pins here: {rejected}"
+        self.telemetry.warn(&format!(
+            "pod {namespace}/{name} would be rejected, but runs because takeover.cpuSetAllocator is false: {rejected}"
         ));
-        lock(&self.node).pod_shares(sandbox(pod));
+        lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
     }
 
-    fn rejection(&self, rejected: &Rejected) -> Rejection {
-        if let Rejected::Journal(error) = rejected {
-            self.witness.failed(error);
+    fn rejection(&self, rejected: &AdmitError) -> Rejection {
+        if let AdmitError::Journal(error) = rejected {
+            self.telemetry.record_error(error);
         }
         Rejection::new(format!("Pinfold: {rejected}"))
     }
 }
 
-/// The node, whatever became of the thread that had it last: every change of it is whole.
-pub(crate) fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {
+/// Locks the node, also after a panic of another thread: each change of the node is atomic.
+pub(crate) fn lock(node: &Mutex<ManagedNode>) -> MutexGuard<'_, ManagedNode> {
     node.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Plugin for Runtime {
+impl Plugin for NriPlugin {
     fn events(&self) -> Events {
         Events::of(&[
             Event::RunPodSandbox,
@@ -172,7 +174,7 @@ impl Plugin for Runtime {
     }
 
     fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
-        self.witness.connected(runtime);
+        self.telemetry.runtime_connected(runtime);
         Ok(())
     }
 
@@ -183,34 +185,42 @@ impl Plugin for Runtime {
     ) -> Result<Vec<ContainerUpdate>, Rejection> {
         let sandboxes: Vec<Sandbox> = pods.iter().map(sandbox).collect();
         let alive = |container: &&Container| container.state() != ContainerState::Stopped;
-        let guests = containers.iter().filter(alive).filter_map(|container| {
-            let home = |sandbox: &&Sandbox| sandbox.id == container.pod_sandbox_id;
-            Some(guest(container, sandboxes.iter().find(home)?))
+        let managed = containers.iter().filter(alive).filter_map(|container| {
+            let is_parent = |sandbox: &&Sandbox| sandbox.id == container.pod_sandbox_id;
+            Some(managed_container(
+                container,
+                sandboxes.iter().find(is_parent)?,
+            ))
         });
-        let guests: Vec<Guest> = guests.collect();
-        let with_specification = |sandbox: Sandbox| {
-            let pod = self.specifications.pod(&sandbox.uid, Duration::ZERO);
+        let managed: Vec<ManagedContainer> = managed.collect();
+        let with_spec = |sandbox: Sandbox| {
+            let pod = self.pod_specs.pod(&sandbox.uid, Duration::ZERO);
             (sandbox, pod)
         };
-        let pods: Vec<_> = sandboxes.into_iter().map(with_specification).collect();
-        let beside = self.given_to_strangers(&pods);
+        let pods: Vec<_> = sandboxes.into_iter().map(with_spec).collect();
+        let kubelet_devices = self.kubelet_devices_of_new_pods(&pods);
         let now = (self.clock)();
         let outcome = match &self.devices {
-            Devices::Ours(ours) => {
-                lock(&self.node).synchronize(pods, guests, &mut ours.host.preferences(), now)
+            DeviceSource::Agent(agent) => {
+                lock(&self.node).synchronize(pods, managed, &mut agent.host.preferences(), now)
             }
-            _ => lock(&self.node).synchronize_beside(pods, guests, beside, now),
+            _ => lock(&self.node).synchronize_with_kubelet_devices(
+                pods,
+                managed,
+                kubelet_devices,
+                now,
+            ),
         };
-        self.witness.changed();
+        self.telemetry.node_changed();
         match outcome {
-            Ok((updates, remarks)) => {
-                for remark in &remarks {
-                    self.witness.remarked(remark);
+            Ok((updates, sync_changes)) => {
+                for change in &sync_changes {
+                    self.telemetry.record_sync_change(change);
                 }
-                Ok(self.tell_now(updates))
+                Ok(self.update_response(updates))
             }
             Err(error) => {
-                self.witness.failed(&error);
+                self.telemetry.record_error(&error);
                 Err(Rejection::new(error.to_string()))
             }
         }
@@ -219,52 +229,51 @@ impl Plugin for Runtime {
     fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
-        let specification = self.specifications.pod(&sandbox.uid, PATIENCE);
-        let beside = specification.as_deref();
-        let beside = beside.and_then(|pod| self.with_devices(pod));
+        let spec = self.pod_specs.pod(&sandbox.uid, POD_SPEC_TIMEOUT);
+        let kubelet_devices = spec.as_deref().and_then(|pod| self.kubelet_devices(pod));
         let waited = start.elapsed();
         let now = (self.clock)();
-        let outcome = match (&self.devices, beside, specification.as_deref()) {
-            (_, Some(beside), Some(pod)) => {
-                lock(&self.node).pod_comes_with_devices(sandbox, pod, beside, now)
+        let outcome = match (&self.devices, kubelet_devices, spec.as_deref()) {
+            (_, Some(kubelet_devices), Some(pod)) => {
+                lock(&self.node).add_pod_with_kubelet_devices(sandbox, pod, kubelet_devices, now)
             }
-            (Devices::Ours(ours), _, pod) => {
-                lock(&self.node).pod_comes(sandbox, pod, &mut ours.host.preferences(), now)
+            (DeviceSource::Agent(agent), _, pod) => {
+                lock(&self.node).add_pod(sandbox, pod, &mut agent.host.preferences(), now)
             }
-            (_, _, pod) => lock(&self.node).pod_comes(sandbox, pod, &mut NoPreference, now),
+            (_, _, pod) => lock(&self.node).add_pod(sandbox, pod, &mut NoPreference, now),
         };
         let why = outcome.as_ref().err().map(ToString::to_string);
         let took = start.elapsed().saturating_sub(waited);
-        self.witness
-            .decided(&subject(pod, None), why.as_deref(), took);
+        self.telemetry
+            .record_decision(&subject(pod, None), why.as_deref(), took);
         let updates = match outcome {
-            Err(rejected @ Rejected::Rules { .. }) if !self.pins => {
-                self.tolerated(pod, &rejected);
+            Err(rejected @ AdmitError::Rules { .. }) if !self.pins => {
+                self.tolerate_rejected(pod, &rejected);
                 return Ok(());
             }
             outcome => outcome.map_err(|rejected| self.rejection(&rejected))?,
         };
-        self.witness.changed();
-        self.tell_later(updates);
+        self.telemetry.node_changed();
+        self.send_updates(updates);
         Ok(())
     }
 
     fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
         let uid = sandbox(pod).uid;
-        let (freed, goes_on) = {
+        let (released, pod_remains) = {
             let mut node = lock(&self.node);
-            let freed = node.pod_stops(&pod.id, (self.clock)());
-            // An old sandbox is removed long after the pod got a new one.
-            let goes_on = node.is_here(&uid) || node.has_sandbox_of(&uid);
-            (freed, goes_on)
+            let released = node.stop_pod(&pod.id, (self.clock)());
+            // The runtime may remove an old sandbox long after it created a new one for the pod.
+            let pod_remains = node.has_pod(&uid) || node.has_sandbox_of(&uid);
+            (released, pod_remains)
         };
-        if !goes_on
-            && let Devices::Ours(ours) = &self.devices
-            && let Err(error) = ours.host.remove_pod(&uid)
+        if !pod_remains
+            && let DeviceSource::Agent(agent) = &self.devices
+            && let Err(error) = agent.host.remove_pod(&uid)
         {
-            self.witness.troubled(&error.to_string());
+            self.telemetry.warn(&error.to_string());
         }
-        self.freed(freed)
+        self.release_response(released)
     }
 
     fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
@@ -277,24 +286,24 @@ impl Plugin for Runtime {
         container: &Container,
     ) -> Result<CreateContainerResponse, Rejection> {
         let start = Instant::now();
-        let guest = guest(container, &sandbox(pod));
-        let (uid, name) = (guest.pod.clone(), guest.name.clone());
+        let managed = managed_container(container, &sandbox(pod));
+        let (uid, name) = (managed.pod.clone(), managed.name.clone());
         let now = (self.clock)();
         let outcome = match &self.devices {
-            Devices::Ours(ours) => {
-                lock(&self.node).container_comes(guest, &mut ours.host.preferences(), now)
+            DeviceSource::Agent(agent) => {
+                lock(&self.node).add_container(managed, &mut agent.host.preferences(), now)
             }
-            _ => lock(&self.node).container_comes(guest, &mut NoPreference, now),
+            _ => lock(&self.node).add_container(managed, &mut NoPreference, now),
         };
         let why = outcome.as_ref().err().map(ToString::to_string);
         let subject = subject(pod, Some(&container.name));
-        self.witness
-            .decided(&subject, why.as_deref(), start.elapsed());
+        self.telemetry
+            .record_decision(&subject, why.as_deref(), start.elapsed());
         let (allowance, others) = match outcome {
-            Err(Rejected::Rules { .. }) if !self.pins => (None, Vec::new()),
+            Err(AdmitError::Rules { .. }) if !self.pins => (None, Vec::new()),
             outcome => outcome.map_err(|rejected| self.rejection(&rejected))?,
         };
-        self.witness.changed();
+        self.telemetry.node_changed();
         let mut adjust = ContainerAdjustment::new();
         if let Some(allowance) = allowance.filter(|_| self.pins) {
             adjust = adjust.resources(|resources| resources_of(resources, &allowance));
@@ -302,14 +311,14 @@ impl Plugin for Runtime {
         let adjust = match self.device_edits(adjust, &uid, &name) {
             Ok(adjust) => adjust,
             Err(rejection) => {
-                // It is not created, so nobody will tell that it is gone.
+                // The runtime sends no RemoveContainer event for a container that it did not create.
                 self.remove_container(pod, container)?;
                 return Err(rejection);
             }
         };
         Ok(CreateContainerResponse {
             adjust: Some(adjust),
-            update: self.tell_now(others),
+            update: self.update_response(others),
             ..CreateContainerResponse::default()
         })
     }
@@ -319,8 +328,8 @@ impl Plugin for Runtime {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), Rejection> {
-        if let Devices::Ours(ours) = &self.devices {
-            ours.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
+        if let DeviceSource::Agent(agent) = &self.devices {
+            agent.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
         Ok(())
     }
@@ -332,15 +341,15 @@ impl Plugin for Runtime {
     ) -> Result<(), Rejection> {
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
-        // A limit on the CPU time of its pod as a whole can only be lifted now that there is a group.
-        let own = node.container_changes(&container.id);
+        // The quota of the pod's cgroup can only be removed now that the cgroup exists.
+        let own = node.container_allowance(&container.id);
         drop(node);
-        let lifted = own.filter(|own| own.quota == Quota::Lifted);
-        let update = lifted.map(|allowance| Update {
+        let unlimited = own.filter(|own| own.quota == Quota::Unlimited);
+        let update = unlimited.map(|allowance| Update {
             container: container.id.clone(),
             allowance,
         });
-        self.freed(started.map(|others| others.into_iter().chain(update).collect()))
+        self.release_response(started.map(|others| others.into_iter().chain(update).collect()))
     }
 
     fn update_container(
@@ -349,7 +358,7 @@ impl Plugin for Runtime {
         container: &Container,
         _: &LinuxResources,
     ) -> Result<UpdateContainerResponse, Rejection> {
-        let allowance = lock(&self.node).container_changes(&container.id);
+        let allowance = lock(&self.node).container_allowance(&container.id);
         let allowance = allowance.filter(|_| self.pins);
         let updates = allowance.map(|allowance| {
             let container = container.id.clone();
@@ -366,15 +375,15 @@ impl Plugin for Runtime {
         _: &PodSandbox,
         container: &Container,
     ) -> Result<Vec<ContainerUpdate>, Rejection> {
-        // What it held alone is free at once: it may be an init container whose CPUs the next one needs.
-        let freed = lock(&self.node).container_goes(&container.id, (self.clock)());
-        self.freed(freed)?;
+        // Its exclusive CPUs are released at once: it may be an init container whose CPUs the next one needs.
+        let released = lock(&self.node).remove_container(&container.id, (self.clock)());
+        self.release_response(released)?;
         Ok(Vec::new())
     }
 
     fn remove_container(&mut self, _: &PodSandbox, container: &Container) -> Result<(), Rejection> {
-        let freed = lock(&self.node).container_goes(&container.id, (self.clock)());
-        self.freed(freed)
+        let released = lock(&self.node).remove_container(&container.id, (self.clock)());
+        self.release_response(released)
     }
 }
 

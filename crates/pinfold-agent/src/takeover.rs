@@ -1,4 +1,4 @@
-//! Taking a node over from its kubelet: CPUs that both believe to be theirs to give.
+//! Takeover of a node from its kubelet: finds CPUs that the kubelet's CPU manager and the ledger both assigned.
 
 use std::fmt;
 
@@ -7,51 +7,51 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 
-/// CPUs that were given twice.
+/// CPUs that the kubelet assigned to one pod and the agent to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Twice {
-    /// Which.
+pub struct CpuConflict {
+    /// The CPUs.
     pub cpus: CpuSet,
-    /// Who has them by the kubelet's word.
-    pub kubelets: PodUid,
-    /// Who has them by ours.
-    pub ours: PodUid,
+    /// The pod that has them in the kubelet's `cpu_manager_state`.
+    pub kubelet_pod: PodUid,
+    /// The pod that has them in the agent's ledger.
+    pub agent_pod: PodUid,
 }
 
-impl fmt::Display for Twice {
+impl fmt::Display for CpuConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             cpus,
-            kubelets,
-            ours,
+            kubelet_pod,
+            agent_pod,
         } = self;
         write!(
             f,
-            "CPUs {cpus} belong to pod {ours} here and to pod {kubelets} by the kubelet's cpu_manager_state: \
-             set the kubelet's CPU manager policy to none, and let {kubelets} end or start again"
+            "CPUs {cpus} are assigned to pod {agent_pod} by the agent and to pod {kubelet_pod} in the kubelet's \
+             cpu_manager_state: set the kubelet's CPU manager policy to none and restart pod {kubelet_pod}"
         )
     }
 }
 
-/// The first CPUs that the kubelet gave to one pod and this ledger to another.
+/// The first conflict between the ledger and the kubelet's `cpu_manager_state`.
 #[must_use]
-pub fn twice(ledger: &Ledger, kubelet: &ContainerCpus) -> Option<Twice> {
-    kubelet.iter().find_map(|(theirs, containers)| {
+pub fn find_cpu_conflict(ledger: &Ledger, kubelet: &ContainerCpus) -> Option<CpuConflict> {
+    kubelet.iter().find_map(|(kubelet_pod, containers)| {
         let pinned = containers
             .values()
             .fold(CpuSet::new(), |all, one| &all | one);
-        let residents = ledger.state().residents().keys();
-        // A container whose pod nobody knows lives here under the pod's name and its own.
-        let mut others = residents.filter(|ours| {
-            let of_pod = ours.as_str().strip_prefix(theirs.as_str());
+        let residents = ledger.state().admitted_pods().keys();
+        // A container admitted without its pod's spec has the UID `<pod>/<container>` in the ledger.
+        let mut others = residents.filter(|agent_pod| {
+            let of_pod = agent_pod.as_str().strip_prefix(kubelet_pod.as_str());
             of_pod.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('/'))
         });
-        others.find_map(|ours| {
-            let cpus = &ledger.exclusive_cpus(ours) & &pinned;
-            (!cpus.is_empty()).then(|| Twice {
+        others.find_map(|agent_pod| {
+            let cpus = &ledger.exclusive_cpus(agent_pod) & &pinned;
+            (!cpus.is_empty()).then(|| CpuConflict {
                 cpus,
-                kubelets: theirs.clone(),
-                ours: ours.clone(),
+                kubelet_pod: kubelet_pod.clone(),
+                agent_pod: agent_pod.clone(),
             })
         })
     })
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Four CPUs, of which pod `web` gets 1.
+    /// The ledger of a machine with four CPUs, on which pod `web` has CPU 1.
     fn ledger(uid: &str) -> Ledger {
         let hardware = pinfold_hardware::synthetic::read("1 socket, 1 numa, 4 cores");
         let hardware = hardware.expect("a machine");
@@ -95,18 +95,22 @@ mod tests {
     }
 
     #[test]
-    fn cpus_of_two_pods_are_told_and_a_pod_does_not_meet_itself() {
-        let ours = ledger("web");
-        let told = twice(&ours, &pinned("old", "1-2")).expect("both have CPU 1");
-        assert_eq!(told.cpus.to_string(), "1");
-        let text = told.to_string();
+    fn cpus_assigned_to_two_pods_are_a_conflict_and_a_pod_has_none_with_itself() {
+        let agent_pod = ledger("web");
+        let conflict =
+            find_cpu_conflict(&agent_pod, &pinned("old", "1-2")).expect("both have CPU 1");
+        assert_eq!(conflict.cpus.to_string(), "1");
+        let text = conflict.to_string();
         assert!(
-            text.starts_with("CPUs 1 belong to pod web here and to pod old"),
+            text.starts_with("CPUs 1 are assigned to pod web by the agent and to pod old"),
             "{text}"
         );
-        assert_eq!(twice(&ours, &pinned("old", "2-3")), None);
-        assert_eq!(twice(&ours, &pinned("web", "1")), None);
-        assert_eq!(twice(&ledger("web/main"), &pinned("web", "1")), None);
-        assert!(twice(&ledger("webber"), &pinned("web", "1")).is_some());
+        assert_eq!(find_cpu_conflict(&agent_pod, &pinned("old", "2-3")), None);
+        assert_eq!(find_cpu_conflict(&agent_pod, &pinned("web", "1")), None);
+        assert_eq!(
+            find_cpu_conflict(&ledger("web/main"), &pinned("web", "1")),
+            None
+        );
+        assert!(find_cpu_conflict(&ledger("webber"), &pinned("web", "1")).is_some());
     }
 }

@@ -153,7 +153,7 @@ fn the_picture_has_what_the_kubelet_gave_to_whom() {
     let ledger = &picture.ledger;
     assert_eq!(ledger.rules().settings().fidelity, Fidelity::Exact);
     assert_eq!(ledger.exclusive_cpus(&"a".into()), list("2-3"));
-    assert_eq!(ledger.residents()[0].pod.name, "shop/web");
+    assert_eq!(ledger.admitted_pods()[0].pod.name, "shop/web");
     assert_eq!(picture.sharing[0].to_string(), "shop/other");
     let gpus = ledger
         .state()
@@ -226,7 +226,7 @@ fn an_empty_directory_is_a_node_without_pods_and_four_remarks() {
     };
     assert_eq!(mirror.remarks().iter().filter(missing).count(), 4);
     let picture = mirror.picture().expect("a picture");
-    assert!(picture.ledger.residents().is_empty());
+    assert!(picture.ledger.admitted_pods().is_empty());
 }
 
 #[test]

@@ -7,15 +7,16 @@
 //!                                                          first   remove(pod) releases
 //! ```
 //!
-//! Deterministic: nodes are evaluated in ascending order of their names, and of nodes with equal scores the first by name
-//! is used. Every node first compares the pod's requests with what is left of its allocatable ([`Shortage`]); then its
-//! dialect decides:
+//! Deterministic: nodes are evaluated in ascending order of their names, and of nodes with equal scores the first by
+//! name is used. Every node first compares the pod's requests with what is left of its allocatable ([`Shortage`]); then
+//! its dialect decides:
 //!
 //! | dialect | fits | score |
 //! |---|---|---|
 //! | kubelet | a trial admission that is undone | the fewer NUMA nodes, the better: 100 for one |
 //! | Koordinator | the plugin's `Filter` | the plugin's `Score`, 0 to 100 |
 //! | Volcano | the plugin's predicate | 100 less the span's share of the widest candidate's, times the weight |
+//! | scheduler-plugins | the plugin's `Filter` | the plugin's `Score`, 0 to 100 |
 //! | unknown | if the totals suffice | 0 |
 //!
 //! Scores of different dialects all lie between 0 and 100 (with Volcano's weight at 1) but mean different things.
@@ -91,7 +92,7 @@ pub use evaluation::{
     CachedEvaluation, Evaluation, Fit, FitScore, NodeEvaluation, NodeRejection, RankedNode,
 };
 pub use evaluation_cache::MAX_SHAPES;
-pub use node::{ClusterNode, Dialect, VolcanoNode};
+pub use node::{ClusterNode, Dialect, TopologyMatchNode, VolcanoNode};
 pub use node_resources_fit::{PODS, Shortage};
 pub use node_view::NodeView;
 pub use place::{PlaceError, Placement, PlacementDetail};
@@ -159,15 +160,15 @@ impl Cluster {
         }
     }
 
-    /// Adds a node with the pods in its kubelet's ledger, or replaces the node of that name, which is returned. Pods that
-    /// were placed on the replaced node are dropped: the new node already accounts for every pod on it.
+    /// Adds a node with the pods in its kubelet's ledger, or replaces the node of that name, which is returned. Pods
+    /// that were placed on the replaced node are dropped: the new node already accounts for every pod on it.
     pub fn insert(&mut self, name: NodeName, mut node: ClusterNode) -> Option<ClusterNode> {
         let known = self.index.slot(name.as_str());
         let before = known.and_then(|at| self.clear_slot(at));
         self.interner.intern(&mut node);
         let mut pods = BTreeSet::new();
         if let Dialect::Kubelet(ledger) = node.dialect() {
-            for (uid, resident) in ledger.state().residents() {
+            for (uid, resident) in ledger.state().admitted_pods() {
                 // A pod that several ledgers hold belongs to the node that was inserted first.
                 if let Entry::Vacant(new) = self.pods.entry(uid.clone()) {
                     let requests = Amounts::of(&effective_requests(&resident.pod));

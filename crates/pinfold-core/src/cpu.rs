@@ -1,14 +1,14 @@
-//! The CPU manager: who gets which CPUs for itself alone.
+//! The CPU manager: exclusive CPUs for containers.
 //!
 //! ```text
-//! configuration ─► CpuManager ─► StaticCpus ─┬─ hints ────────► where a request could go
+//! configuration ─► CpuManager ─► StaticCpus ─┬─ hints ────────► NUMA nodes that fit a request
 //!                                            ├─ allocate ─────► take_packed or take_distributed
 //!                                            └─ remove, start
 //!                                                   │
 //!                                      CpuState ◄── CpuEdit
 //! ```
 //!
-//! Decisions look at a [`CpuState`] and return [`CpuEdit`]s; whoever keeps the state applies them.
+//! The policy reads a [`CpuState`] and returns [`CpuEdit`]s; the [ledger](crate::ledger) applies them.
 
 mod accumulator;
 mod combinations;
@@ -32,8 +32,8 @@ pub use distributed::take_distributed;
 pub use error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 pub use manager::{CpuConfig, CpuManager};
 pub use options::{CpuOptionError, CpuOptions, OptionGates};
-pub use packed::{Packing, take_packed};
+pub use packed::{PackingOptions, take_packed};
 pub use pod_level::PodCpuRejection;
-pub use state::{Conflict, ContainerCpus, CpuEdit, CpuEdits, CpuState};
-pub use static_policy::{CpuGrant, Reservation, StaticCpus, StaticSettings};
+pub use state::{ContainerCpus, CpuEdit, CpuEdits, CpuState, StaleCpuEdit};
+pub use static_policy::{CpuGrant, CpuReservation, StaticCpus, StaticSettings};
 pub use take::{CpuOrder, TakeError};

@@ -1,6 +1,6 @@
-//! [`CpuSet`]: a set of CPU ids, 0 to 4095, that stays off the heap up to 256 CPUs.
+//! [`CpuSet`]: a set of CPU IDs, 0 to 4095, without heap allocation up to 256 CPUs.
 //!
-//! The text rules and error texts are those of the kubelet's `cpuset` package; see [`CpuSet::parse`].
+//! The text format and error messages are those of the kubelet's `cpuset` package; see [`CpuSet::parse`].
 
 use std::fmt;
 use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Sub, SubAssign};
@@ -13,16 +13,16 @@ mod text;
 
 pub use text::{CpuList, CpuSetTextError};
 
-/// The id of a logical CPU as the kernel numbers it.
+/// The ID of a logical CPU as the kernel numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CpuId(u16);
 
 impl CpuId {
-    /// One more than the largest id that exists.
+    /// One more than the largest valid ID.
     pub const LIMIT: u32 = 4096;
 
-    /// Checks the range once, so that no later step has to. `None` if `id` is 4096 or more.
+    /// Checks the range. `None` if `id` is 4096 or more.
     #[must_use]
     pub fn new(id: u32) -> Option<Self> {
         match u16::try_from(id) {
@@ -39,13 +39,13 @@ impl CpuId {
         Self((word * 64 + bit) as u16)
     }
 
-    /// The id as an index into a table with one row per possible CPU.
+    /// The ID as an index into a table with one row per possible CPU.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The id as the kernel prints it.
+    /// The ID as a number.
     #[must_use]
     pub fn get(self) -> u32 {
         u32::from(self.0)
@@ -60,13 +60,13 @@ impl fmt::Display for CpuId {
 
 /// A set of logical CPUs.
 ///
-/// Words of 64 ids, lowest first, without trailing zero words: equal sets are equal bytes.
+/// Words of 64 IDs, lowest first, without trailing zero words: equal sets are equal bytes.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuSet {
     words: SmallVec<[u64; 4]>,
 }
 
-/// Copies the words as they are; the vector's own clone copies one by one.
+/// Copies all words at once; the vector's own clone copies one by one.
 impl Clone for CpuSet {
     fn clone(&self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Clone for CpuSet {
 }
 
 impl CpuSet {
-    /// The set without a CPU.
+    /// The empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -90,13 +90,13 @@ impl CpuSet {
         set
     }
 
-    /// Whether there is no member.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// How many CPUs are members.
+    /// The number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words
@@ -105,14 +105,14 @@ impl CpuSet {
             .sum()
     }
 
-    /// Whether `cpu` is a member.
+    /// Whether `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Adds `cpu`; tells whether it was new.
+    /// Adds `cpu`. True if it was new.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         if word >= self.words.len() {
@@ -123,7 +123,7 @@ impl CpuSet {
         was_new
     }
 
-    /// Removes `cpu`; tells whether it was a member.
+    /// Removes `cpu`. True if it was in the set.
     pub fn remove(&mut self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
         let was_member = self.contains(cpu);
@@ -134,20 +134,20 @@ impl CpuSet {
         was_member
     }
 
-    /// The lowest member.
+    /// The lowest CPU.
     #[must_use]
     pub fn first(&self) -> Option<CpuId> {
         self.iter().next()
     }
 
-    /// The highest member.
+    /// The highest CPU.
     #[must_use]
     pub fn last(&self) -> Option<CpuId> {
         let highest = self.words.last()?.checked_ilog2()?;
         Some(CpuId::at(self.words.len() - 1, highest as usize))
     }
 
-    /// The members in ascending order.
+    /// The CPUs in ascending order.
     #[must_use]
     pub fn iter(&self) -> Cpus<'_> {
         Cpus {
@@ -157,7 +157,7 @@ impl CpuSet {
         }
     }
 
-    /// Whether every member of `self` is one of `other`.
+    /// Whether every CPU of `self` is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &CpuSet) -> bool {
         self.words.len() <= other.words.len()
@@ -168,7 +168,7 @@ impl CpuSet {
                 .all(|(mine, theirs)| mine & !theirs == 0)
     }
 
-    /// Whether no CPU is a member of both.
+    /// Whether no CPU is in both sets.
     #[must_use]
     pub fn is_disjoint(&self, other: &CpuSet) -> bool {
         self.words
@@ -177,7 +177,7 @@ impl CpuSet {
             .all(|(mine, theirs)| mine & theirs == 0)
     }
 
-    /// How many CPUs are members of both, without building the intersection.
+    /// The number of CPUs in both sets, without building the intersection.
     #[must_use]
     pub fn common_len(&self, other: &CpuSet) -> usize {
         self.words
@@ -187,7 +187,7 @@ impl CpuSet {
             .sum()
     }
 
-    /// How many of `cpus` are members.
+    /// The number of `cpus` in the set.
     #[must_use]
     pub fn count_of(&self, cpus: &[CpuId]) -> usize {
         let words = self.words.as_slice();
@@ -303,7 +303,7 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// As text in the Linux list format, the form the kubelet's state files use.
+/// Serialized in the Linux list format, as in the kubelet's state files.
 impl Serialize for CpuSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -317,7 +317,7 @@ impl<'de> Deserialize<'de> for CpuSet {
     }
 }
 
-/// The members of a [`CpuSet`] in ascending order.
+/// The CPUs of a [`CpuSet`] in ascending order.
 #[derive(Clone, Debug)]
 pub struct Cpus<'a> {
     words: &'a [u64],

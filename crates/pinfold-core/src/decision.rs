@@ -1,4 +1,4 @@
-//! [`Decision`]: the answer to "may this pod run here, and on what?", with the facts behind it.
+//! [`Decision`]: whether a pod is admitted and what it is assigned, with the facts behind it.
 
 use std::fmt;
 
@@ -8,101 +8,101 @@ use crate::cpu_set::CpuSet;
 use crate::device::DevicesByResource;
 use crate::explanation::Explanation;
 use crate::hint::Hint;
-use crate::memory::Block;
+use crate::memory::MemoryBlock;
 use crate::name::{ContainerName, PodUid};
 
-/// What was decided about one pod, and why.
+/// The admission decision about one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// The pod.
     pub pod: PodUid,
-    /// Yes or no.
-    pub verdict: Verdict,
-    /// The facts it rests on.
+    /// Admitted or rejected.
+    pub result: AdmissionResult,
+    /// The facts behind the result.
     pub explanation: Explanation,
 }
 
 impl Decision {
-    /// Whether the pod may run.
+    /// Whether the pod was admitted.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        matches!(self.verdict, Verdict::Admitted(_))
+        matches!(self.result, AdmissionResult::Admitted(_))
     }
 
-    /// What the pod got; `None` if it was rejected.
+    /// The assignment; `None` if the pod was rejected.
     #[must_use]
     pub fn assignment(&self) -> Option<&Assignment> {
-        match &self.verdict {
-            Verdict::Admitted(assignment) => Some(assignment),
-            Verdict::Rejected(_) => None,
+        match &self.result {
+            AdmissionResult::Admitted(assignment) => Some(assignment),
+            AdmissionResult::Rejected(_) => None,
         }
     }
 
-    /// Why the pod was rejected; `None` if it was not.
+    /// The rejection; `None` if the pod was admitted.
     #[must_use]
     pub fn rejection(&self) -> Option<&Rejection> {
-        match &self.verdict {
-            Verdict::Admitted(_) => None,
-            Verdict::Rejected(rejection) => Some(rejection),
+        match &self.result {
+            AdmissionResult::Admitted(_) => None,
+            AdmissionResult::Rejected(rejection) => Some(rejection),
         }
     }
 }
 
-/// Yes, with what the pod got, or no, with the reason.
+/// Admitted with an assignment, or rejected with a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The pod may run on this.
+pub enum AdmissionResult {
+    /// The pod may run with this assignment.
     Admitted(Assignment),
-    /// The pod may not run here.
+    /// The pod may not run on this node.
     Rejected(Rejection),
 }
 
-/// What every container of a pod got.
+/// The exclusive CPUs, memory and devices of every container of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Init containers, then app containers, in the order of the pod.
     pub containers: Vec<ContainerAssignment>,
 }
 
-/// What one container got.
+/// The exclusive CPUs, memory and devices of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerAssignment {
     /// The container.
     pub name: ContainerName,
-    /// The placement all its resources were aligned to.
+    /// The merged hint that its resources were aligned to.
     pub affinity: Hint,
     /// Its exclusive CPUs; `None` if it runs in the shared pool.
     pub cpus: Option<CpuSet>,
     /// Its memory and hugepages; `None` if they are not managed.
-    pub memory: Option<Vec<Block>>,
+    pub memory: Option<Vec<MemoryBlock>>,
     /// Its devices.
     pub devices: DevicesByResource,
 }
 
-/// Why a pod may not run here.
+/// Why a pod was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// The reason as the pod's status shows it.
     pub reason: RejectionReason,
-    /// The kubelet's words.
+    /// The message as the pod's status shows it.
     pub message: String,
-    /// The container that could not be served; `None` if it was the pod as a whole.
+    /// The container that failed; `None` if it was the pod as a whole.
     pub container: Option<ContainerName>,
-    /// The manager that could not serve it; `None` if the managers could not agree.
-    pub manager: Option<Manager>,
+    /// The manager whose allocation failed; `None` if the topology policy rejected the merged hint.
+    pub manager: Option<ResourceManager>,
 }
 
-/// The kubelet's reasons, as a pod's status shows them.
+/// The kubelet's rejection reasons, as a pod's status shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RejectionReason {
-    /// The resources cannot be aligned as the policy demands.
+    /// The resources cannot be aligned as the topology policy requires.
     TopologyAffinityError,
-    /// The request does not fill whole cores, or too few whole cores are free.
+    /// The CPU request does not fill whole cores, or too few whole cores are free.
     SMTAlignmentError,
-    /// Exclusive containers leave nothing for the pod's others.
+    /// The exclusive containers leave nothing for the pod's shared pool.
     EmptyPodSharedPoolError,
-    /// A manager could not hand out what was asked.
+    /// The allocation of a manager failed.
     UnexpectedAdmissionError,
 }
 
@@ -125,19 +125,23 @@ impl fmt::Display for RejectionReason {
     }
 }
 
-/// The managers, in the order in which they are asked.
+/// The kubelet's resource managers, in the order in which they give hints and allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Manager {
-    /// Hands out devices.
+pub enum ResourceManager {
+    /// Allocates devices of device plugins.
     Device,
-    /// Hands out exclusive CPUs.
+    /// Allocates exclusive CPUs.
     Cpu,
-    /// Books memory and hugepages.
+    /// Allocates memory and hugepages.
     Memory,
 }
 
-impl Manager {
+impl ResourceManager {
     /// All managers in the order in which the kubelet registers them.
-    pub const ALL: [Manager; 3] = [Manager::Device, Manager::Cpu, Manager::Memory];
+    pub const ALL: [ResourceManager; 3] = [
+        ResourceManager::Device,
+        ResourceManager::Cpu,
+        ResourceManager::Memory,
+    ];
 }

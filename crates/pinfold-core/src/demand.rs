@@ -1,9 +1,9 @@
-//! Demand: what a pod and its containers ask for, after the rules about init containers, sidecars and QoS.
+//! Demand: the CPUs and memory that a pod and its containers request, after the rules about init containers, sidecars
+//! and QoS.
 //!
-//! Init containers run one after the other, then the app containers together; a sidecar (a restartable init
-//! container) starts in its turn and stays. So a pod's peak is the larger of two amounts: what the app
-//! containers and all sidecars take together, and the largest init container with the sidecars
-//! started before it.
+//! Init containers run one after the other, then the app containers together; a sidecar (a restartable init container)
+//! starts in its turn and keeps running. So a pod's peak is the larger of two amounts: the sum of the app containers
+//! and all sidecars, and the largest init container with the sidecars started before it.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::pod::{Container, Pod, ResourceList};
 use crate::qos::{QosClass, is_guaranteed_alone};
 use crate::quantity::Quantity;
 
-/// Whether pod-level resources take part in CPU and memory management (the kubelet's feature gate
+/// Whether the CPU and memory manager support pod-level resources (the kubelet's feature gate
 /// `PodLevelResourceManagers`, off by default).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodLevel {
-    /// Pods with pod-level resources are neither aligned nor given exclusive CPUs.
+    /// Pods with pod-level resources are neither aligned nor assigned exclusive CPUs.
     #[default]
     Ignored,
     /// Pod-level resources are managed as a whole.
@@ -33,7 +33,7 @@ impl PodLevel {
     }
 }
 
-/// Memory and hugepages asked for, in bytes by resource name.
+/// Requested memory and hugepages, in bytes by resource name.
 pub type MemoryDemand = BTreeMap<ResourceName, u64>;
 
 /// A memory quantity that is not a whole number of bytes. The message is the kubelet's.
@@ -41,8 +41,7 @@ pub type MemoryDemand = BTreeMap<ResourceName, u64>;
 #[error("[memorymanager] failed to represent quantity as int64")]
 pub struct NotWholeBytes;
 
-/// Whether the pod states resources as a whole that Kubernetes knows at that level. Mirrors
-/// `IsPodLevelResourcesSet`.
+/// Whether the pod has pod-level resources that Kubernetes supports. Mirrors `IsPodLevelResourcesSet`.
 #[must_use]
 pub fn has_pod_level_resources(pod: &Pod) -> bool {
     let lists = [&pod.pod_requests, &pod.pod_limits];
@@ -50,19 +49,18 @@ pub fn has_pod_level_resources(pod: &Pod) -> bool {
     names.any(is_pod_level)
 }
 
-/// Whether a resource may be stated for a pod as a whole.
+/// Whether Kubernetes supports a resource at pod level.
 fn is_pod_level(name: &ResourceName) -> bool {
     name.as_str() == "cpu" || is_memory(name)
 }
 
-/// Whether the memory manager looks after a resource: memory, and hugepages of any size.
+/// Whether the memory manager manages a resource: memory, and hugepages of any size.
 #[must_use]
 pub fn is_memory(name: &ResourceName) -> bool {
     name.as_str() == "memory" || name.as_str().starts_with("hugepages-")
 }
 
-/// How many exclusive CPUs the container gets; 0 means the shared pool. Mirrors the static policy's
-/// `guaranteedCPUs`.
+/// The number of exclusive CPUs of a container; 0 means the shared pool. Mirrors the static policy's `guaranteedCPUs`.
 #[must_use]
 pub fn container_cpus(pod: &Pod, container: &Container, pod_level: PodLevel) -> usize {
     let eligible = QosClass::of(pod) == QosClass::Guaranteed
@@ -73,7 +71,7 @@ pub fn container_cpus(pod: &Pod, container: &Container, pod_level: PodLevel) -> 
     }
 }
 
-/// How many exclusive CPUs the pod needs at its peak. Mirrors `podGuaranteedCPUs`.
+/// The number of exclusive CPUs that the pod needs at its peak. Mirrors `podGuaranteedCPUs`.
 #[must_use]
 pub fn pod_cpus(pod: &Pod, pod_level: PodLevel) -> usize {
     if !pod_level.manages(pod) {
@@ -111,7 +109,7 @@ fn peak(pod: &Pod, of: impl Fn(&Container) -> usize) -> usize {
     init.max(running.fold(sidecars, usize::saturating_add))
 }
 
-/// The memory types one container asks for. Mirrors `getContainerRequestedResources`.
+/// The memory that one container requests, by type. Mirrors `getContainerRequestedResources`.
 ///
 /// # Errors
 /// If an amount is not a whole number of bytes.
@@ -132,8 +130,8 @@ pub fn container_memory(
         .collect()
 }
 
-/// The memory types the pod needs at its peak. Mirrors `getPodRequestedResources`: a type that only init
-/// containers ask for does not count.
+/// The memory that the pod needs at its peak, by type. Mirrors `getPodRequestedResources`: a type that only init
+/// containers request does not count.
 ///
 /// # Errors
 /// If an amount is not a whole number of bytes.
@@ -178,18 +176,18 @@ pub fn pod_memory(pod: &Pod, pod_level: PodLevel) -> Result<MemoryDemand, NotWho
     Ok(running)
 }
 
-/// A negative amount, which the API server rejects, is more than any machine has, as in the original.
+/// A negative amount, which the API server rejects, becomes more than any machine has, as in the kubelet.
 fn whole_bytes(amount: Quantity) -> Result<u64, NotWholeBytes> {
     amount.as_i64().map(i64::cast_unsigned).ok_or(NotWholeBytes)
 }
 
-/// What the pod requests at its peak, by resource; pod-level requests win. Mirrors `PodRequests`.
+/// The pod's requests at its peak, by resource; pod-level requests take precedence. Mirrors `PodRequests`.
 #[must_use]
 pub fn effective_requests(pod: &Pod) -> ResourceList {
     effective(pod, |container| &container.requests, &pod.pod_requests)
 }
 
-/// What the pod may use at its peak, by resource; pod-level limits win. Mirrors `PodLimits`.
+/// The pod's limits at its peak, by resource; pod-level limits take precedence. Mirrors `PodLimits`.
 #[must_use]
 pub fn effective_limits(pod: &Pod) -> ResourceList {
     effective(pod, |container| &container.limits, &pod.pod_limits)

@@ -1,15 +1,16 @@
-//! Devices: GPUs, network cards and whatever else device plugins offer, and which container holds which.
+//! The device manager: GPUs, network cards and other devices that device plugins advertise, and the containers that
+//! hold them.
 //!
-//! A device plugin reports the devices of one resource: an id, whether the device works, and the NUMA nodes
-//! it is close to, if it knows them. The [`DevicePool`] is what all plugins have reported, the [`DeviceState`]
-//! who holds what. Between them lie three questions, each mirroring the kubelet's device manager:
+//! A device plugin reports the devices of one resource: an ID, whether the device is healthy, and the NUMA nodes it is
+//! close to, if it knows them. The [`DevicePool`] contains the devices of all plugins, the [`DeviceState`] the devices
+//! of each container. Mirrored from the kubelet's device manager:
 //!
-//! - [`container_hints`] and [`pod_hints`]: which sets of NUMA nodes could serve the request?
-//! - [`ByAffinity`]: given the chosen nodes, which free devices are close?
-//! - [`allocate`]: which devices does the container get? The answer is a [`DeviceGrant`]; nothing changes until
+//! - [`container_hints`] and [`pod_hints`]: the sets of NUMA nodes that fit the request.
+//! - [`ByAffinity`]: the free devices that are close to the chosen nodes.
+//! - [`allocate`]: the devices that the container is assigned. The result is a [`DeviceGrant`]; nothing changes until
 //!   its edits are applied to the state.
 //!
-//! What an init container held can be used again by later containers of its pod: see [`Reusable`].
+//! Devices of init containers can be reused by later containers of the same pod: see [`ReusableDevices`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,18 +27,18 @@ mod width;
 
 pub use affinity::ByAffinity;
 pub use allocate::{
-    AllocationAsk, DeviceError, DeviceGrant, DeviceRequest, NoPreference, PreferredAllocation,
-    allocate, devices_to_allocate,
+    DeviceError, DeviceGrant, DeviceRequest, NoPreference, PreferredAllocation,
+    PreferredAllocationQuery, allocate, devices_to_allocate,
 };
 pub use hints::{container_hints, pod_hints};
-pub use pool::{Device, DeviceOffer, DevicePool};
-pub use reuse::Reusable;
+pub use pool::{AdvertisedDevices, Device, DevicePool};
+pub use reuse::ReusableDevices;
 pub use state::{DeviceEdit, DeviceState, StaleDeviceEdit};
 
-/// Some devices of one resource.
+/// Devices of one resource.
 pub type DeviceSet = BTreeSet<DeviceId>;
 
-/// Some devices of several resources.
+/// Devices of several resources.
 pub type DevicesByResource = BTreeMap<ResourceName, DeviceSet>;
 
 #[cfg(test)]

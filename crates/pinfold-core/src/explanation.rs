@@ -1,36 +1,37 @@
-//! [`Explanation`]: the facts behind a decision, as data. Text is made of them elsewhere.
+//! [`Explanation`]: the facts behind a decision, as data. `pinfold-render` makes text of them.
 
 use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::cpu::CpuError;
-use crate::decision::Manager;
+use crate::decision::ResourceManager;
 use crate::device::DeviceError;
 use crate::hint::Hint;
 use crate::memory::MemoryError;
-use crate::merge::{MergeFacts, Wish};
+use crate::merge::{HintSummary, MergeFacts};
 use crate::name::{ContainerName, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
-/// Why a decision came out as it did.
+/// Why a pod was admitted or rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// How strictly the pod was to be aligned.
+    /// The topology policy.
     pub policy: TopologyPolicy,
-    /// What was aligned as one.
+    /// The topology scope.
     pub scope: TopologyScope,
-    /// Every alignment in the order it was tried: one per container, or one for the pod. The last one
-    /// failed if the managers could not agree. Empty under the policy `none`.
+    /// All alignments in the order they were made: one per container, or one for the pod. The last one is the rejected
+    /// one if the topology policy rejected the pod. Empty under the policy `none`.
     pub alignments: Vec<Alignment>,
-    /// What there was of everything a manager could not hand out after the managers had agreed.
+    /// The resources of the manager whose allocation failed after the alignment.
     pub shortage: Vec<ResourceFacts>,
-    /// What the manager said that could not serve; `None` if the managers could not agree, each for itself able.
+    /// The error of the manager whose allocation failed; `None` if each manager could allocate and only the alignment
+    /// failed.
     pub cause: Option<Cause>,
 }
 
-/// What a manager said when it could not serve, as a value.
+/// The error of a manager whose allocation failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -42,74 +43,74 @@ pub enum Cause {
     Memory(MemoryError),
 }
 
-/// One attempt to find NUMA nodes that suit all resources.
+/// The alignment of one container or pod: its resources, and the merged hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alignment {
     /// The container; `None` for the pod as a whole.
     pub container: Option<ContainerName>,
-    /// What every resource needed and found.
+    /// What was requested and free of every resource.
     pub resources: Vec<ResourceFacts>,
-    /// Where it was to go.
+    /// The merged hint.
     pub hint: Hint,
-    /// Whether the policy allows that.
+    /// Whether the topology policy admits it.
     pub admitted: bool,
-    /// How the hint came about.
+    /// How the hints were merged.
     pub merge: MergeFacts,
 }
 
-/// One resource of one request.
+/// The request for one resource, and what the machine has of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ResourceFacts {
-    /// Its name.
+    /// The resource name.
     pub resource: ResourceName,
-    /// Who hands it out.
-    pub manager: Manager,
-    /// How much was asked for: CPUs, bytes or devices.
-    pub asked: u64,
-    /// What pods could get of it on an empty machine, everything counted once.
+    /// The manager that allocates it.
+    pub manager: ResourceManager,
+    /// The requested amount: CPUs, bytes or devices.
+    pub requested: u64,
+    /// The allocatable amount of the machine. A device near several NUMA nodes counts once.
     pub total: u64,
-    /// What could be handed out now, everything counted once.
+    /// The free amount of the machine. A device near several NUMA nodes counts once.
     pub free: u64,
-    /// What every NUMA node has of it. A device near several nodes is on each of them.
+    /// The amounts by NUMA node. A device near several NUMA nodes counts on each of them.
     pub nodes: SmallVec<[NodeFacts; 8]>,
-    /// What lies near no NUMA node: devices without topology.
-    pub elsewhere: Elsewhere,
-    /// What it wanted of the merge; `None` where there was none.
-    pub wish: Option<Wish>,
-    /// Its position in [`MergeFacts::resources`]; `None` where there was no merge.
-    pub place: Option<usize>,
+    /// Devices that report no NUMA node.
+    pub without_topology: WithoutTopology,
+    /// A summary of its hints; `None` without a merge.
+    pub hints: Option<HintSummary>,
+    /// Its index in [`MergeFacts::resources`]; `None` without a merge.
+    pub merge_index: Option<usize>,
 }
 
-/// One resource away from all NUMA nodes.
+/// Amounts of one resource that belong to no NUMA node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Elsewhere {
-    /// What pods could get there on an empty machine.
+pub struct WithoutTopology {
+    /// The allocatable amount.
     pub total: u64,
-    /// What could be handed out now.
+    /// The free amount.
     pub free: u64,
 }
 
-/// One resource on one NUMA node.
+/// Amounts of one resource on one NUMA node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeFacts {
     /// The node.
     pub node: NodeId,
-    /// What pods could get there on an empty machine.
+    /// The allocatable amount.
     pub total: u64,
-    /// What could be handed out now: with `full-pcpus-only` no threads of split cores.
+    /// The free amount; with `full-pcpus-only` without the threads of partly used cores.
     pub free: u64,
-    /// How memory of running pods binds the node.
-    pub bound: Bound,
+    /// How the memory manager's groups restrict the use of the node.
+    pub grouping: MemoryGrouping,
 }
 
-/// Whether memory of running pods says how a node can be used.
+/// How allocated memory restricts the use of a NUMA node. The memory manager never changes a group that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bound {
-    /// It can be used alone or together with others.
-    Free,
-    /// Memory of its own is in use: it can only be used alone.
-    Alone,
-    /// It can only be used together with exactly these nodes, itself included.
+pub enum MemoryGrouping {
+    /// The node can be used alone or in a group.
+    Unrestricted,
+    /// A single-node assignment is in use: the node can only be used alone.
+    SingleNodeOnly,
+    /// The node can only be used in this group, itself included.
     Group(NodeSet),
 }

@@ -1,6 +1,6 @@
-//! Numbers and flags as Go's `strconv` reads them, with its error texts: the kubelet shows these to people.
+//! Numbers and booleans as Go's `strconv` parses them, with its error messages, which the kubelet shows.
 
-/// Text that Go's `strconv` would not read. The message is Go's.
+/// Text that Go's `strconv` does not parse. The message is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.{function}: parsing {text}: {problem}", text = quoted(text))]
 pub struct GoTextError {
@@ -72,7 +72,7 @@ fn between(quote: char, characters: impl Iterator<Item = char>) -> String {
     quoted
 }
 
-/// Rust's own idea of a printable character, which is Unicode's, as is Go's.
+/// Whether a character is printable according to Unicode, which Go uses too.
 fn is_printable(character: char) -> bool {
     matches!(character, '\'' | '"') || character.escape_debug().len() == 1
 }

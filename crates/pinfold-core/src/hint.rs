@@ -1,8 +1,8 @@
-//! Hints: what each resource manager says about NUMA placement before anything is decided.
+//! Hints: the NUMA nodes that each resource manager reports for a request, before anything is decided.
 //!
-//! The kubelet's managers list every set of NUMA nodes that could serve a request. Such a list has up to
-//! 2^n members, so our managers hand over the rule behind the list instead, a [`Family`]; the list
-//! itself can be written out for people and for comparison ([`Family::list`]).
+//! The kubelet's managers list every set of NUMA nodes that fits a request. Such a list has up to 2^n members, so our
+//! managers return the rule behind the list instead, a [`Family`]; the list itself can be written out for display and
+//! comparison ([`Family::list`]).
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -14,12 +14,12 @@ mod family;
 
 pub use family::{Component, Family, Preference, SocketRule, Threshold, WideGroup};
 
-/// A set of NUMA nodes that could serve a request, and whether it is a good one.
+/// A set of NUMA nodes that fits a request, and whether it is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hint {
-    /// The nodes; `None` means "no preference at all".
+    /// The nodes; `None` means "no preference".
     pub mask: Option<NodeSet>,
-    /// Whether a machine without other pods could not do better.
+    /// Whether it is as narrow as on a machine without other pods.
     pub preferred: bool,
 }
 
@@ -33,36 +33,36 @@ impl Hint {
         }
     }
 
-    /// "Any node will do."
+    /// Any NUMA nodes, preferred: a resource without a preference.
     pub const ANY: Hint = Hint {
         mask: None,
         preferred: true,
     };
-    /// "No node will do."
+    /// No NUMA affinity, not preferred.
     pub const NONE: Hint = Hint {
         mask: None,
         preferred: false,
     };
 }
 
-/// What is known about the placement of one resource.
+/// The hints of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a boxed family would cost an allocation per decision"
 )]
 pub enum ResourceHints {
-    /// The resource does not mind (the kubelet's nil list, nil map or empty map).
+    /// No preference (the kubelet's nil list, nil map or empty map).
     DontCare,
-    /// The request cannot be served here (the kubelet's empty list).
-    Cannot,
-    /// Every member of the family would do.
+    /// The request fits nowhere on this machine (the kubelet's empty list).
+    Unsatisfiable,
+    /// All members of a family.
     Family(Family),
-    /// Exactly these, as another program listed them.
+    /// An explicit list, as another program made it.
     List(Vec<Hint>),
 }
 
-/// The hints of one manager, by resource. An empty list of rows means that it has no opinion.
+/// The hints of one manager, by resource. No rows mean that the manager has no preference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProviderHints {
     /// One row per resource, ascending by name.
@@ -70,7 +70,7 @@ pub struct ProviderHints {
 }
 
 impl ProviderHints {
-    /// A manager without an opinion.
+    /// No preference.
     #[must_use]
     pub fn none() -> Self {
         Self::default()

@@ -1,16 +1,16 @@
-//! The Koordinator dialect: how its scheduler places pods on CPUs and NUMA nodes.
+//! The Koordinator dialect: how its scheduler assigns CPUs and NUMA nodes to pods.
 //!
 //! ```text
-//! pod labels, annotations ─► PodDemand ─┐
-//!                                       ├─► filter ─► score ─► reserve ─► pre_bind   (plugin)
-//! node labels, report ─► KoordinatorNode + KoordinatorLedger ─┘      │
-//!                                              ├─ hints ─► merge      one set of NUMA nodes
-//!                                              └─ allocate ─► take    amounts and CPUs on it
+//! pod labels, annotations ─► PodDemand ─────────┐
+//!                                               ├─► filter ─► score ─► reserve ─► pre_bind   (plugin)
+//! node labels, report ─► KoordinatorNode        │      │
+//!                        + KoordinatorLedger ───┘      ├─ hints ─► merge      one set of NUMA nodes
+//!                                                      └─ allocate ─► take    amounts and CPUs on it
 //! ```
 //!
 //! Mirrors the `NodeNUMAResource` plugin of Koordinator's scheduler and, in [`pools`], the CPU pools of its node
-//! agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels come
-//! in as typed values; reading them from Kubernetes objects is not done here.
+//! agent. [`Fidelity`](crate::fidelity::Fidelity) says whether its defects are repeated. Annotations and labels are
+//! typed values here; `pinfold-kube` reads them from Kubernetes objects.
 
 pub mod allocate;
 pub mod amounts;

@@ -1,72 +1,71 @@
-//! [`Ledger`]: who holds what on one node, and the only place where that changes.
+//! [`Ledger`]: the CPUs, memory and devices that each admitted pod of one node holds. All changes go through it.
 //!
 //! ```text
 //! admit(pod) ──► hints of the device, CPU and memory manager ──► merge ──► grants ──► Decision + Change
 //! start(pod, container), release(pod) ───────────────────────────────────────────► Change
-//! apply(change) replays it on a copy, undo(change) takes it back
+//! apply(change) replays a change on a copy, undo(change) reverts it
 //! ```
 //!
-//! The managers never change anything; they answer with edits, and one event's edits are carried out together. A
-//! rejected pod leaves no trace. (A faithful copy of the kubelet, [`Fidelity::Exact`], leaves what the kubelet
-//! leaves.)
+//! The resource managers do not change the state; they return edits, and the edits of one event are applied together. A
+//! rejected pod leaves nothing behind, except under [`Fidelity::Exact`], where it leaves what it leaves in the kubelet.
 //!
 //! [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
 
 use std::sync::Arc;
 
 use crate::decision::{Assignment, ContainerAssignment, Decision};
-use crate::device::{DeviceOffer, PreferredAllocation};
+use crate::device::{AdvertisedDevices, PreferredAllocation};
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::pod::Pod;
 
 mod admit;
-mod amend;
 mod audit;
 mod change;
-mod draft;
 mod facts;
 mod grant;
-mod picture;
+mod occupancy;
 mod release;
 mod restart;
 mod rules;
 mod state;
+mod transaction;
+mod what_if;
 
-use draft::Draft;
+use transaction::Transaction;
 
-pub use audit::Finding;
-pub use change::{Change, Conflict, Edit, Event};
+pub use audit::AuditFinding;
+pub use change::{Change, ChangeConflict, Edit, LedgerEvent};
 pub use grant::{GrantError, GrantedCpus};
 pub use restart::{RestartError, Restarted, SavedState};
 pub use rules::{Rules, SettingsError};
-pub use state::{LedgerState, Resident, ReusableCpus};
+pub use state::{AdmittedPod, LedgerState, ReusableCpus};
 
-/// The state of one node under its rules.
+/// The allocation state of one node, and the rules that decide about it.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     rules: Arc<Rules>,
     state: LedgerState,
 }
 
-/// What came of asking for a pod: the answer, and the change to write down if there was one.
+/// The result of an admission request.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// Yes or no, and why.
+    /// Whether the pod was admitted, and why.
     pub decision: Decision,
-    /// What changed; `None` if nothing did.
+    /// The change to journal; `None` if the state did not change.
     pub change: Option<Change>,
 }
 
-/// A request that makes no sense for this ledger. Nothing was changed.
+/// A request that this ledger cannot process. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// The pod lives here already.
+    /// A pod with this UID is admitted already.
     #[error("pod {0} is admitted already")]
-    AlreadyHere(PodUid),
-    /// The pod does not live here.
+    AlreadyAdmitted(PodUid),
+    /// No pod with this UID is admitted.
     #[error("pod {0} is not on this node")]
-    NotHere(PodUid),
-    /// The pod has no container of that name.
+    NotAdmitted(PodUid),
+    /// The pod has no container with this name.
     #[error("pod {pod} has no container {container}")]
     NoSuchContainer {
         /// The pod.
@@ -74,10 +73,10 @@ pub enum LedgerError {
         /// The container.
         container: ContainerName,
     },
-    /// A pod without a container to run.
+    /// The pod has no app containers.
     #[error("pod {0} has no containers")]
     NoContainers(PodUid),
-    /// Two containers of one name: what one holds could not be told from what the other holds.
+    /// Two containers have the same name, so their assignments could not be told apart.
     #[error("pod {pod} has two containers named {container}")]
     DuplicateContainer {
         /// The pod.
@@ -88,46 +87,46 @@ pub enum LedgerError {
 }
 
 impl Ledger {
-    /// An empty node under these rules.
+    /// A ledger without pods.
     #[must_use]
     pub fn new(rules: Arc<Rules>) -> Self {
         let state = LedgerState::empty(&rules);
         Self { rules, state }
     }
 
-    /// The rules of this node.
+    /// The machine and settings that decide on this node.
     #[must_use]
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
     }
 
-    /// Everything that is written down.
+    /// The complete allocation state, as it is serialized to the journal.
     #[must_use]
     pub fn state(&self) -> &LedgerState {
         &self.state
     }
 
-    /// How many changes were made since the node was empty.
+    /// The number of changes made since the ledger was created.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.state.generation
     }
 
-    /// The pods on this node, in the order they came.
+    /// The admitted pods, in the order of their admission.
     #[must_use]
-    pub fn residents(&self) -> Vec<&Resident> {
-        let mut residents: Vec<&Resident> = self.state.residents.values().collect();
-        residents.sort_by_key(|resident| resident.ordinal);
-        residents
+    pub fn admitted_pods(&self) -> Vec<&AdmittedPod> {
+        let mut admitted_pods: Vec<&AdmittedPod> = self.state.admitted_pods.values().collect();
+        admitted_pods.sort_by_key(|admitted| admitted.ordinal);
+        admitted_pods
     }
 
-    /// What a pod on this node holds.
+    /// The assignment of an admitted pod.
     #[must_use]
     pub fn assignment(&self, pod: &PodUid) -> Option<Assignment> {
-        let resident = self.state.residents.get(pod)?;
+        let admitted = self.state.admitted_pods.get(pod)?;
         let holding = |name: &ContainerName| ContainerAssignment {
             name: name.clone(),
-            affinity: resident.affinity(name),
+            affinity: admitted.affinity(name),
             cpus: self.state.cpus.container(pod, name).cloned(),
             memory: self.state.memory.blocks(pod, name).map(<[_]>::to_vec),
             devices: self
@@ -137,7 +136,7 @@ impl Ledger {
                 .cloned()
                 .unwrap_or_default(),
         };
-        let containers = resident
+        let containers = admitted
             .pod
             .all_containers()
             .map(|container| holding(&container.name));
@@ -146,61 +145,63 @@ impl Ledger {
         })
     }
 
-    /// Decides whether `pod` may run here and, if so, gives it what it needs. `plugins` answers for device
-    /// plugins that have a say in which devices are taken.
+    /// Decides whether `pod` is admitted and, if so, assigns its CPUs, memory and devices. `plugins` answers
+    /// `GetPreferredAllocation` for device plugins that implement it.
     ///
     /// # Errors
-    /// If the pod is here already or is no pod the kubelet would see. A rejection is not an error but a decision.
+    /// If the pod is admitted already, or if API validation would not accept it. A rejection is a decision, not an
+    /// error.
     pub fn admit(
         &mut self,
         pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<Admission, LedgerError> {
-        if self.state.residents.contains_key(&pod.uid) {
-            return Err(LedgerError::AlreadyHere(pod.uid.clone()));
+        if self.state.admitted_pods.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()));
         }
         check_containers(pod)?;
         Ok(self.decide(pod, plugins))
     }
 
-    /// The plugin of `resource` offers these devices now; `None` if it is gone. `None` if that changes nothing.
-    pub fn offer(
+    /// Sets the devices that the plugin of `resource` advertises; `None` if it has unregistered. Returns `None` if that
+    /// changes nothing.
+    pub fn set_devices(
         &mut self,
         resource: ResourceName,
-        devices: Option<DeviceOffer>,
+        devices: Option<AdvertisedDevices>,
     ) -> Option<Change> {
-        let mut draft = Draft::new(&self.rules, &mut self.state);
-        draft.offer(resource.clone(), devices);
-        draft.finish(Event::Offered(resource))
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        transaction.set_devices(resource.clone(), devices);
+        transaction.finish(LedgerEvent::DevicesChanged(resource))
     }
 
-    /// Carries out a change that another copy of this ledger made.
+    /// Applies a change that was made by another copy of this ledger.
     ///
     /// # Errors
-    /// If it was made for another state; nothing is changed then.
-    pub fn apply(&mut self, change: &Change) -> Result<(), Conflict> {
+    /// If the change was made for another state; the ledger is unchanged then.
+    pub fn apply(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation)?;
         self.state.apply_all(&change.edits)?;
         self.state.generation += 1;
         Ok(())
     }
 
-    /// Takes the last change back.
+    /// Reverts the last change.
     ///
     /// # Errors
-    /// If it was not the last change of this ledger; nothing is changed then.
-    pub fn undo(&mut self, change: &Change) -> Result<(), Conflict> {
+    /// If it was not the last change of this ledger; the ledger is unchanged then.
+    pub fn undo(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation + 1)?;
         self.state.undo_all(&change.edits)?;
         self.state.generation -= 1;
         Ok(())
     }
 
-    fn expect_generation(&self, expected: u64) -> Result<(), Conflict> {
+    fn expect_generation(&self, expected: u64) -> Result<(), ChangeConflict> {
         let found = self.state.generation;
         match found == expected {
             true => Ok(()),
-            false => Err(Conflict::Generation { expected, found }),
+            false => Err(ChangeConflict::Generation { expected, found }),
         }
     }
 }

@@ -1,15 +1,15 @@
-//! The decisions of Pinfold: where a pod's CPUs, memory and devices go on a NUMA machine, and why.
+//! The kubelet's decisions: which CPUs, memory and devices of a NUMA machine a pod is assigned, and why.
 //!
-//! Pure: no I/O, no clock, no randomness. The same input gives the same bytes.
+//! No I/O, no clock, no randomness: the same input gives the same bytes.
 //!
 //! ```text
 //! Machine ─┐
-//!          ├─► Ledger + Pod ─► Decision (+ the facts that explain it, + the change to write down)
+//!          ├─► Ledger + Pod ─► Decision (with the facts that explain it) + Change to journal
 //! Settings ┘
 //! ```
 //!
-//! Start with [`machine`] and [`pod`] for what comes in, [`hint`] for what the managers say about it,
-//! [`merge`] for how one placement comes out.
+//! Start with [`machine`], [`settings`] and [`pod`] for the input, [`ledger`] for admission, [`hint`] for what the
+//! resource managers report, and [`merge`] for how their hints become one NUMA affinity.
 
 pub mod cluster;
 pub mod cpu;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Writes ascending ids, runs of two and more joined with `-`.
+/// Writes ascending IDs, runs of two and more joined with `-`.
 pub(crate) fn write<I>(f: &mut fmt::Formatter<'_>, ids: I) -> fmt::Result
 where
     I: Iterator<Item = u32>,

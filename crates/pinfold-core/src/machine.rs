@@ -1,4 +1,4 @@
-//! [`Machine`]: what the hardware is, before anybody sits on it.
+//! [`Machine`]: an immutable description of the hardware.
 //!
 //! ```text
 //! Machine
@@ -9,9 +9,8 @@
 //! └── NUMA node 4: memory only, no socket
 //! ```
 //!
-//! The shape is the one cAdvisor reports to the kubelet: NUMA nodes in machine order, each with its
-//! cores, each with its threads. [`cpus::CpuTopology`] is what the CPU manager derives from it.
-//! A machine never changes; a different machine is a different value.
+//! The shape is the one that cAdvisor reports to the kubelet: NUMA nodes in machine order, each with its cores, each
+//! with its threads. [`cpus::CpuTopology`] is what the CPU manager derives from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +20,7 @@ use crate::node_set::{NodeId, NodeSet};
 pub(crate) mod cpu_levels;
 pub mod cpus;
 
-/// An immutable description of one machine. Made by [`Machine::new`], which checks it.
+/// An immutable description of one machine. [`Machine::new`] validates it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "MachineParts", into = "MachineParts")]
 pub struct Machine {
@@ -30,15 +29,15 @@ pub struct Machine {
     online: CpuSet,
 }
 
-/// What a machine is made of: the fields of [`Machine`] before they are checked.
+/// The fields of a [`Machine`] before they are validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineParts {
-    /// NUMA nodes in the order the kernel (and cAdvisor) lists them.
+    /// NUMA nodes in the order in which the kernel (and cAdvisor) lists them.
     pub nodes: Vec<NumaNode>,
-    /// How many CPUs the machine says it has. The kubelet trusts this number for its quotients
-    /// even when it differs from the threads listed.
+    /// The reported number of CPUs. The kubelet uses this number for its quotients even when it differs from the
+    /// threads listed.
     pub num_cpus: usize,
-    /// How many sockets the machine says it has.
+    /// The reported number of sockets.
     pub num_sockets: usize,
     /// CPUs that exist but are offline; they belong to no core here.
     #[serde(default)]
@@ -48,14 +47,14 @@ pub struct MachineParts {
 /// One NUMA node: CPUs, memory, both, or (for some accelerators) neither.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumaNode {
-    /// The kernel's id; ids may have gaps.
+    /// The kernel's ID; IDs may have gaps.
     pub id: NodeId,
     /// Memory in bytes.
     pub memory: u64,
     /// Preallocated huge pages, one entry per page size.
     #[serde(default)]
     pub hugepages: Vec<HugePages>,
-    /// Firmware distances, one per node **in machine order** (position, not id). Empty if unknown.
+    /// Firmware distances, one per node **in machine order** (index, not ID). Empty if unknown.
     #[serde(default)]
     pub distances: Vec<u32>,
     /// Cores in the order cAdvisor lists them.
@@ -68,50 +67,50 @@ pub struct NumaNode {
 pub struct HugePages {
     /// Size of one page in KiB.
     pub size_kib: u64,
-    /// How many there are.
+    /// The number of pages.
     pub count: u64,
 }
 
 /// One physical core and its hardware threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Core {
-    /// The kernel's core id, unique only inside its socket.
+    /// The kernel's core ID, unique only inside its socket.
     pub id: u32,
     /// The socket (physical package).
     pub socket: u32,
-    /// The die inside the socket, where the kernel tells.
+    /// The die inside the socket, if the kernel reports it.
     #[serde(default)]
     pub die: Option<u32>,
-    /// The last-level (L3, "uncore") cache, where the kernel tells.
+    /// The last-level (L3, "uncore") cache, if the kernel reports it.
     #[serde(default)]
     pub l3: Option<u32>,
     /// Online hardware threads.
     pub threads: Vec<CpuId>,
 }
 
-/// Why a description is not a machine.
+/// Why a description of a machine is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    /// Nothing to place a pod on.
+    /// No CPUs.
     #[error("could not detect number of cpus")]
     NoCpus,
-    /// Two NUMA nodes with one id.
+    /// Two NUMA nodes with the same ID.
     #[error("NUMA node {0} is listed twice")]
     DuplicateNode(NodeId),
-    /// A core without a thread.
+    /// A core without threads.
     #[error("core {core} of NUMA node {node} has no CPU")]
     EmptyCore {
-        /// Where the core is.
+        /// The NUMA node of the core.
         node: NodeId,
-        /// Its kernel id.
+        /// Its kernel ID.
         core: u32,
     },
     /// A core that lists one CPU twice.
     #[error("core {core} of NUMA node {node} lists CPU {cpu} twice")]
     DuplicateCpu {
-        /// Where the core is.
+        /// The NUMA node of the core.
         node: NodeId,
-        /// Its kernel id.
+        /// Its kernel ID.
         core: u32,
         /// The CPU.
         cpu: CpuId,
@@ -119,7 +118,7 @@ pub enum MachineError {
     /// A distance row of the wrong length.
     #[error("NUMA node {node} has {found} distances, expected {expected} (one per node) or none")]
     Distances {
-        /// Whose row it is.
+        /// The NUMA node of the row.
         node: NodeId,
         /// Its length.
         found: usize,
@@ -129,7 +128,7 @@ pub enum MachineError {
 }
 
 impl Machine {
-    /// Checks the parts and derives the id sets.
+    /// Validates the parts and derives the ID sets.
     ///
     /// # Errors
     /// If the parts contradict each other; see [`MachineError`].
@@ -183,13 +182,13 @@ impl Machine {
         &self.parts.nodes
     }
 
-    /// The node with this id.
+    /// The node with this ID.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&NumaNode> {
         self.parts.nodes.iter().find(|node| node.id == id)
     }
 
-    /// All NUMA node ids, with or without CPUs or memory.
+    /// All NUMA node IDs, with or without CPUs or memory.
     #[must_use]
     pub fn node_ids(&self) -> NodeSet {
         self.node_ids
@@ -207,7 +206,7 @@ impl Machine {
         &self.parts.offline
     }
 
-    /// The parts it was made of, for another machine that differs in one of them.
+    /// The parts it was made of, for deriving another machine from it.
     #[must_use]
     pub fn parts(&self) -> &MachineParts {
         &self.parts

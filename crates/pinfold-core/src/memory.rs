@@ -1,17 +1,17 @@
-//! The memory manager: on which NUMA nodes a container may place its memory and hugepages.
+//! The memory manager: the NUMA nodes that a container's memory and hugepages are allocated from.
 //!
-//! Mirrors the kubelet's `memorymanager`. Memory is booked per NUMA node and type in a table
-//! ([`MemoryState`]). A container gets a set of nodes; as soon as that set has more than one node, its
-//! nodes form a *group* that is used only as a whole until the last holder leaves:
+//! Mirrors the kubelet's `memorymanager`. Memory is allocated per NUMA node and type in a table ([`MemoryState`]). A
+//! container is assigned a set of nodes; if that set has more than one node, its nodes form a *group* that is used only
+//! as a whole until its last assignment is released:
 //!
 //! ```text
-//! node 0 ─ group {0}    ─ holders of one node        ┐
-//! node 1 ┐                                           ├ a node is in one group at a time
-//! node 2 ┴ group {1, 2} ─ holders of exactly {1, 2}  ┘
+//! node 0 ─ group {0}    ─ single-node assignments       ┐
+//! node 1 ┐                                              ├ a node is in one group at a time
+//! node 2 ┴ group {1, 2} ─ assignments of exactly {1, 2} ┘
 //! ```
 //!
-//! Nothing here changes a table in place: [`StaticMemory`] answers with [`MemoryEdit`]s, which
-//! [`MemoryState::apply`] carries out and [`MemoryState::revert`] takes back.
+//! Nothing here changes a table in place: [`StaticMemory`] returns [`MemoryEdit`]s, which [`MemoryState::apply`]
+//! applies and [`MemoryState::revert`] reverts.
 
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
@@ -23,7 +23,6 @@ use crate::pod::{Container, Pod, ResourceList};
 mod allocate;
 mod allocate_pod;
 mod cover;
-mod draft;
 mod edit;
 mod facts;
 mod hints;
@@ -37,48 +36,49 @@ mod static_policy;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use allocate::{MemoryError, MemoryGrant};
 pub use allocate_pod::EmptySharedPool;
 pub use edit::{MemoryEdit, StaleMemoryEdit};
-pub use facts::{MemoryFacts, NodeFacts, ResourceFacts};
+pub use facts::{MemoryFacts, MemoryNodeFacts, MemoryResourceFacts};
 pub use hints::{MemoryBasis, MemoryHints};
 pub use reserved::{
     MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,
 };
-pub use reuse::Leftover;
+pub use reuse::ReusableInitMemory;
 pub use start::{MemoryStartError, TableDifference};
 pub use static_policy::StaticMemory;
-pub use table::{Amounts, Block, MemoryAssignments, MemoryState, NodeMemory};
+pub use table::{MemoryAmounts, MemoryAssignments, MemoryBlock, MemoryState, NodeMemory};
 
-/// The memory manager's policy: whether memory is managed at all.
+/// The policy of the memory manager.
 #[derive(Clone, Debug)]
 pub enum MemoryPolicy {
-    /// Memory is nobody's business: no opinion, nothing booked.
+    /// Memory is not managed: no hints, no allocations.
     None,
-    /// Memory of Guaranteed pods is booked on NUMA nodes.
+    /// Memory of Guaranteed pods is allocated from NUMA nodes.
     Static(StaticMemory),
 }
 
-/// Why the memory manager cannot be set up. The messages are the kubelet's.
+/// Settings that the memory manager does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemorySettingsError {
-    /// A policy that exists, but not on Linux.
+    /// A policy that does not exist on Linux.
     #[error("policy {0:?} is not available for platform \"linux\"")]
     OtherPlatform(String),
-    /// A policy that does not exist.
+    /// Unknown policy.
     #[error("unknown policy: {0:?}")]
     UnknownPolicy(String),
-    /// Reservations that do not fit the machine or each other.
+    /// Reservations that contradict the machine or each other.
     #[error(transparent)]
     Reservation(#[from] ReservationError),
 }
 
 impl MemoryPolicy {
-    /// The policy of that name with the kubelet's settings. Mirrors `NewManager`.
+    /// The policy with this name and the kubelet's settings. Mirrors `NewManager`.
     ///
-    /// `node_reservation` is the sum of the kube and system reservations and the hard eviction threshold;
-    /// `reservations` says on which NUMA nodes they lie.
+    /// `node_reservation` is the sum of kubeReserved, systemReserved and the hard eviction threshold; `reservations`
+    /// distributes it to NUMA nodes.
     ///
     /// # Errors
     /// If there is no such policy, or the reservations contradict the machine or each other.
@@ -102,7 +102,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// The kubelet's name of the policy, as its state file has it.
+    /// The kubelet's name of the policy, as in its state file.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// The table of the machine without any pod; empty if memory is not managed.
+    /// The table of the machine without pods; empty if memory is not managed.
     #[must_use]
     pub fn initial_state(&self) -> MemoryState {
         match self {
@@ -146,7 +146,7 @@ impl MemoryPolicy {
     /// See [`StaticMemory::allocate`].
     ///
     /// # Errors
-    /// If the memory cannot be placed.
+    /// If the memory cannot be allocated.
     pub fn allocate(
         &self,
         state: &MemoryState,
@@ -163,7 +163,7 @@ impl MemoryPolicy {
     /// See [`StaticMemory::allocate_pod`].
     ///
     /// # Errors
-    /// If the memory cannot be placed.
+    /// If the memory cannot be allocated.
     pub fn allocate_pod(
         &self,
         state: &MemoryState,

@@ -1,86 +1,88 @@
-//! The merge: one placement out of what all resources said, without the product of all combinations.
+//! The hint merge: one NUMA affinity from the hints of all resources, without enumerating all combinations.
 //!
 //! The kubelet's topology manager tries every combination of one hint per resource, ANDs the masks and
 //! keeps the best: a product of lists of up to 2^n masks each. "Best" is a total order (`merge/rank.rs`), so the answer
 //! follows from two sets alone: the masks that all resources prefer, and the masks reachable as an AND.
 //!
 //! ```text
-//! what the managers said      resources
+//! hints of the providers      resources
 //! policy single-numa-node     single_node
-//! hints as lists              lists ── reachable (fold, superset transform)
+//! hints as lists              lists ── and_closure (fold, superset transform)
 //! hints as families           families
 //!   a mask that all prefer      preferred ── cover (search, surrogate)
 //!   the best width              width ── cover
-//!   masks reachable as an AND   combos ── reach ── packing
+//!   masks reachable as an AND   part_product ── smallest_and ── packing
 //!   the closest of them         closest ── linkage, neighbours
-//! what it costs, and why      budget, facts
+//! step budgets, explanation   budget, facts
 //! ```
 
+mod and_closure;
 mod budget;
 mod choice;
 mod closest;
-mod combos;
 mod cover;
 mod distances;
 mod facts;
 mod families;
-mod gauge;
 mod linkage;
 mod lists;
 mod neighbours;
 mod packing;
+mod part_product;
 mod preferred;
+mod prepared_threshold;
+mod problem;
 mod rank;
-mod reach;
-mod reachable;
 mod resources;
-mod scene;
 mod single_node;
+mod smallest_and;
 mod width;
 
-pub use budget::{Budgets, Question, Questions};
+pub use budget::{Budgets, MergeSearch, UnfinishedSearches};
 pub use distances::Distances;
-pub use facts::{DistanceFacts, MergeFacts, NoPreferred, ResourceFacts, Rule, WidthRange, Wish};
+pub use facts::{
+    DistanceFacts, HintSummary, MergeFacts, MergeResourceFacts, MergeRule, NoPreferred, WidthRange,
+};
 pub use width::narrowest_width;
 
-use self::resources::Resource;
+use self::resources::MergeResource;
 use crate::hint::{Hint, ProviderHints, ResourceHints};
 use crate::node_set::NodeSet;
 use crate::policy::TopologyPolicy;
 
-/// Everything a merge depends on.
+/// The input of a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeRequest<'a> {
     /// All NUMA nodes of the machine.
     pub nodes: NodeSet,
-    /// How strict to be.
+    /// The topology policy.
     pub policy: TopologyPolicy,
     /// The distances, if the option `prefer-closest-numa-nodes` is on.
     pub closest: Option<&'a Distances>,
-    /// What the managers said, in the order in which they are registered.
+    /// The hints of the resource managers, in the order in which the managers are registered.
     pub providers: &'a [ProviderHints],
-    /// How long to search.
+    /// The step budgets of the searches.
     pub budgets: Budgets,
 }
 
-/// What came of it.
+/// The output of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Merged {
-    /// Where the pod or container goes.
+pub struct MergeResult {
+    /// The merged hint: the NUMA affinity of the pod or container.
     pub hint: Hint,
-    /// Whether the policy lets it run.
+    /// Whether the topology policy admits the hint.
     pub admit: bool,
-    /// Why.
+    /// How the hint was chosen.
     pub facts: MergeFacts,
 }
 
 /// Merges the hints of all resources as the kubelet's policies do (`Policy.Merge`).
 ///
-/// Hints that are lists on a machine of up to 16 nodes are merged as lists, everything else as families. Where
-/// a search runs out of steps on such a machine, the families are listed after all, so up to 16 nodes the answer is
-/// always exact; beyond, the facts tell.
+/// Lists of hints on a machine of up to 16 nodes are merged as lists, everything else as families. Where a search runs
+/// out of steps on such a machine, the families are written out as lists, so that up to 16 nodes the answer is always
+/// exact; beyond, [`MergeFacts::unfinished`] names the searches that ran out of steps.
 #[must_use]
-pub fn merge(request: &MergeRequest<'_>) -> Merged {
+pub fn merge(request: &MergeRequest<'_>) -> MergeResult {
     let by_lists = || merge_by_lists(request);
     let only_lists = request
         .resources()
@@ -95,10 +97,10 @@ pub fn merge(request: &MergeRequest<'_>) -> Merged {
     }
 }
 
-/// The same by searching, whatever the number of nodes: lists count as families of single masks.
+/// The same merge by searching, for any number of nodes: a list counts as a family of single masks.
 #[must_use]
-pub fn merge_by_families(request: &MergeRequest<'_>) -> Merged {
-    let families = |resources: &[Resource<'_>]| {
+pub fn merge_by_families(request: &MergeRequest<'_>) -> MergeResult {
+    let families = |resources: &[MergeResource<'_>]| {
         Some(families::merge(
             request.nodes,
             request.closest,
@@ -111,9 +113,9 @@ pub fn merge_by_families(request: &MergeRequest<'_>) -> Merged {
         .expect("families are always merged")
 }
 
-/// The same by writing out all hints. `None` beyond 16 nodes.
+/// The same merge by writing out all hints as lists. `None` beyond 16 nodes.
 #[must_use]
-pub fn merge_by_lists(request: &MergeRequest<'_>) -> Option<Merged> {
+pub fn merge_by_lists(request: &MergeRequest<'_>) -> Option<MergeResult> {
     request.merge_by(|resources| lists::merge(request.nodes, request.closest, resources))
 }
 
@@ -125,10 +127,10 @@ impl MergeRequest<'_> {
 
     fn merge_by(
         &self,
-        method: impl FnOnce(&[Resource<'_>]) -> Option<(Hint, MergeFacts)>,
-    ) -> Option<Merged> {
+        method: impl FnOnce(&[MergeResource<'_>]) -> Option<(Hint, MergeFacts)>,
+    ) -> Option<MergeResult> {
         let (hint, facts) = match self.policy {
-            TopologyPolicy::None => (Hint::NONE, MergeFacts::new(Rule::NoPolicy)),
+            TopologyPolicy::None => (Hint::NONE, MergeFacts::new(MergeRule::NoPolicy)),
             TopologyPolicy::SingleNumaNode => {
                 single_node::merge(self.nodes, &resources::of(self.providers))
             }
@@ -136,7 +138,7 @@ impl MergeRequest<'_> {
                 method(&resources::of(self.providers))?
             }
         };
-        Some(Merged {
+        Some(MergeResult {
             hint,
             admit: self.policy.admits(hint),
             facts,

@@ -1,4 +1,4 @@
-//! Names: of pods, containers, resources and cluster nodes. Cheap to clone, impossible to mix up.
+//! Name types: of pods, containers, resources, devices and cluster nodes. Cheap to clone, distinct for the compiler.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -54,7 +54,7 @@ macro_rules! name {
 }
 
 name! {
-    /// The unique id of a pod: the key under which a ledger knows it.
+    /// The UID of a pod, its key in a ledger.
     PodUid
 }
 name! {
@@ -62,7 +62,7 @@ name! {
     ContainerName
 }
 name! {
-    /// The id that a runtime gave to a running container, unique on its node.
+    /// The ID that a container runtime assigned to a container, unique on its node.
     ContainerId
 }
 name! {
@@ -70,10 +70,10 @@ name! {
     ResourceName
 }
 name! {
-    /// The id of a device as its plugin reports it, unique inside its resource.
+    /// The ID of a device as its plugin reports it, unique inside its resource.
     DeviceId
 }
 name! {
-    /// The name of a Kubernetes node, unique in its cluster. Not to be mixed up with a NUMA node's id.
+    /// The name of a Kubernetes node, unique in its cluster. Not a NUMA node's ID.
     NodeName
 }

@@ -1,4 +1,4 @@
-//! [`NodeSet`]: a set of NUMA node ids, 0 to 63, in one machine word.
+//! [`NodeSet`]: a set of NUMA node IDs, 0 to 63, in one machine word.
 //!
 //! Mirrors the kubelet's `bitmask` package: the order of sets ([`NodeSet::is_narrower_than`]), the order
 //! in which all subsets are visited ([`NodeSet::subsets_by_width`]) and the printed form are part of its decisions.
@@ -8,26 +8,26 @@ use std::ops::{BitAnd, BitOr, Sub};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The id of a NUMA node as the kernel numbers it. Ids may be sparse and are never positions.
+/// The ID of a NUMA node as the kernel numbers it. IDs may be sparse and are never indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(u8);
 
-/// A NUMA node id outside 0 to 63.
+/// A NUMA node ID outside 0 to 63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bit number must be in range 0-63")]
 pub struct NodeIdOutOfRange {
-    /// The number that was given.
+    /// The invalid ID.
     pub id: i64,
 }
 
 impl NodeId {
-    /// The lowest id that exists.
+    /// The lowest valid ID.
     pub const MIN: NodeId = NodeId(0);
-    /// The largest id that exists.
+    /// The largest valid ID.
     pub const MAX: NodeId = NodeId(63);
 
-    /// Checks the range once, so that no later step has to.
+    /// Checks the range.
     ///
     /// # Errors
     /// If `id` is not in 0 to 63.
@@ -46,13 +46,13 @@ impl NodeId {
         Self(bit as u8)
     }
 
-    /// The id as an index into a table of 64 rows.
+    /// The ID as an index into a table of 64 rows.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The id as the kernel prints it.
+    /// The ID as a number.
     #[must_use]
     pub fn get(self) -> u32 {
         u32::from(self.0)
@@ -70,18 +70,18 @@ impl fmt::Display for NodeId {
 pub struct NodeSet(u64);
 
 impl NodeSet {
-    /// The set without a node.
+    /// The empty set.
     pub const EMPTY: NodeSet = NodeSet(0);
-    /// All 64 ids.
+    /// All 64 IDs.
     pub const FULL: NodeSet = NodeSet(u64::MAX);
 
-    /// The set whose members are the set bits of `bits`.
+    /// The set of the nodes whose bits are set in `bits`.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The members as set bits.
+    /// The nodes as bits.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
@@ -93,10 +93,10 @@ impl NodeSet {
         Self(1 << node.0)
     }
 
-    /// Collects ids as they come from outside, in any order, repeated or not.
+    /// Collects IDs, in any order, repeated or not.
     ///
     /// # Errors
-    /// If an id is not in 0 to 63.
+    /// If an ID is not in 0 to 63.
     pub fn from_ids<I>(ids: I) -> Result<Self, NodeIdOutOfRange>
     where
         I: IntoIterator<Item = i64>,
@@ -104,31 +104,31 @@ impl NodeSet {
         ids.into_iter().map(NodeId::new).collect()
     }
 
-    /// Whether there is no member.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many nodes are members: the width of a hint.
+    /// The number of nodes: the width of a hint.
     #[must_use]
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether `node` is a member.
+    /// Whether `node` is in the set.
     #[must_use]
     pub const fn contains(self, node: NodeId) -> bool {
         self.0 >> node.0 & 1 == 1
     }
 
-    /// Whether every member of `self` is one of `other`.
+    /// Whether every node of `self` is in `other`.
     #[must_use]
     pub const fn is_subset(self, other: NodeSet) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// Whether some node is a member of both.
+    /// Whether some node is in both sets.
     #[must_use]
     pub const fn intersects(self, other: NodeSet) -> bool {
         self.0 & other.0 != 0
@@ -144,29 +144,28 @@ impl NodeSet {
         self.0 &= !(1 << node.0);
     }
 
-    /// The lowest member.
+    /// The lowest node.
     #[must_use]
     pub fn first(self) -> Option<NodeId> {
         self.iter().next()
     }
 
-    /// The members in ascending order.
+    /// The nodes in ascending order.
     #[must_use]
     pub fn iter(self) -> Nodes {
         Nodes(self.0)
     }
 
-    /// Fewer members, or as many and the smaller number: the kubelet's `IsNarrowerThan`, which
-    /// prefers low node ids.
+    /// Fewer nodes, or as many and the smaller number. Mirrors `IsNarrowerThan`, which prefers low node IDs.
     #[must_use]
     pub fn is_narrower_than(self, other: NodeSet) -> bool {
         (self.len(), self.0) < (other.len(), other.0)
     }
 
-    /// All non-empty subsets in the order the kubelet's `IterateBitMasks` visits them:
-    /// by width, inside one width in lexicographic order of the ascending ids.
+    /// All non-empty subsets in the order of the kubelet's `IterateBitMasks`: by width, inside one width in
+    /// lexicographic order of the ascending IDs.
     ///
-    /// There are 2^n - 1 of them: for lists that people or vectors ask for, never for a decision.
+    /// There are 2^n - 1 of them: only for display and test vectors, never for a decision.
     #[must_use]
     pub fn subsets_by_width(self) -> SubsetsByWidth {
         SubsetsByWidth::of(self.iter().collect())
@@ -235,7 +234,7 @@ impl fmt::Debug for NodeSet {
 #[derive(Clone, Copy, Debug)]
 pub struct Binary(NodeSet);
 
-/// An even number of digits, except that a lone bit at an even place gets no leading zero.
+/// An even number of digits, except that a single bit at an even position has no leading zero.
 impl fmt::Display for Binary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.0.bits();
@@ -245,7 +244,7 @@ impl fmt::Display for Binary {
     }
 }
 
-/// As a list of ids, the form vectors and people use.
+/// Serialized as a list of IDs.
 impl Serialize for NodeSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
@@ -259,7 +258,7 @@ impl<'de> Deserialize<'de> for NodeSet {
     }
 }
 
-/// The members of a [`NodeSet`] in ascending order.
+/// The nodes of a [`NodeSet`] in ascending order.
 #[derive(Clone, Debug)]
 pub struct Nodes(u64);
 
@@ -298,7 +297,7 @@ impl DoubleEndedIterator for Nodes {
 #[derive(Clone, Debug)]
 pub struct SubsetsByWidth {
     members: Vec<NodeId>,
-    /// Positions in `members`, ascending.
+    /// Indexes in `members`, ascending.
     chosen: Vec<usize>,
     width: usize,
 }
@@ -314,7 +313,7 @@ impl SubsetsByWidth {
         }
     }
 
-    /// Steps to the next combination of the same width, if there is one.
+    /// Advances to the next combination of the same width, if there is one.
     fn advance(&mut self) -> bool {
         let n = self.members.len();
         let Some(turn) = (0..self.width)

@@ -1,4 +1,4 @@
-//! [`Occupancy`]: who sits where on one node at one moment, as a plain value for pictures and tables.
+//! [`Occupancy`]: what every pod of one node holds at one moment, as a plain value for pictures and tables.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,28 +6,28 @@ use crate::cpu_set::CpuSet;
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
-/// A snapshot of one node. Everything a picture shows, and nothing that decides.
+/// A snapshot of one node for display; no decision is made from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
-    /// Who holds something, in the order they came.
+    /// Pods that hold exclusive CPUs, memory or devices, in the order of their admission.
     pub holders: Vec<Holder>,
-    /// How many pods live here without anything of their own.
+    /// The number of pods that hold none of these.
     #[serde(default)]
-    pub without: usize,
-    /// CPUs that nobody holds for itself alone; reserved ones are among them unless reserved strictly.
+    pub shared_only_pods: usize,
+    /// The shared pool; reserved CPUs are in it unless they are reserved strictly.
     pub shared: CpuSet,
-    /// CPUs kept for the system.
+    /// CPUs reserved for the system.
     pub reserved: CpuSet,
     /// Memory and hugepages per NUMA node.
     pub memory: Vec<MemoryRow>,
     /// Devices, ascending by resource and id.
-    pub devices: Vec<DeviceSeat>,
+    pub devices: Vec<DeviceUse>,
 }
 
-/// A pod that holds something for itself.
+/// A pod that holds exclusive CPUs, memory or devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// What people call it.
+    /// Its display name.
     pub name: String,
     /// Its exclusive CPUs.
     pub cpus: CpuSet,
@@ -35,49 +35,49 @@ pub struct Holder {
     pub memory: Vec<HeldMemory>,
 }
 
-/// Memory that one pod holds on some nodes together.
+/// Memory that one pod holds on a set of NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldMemory {
-    /// The nodes it may lie on.
+    /// The NUMA nodes it may be allocated from.
     pub nodes: NodeSet,
-    /// `memory` or `hugepages-…`.
+    /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
-    /// How much, in bytes.
+    /// The amount in bytes.
     pub bytes: u64,
 }
 
-/// One kind of memory on one NUMA node, in bytes.
+/// One type of memory on one NUMA node, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRow {
     /// The node.
     pub node: NodeId,
-    /// `memory` or `hugepages-…`.
+    /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
-    /// What the node has.
+    /// The memory of the NUMA node.
     pub total: u64,
-    /// What pods may get in all.
+    /// The part of it that pods may be assigned.
     pub allocatable: u64,
-    /// What is left of that.
+    /// The part of `allocatable` that no pod holds.
     pub free: u64,
 }
 
-/// One device and who has it.
+/// One device and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceSeat {
-    /// The resource it is handed out as, or its kind.
+pub struct DeviceUse {
+    /// The resource name, or the kind of device where no plugin advertises it.
     pub resource: ResourceName,
-    /// Its id.
+    /// Its device ID.
     pub id: String,
-    /// The NUMA nodes it is near; empty if unknown.
+    /// Its NUMA nodes; empty if it reports none.
     pub nodes: NodeSet,
-    /// Position in [`Occupancy::holders`].
+    /// The index of its holder in [`Occupancy::holders`].
     pub holder: Option<usize>,
-    /// Whether its plugin calls it healthy.
+    /// Whether its plugin reports it as healthy.
     pub healthy: bool,
 }
 
 impl Occupancy {
-    /// The holders of one CPU. More than one only for CPUs that a pod's containers pass on to each other.
+    /// The holders of one CPU. More than one only for CPUs that containers of one pod reuse.
     pub fn holders_of(&self, cpu: crate::cpu_set::CpuId) -> impl Iterator<Item = (usize, &Holder)> {
         self.holders
             .iter()

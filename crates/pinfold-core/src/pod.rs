@@ -1,4 +1,4 @@
-//! [`Pod`]: the little of a pod's specification that decides where it runs.
+//! [`Pod`]: the part of a pod's spec that the resource managers read.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::quantity::Quantity;
 
-/// Amounts by resource name, as a pod's requests and limits state them.
+/// Amounts by resource name: the requests or limits of a pod or container.
 pub type ResourceList = BTreeMap<ResourceName, Quantity>;
 
-/// A pod as the placement rules see it.
+/// The part of a pod's spec that the resource managers read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
-    /// The id under which the ledger knows it.
+    /// The pod's UID, its key in the ledger.
     pub uid: PodUid,
-    /// `namespace/name`, for people. May be empty.
+    /// `namespace/name`, for display. May be empty.
     #[serde(default)]
     pub name: String,
     /// Init containers, sidecars among them, in order.
@@ -23,10 +23,10 @@ pub struct Pod {
     pub init_containers: Vec<Container>,
     /// App containers, in order.
     pub containers: Vec<Container>,
-    /// Requests of the pod as a whole (pod-level resources), if its specification has that section.
+    /// Pod-level requests, if the spec has them.
     #[serde(default)]
     pub pod_requests: Option<ResourceList>,
-    /// Limits of the pod as a whole.
+    /// Pod-level limits, if the spec has them.
     #[serde(default)]
     pub pod_limits: Option<ResourceList>,
 }
@@ -36,32 +36,32 @@ pub struct Pod {
 pub struct Container {
     /// Unique inside the pod.
     pub name: ContainerName,
-    /// An init container that keeps running beside the app containers (restart policy `Always`).
+    /// Whether it is a sidecar: an init container with restart policy `Always`.
     #[serde(default)]
     pub restartable: bool,
-    /// What it asks for.
+    /// The container's requests.
     #[serde(default)]
     pub requests: ResourceList,
-    /// What it may use at most.
+    /// The container's limits.
     #[serde(default)]
     pub limits: ResourceList,
 }
 
 impl Pod {
-    /// Init containers, then app containers: the order in which the kubelet walks them.
+    /// Init containers, then app containers: the order in which the kubelet allocates them.
     pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
         self.init_containers.iter().chain(&self.containers)
     }
 
-    /// The container of that name, init or app.
+    /// The container with this name, init or app.
     #[must_use]
     pub fn container(&self, name: &ContainerName) -> Option<&Container> {
         self.all_containers()
             .find(|container| container.name == *name)
     }
 
-    /// Whether `name` is an init container that ends before the app containers start, so that what
-    /// it held can be used again inside the pod.
+    /// Whether `name` is an init container that finishes before the app containers start, so that later containers can
+    /// reuse its resources.
     #[must_use]
     pub fn is_finishing_init(&self, name: &ContainerName) -> bool {
         self.init_containers

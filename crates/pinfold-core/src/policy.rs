@@ -1,4 +1,4 @@
-//! [`TopologyPolicy`]: how strictly the merged hint is taken.
+//! [`TopologyPolicy`]: which merged hints are admitted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,10 +13,10 @@ use crate::hint::Hint;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum TopologyPolicy {
-    /// Hints are not even asked for; everything is admitted.
+    /// Hints are ignored; everything is admitted.
     #[default]
     None,
-    /// The best merged hint is used, good or not.
+    /// The merged hint is used, preferred or not.
     BestEffort,
     /// Only a preferred merged hint is admitted.
     Restricted,
@@ -28,7 +28,7 @@ pub enum TopologyPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown policy: \"{name}\"")]
 pub struct UnknownPolicy {
-    /// What was asked for.
+    /// The unknown name.
     pub name: String,
 }
 
@@ -52,7 +52,7 @@ impl TopologyPolicy {
         }
     }
 
-    /// The names of the first design, before the feature shipped: `strict` and `preferred`.
+    /// The policy names of the first design, before the feature was released: `strict` and `preferred`.
     #[must_use]
     pub fn from_old_name(name: &str) -> Option<Self> {
         match name {
@@ -62,7 +62,7 @@ impl TopologyPolicy {
         }
     }
 
-    /// Whether a pod whose hints merge into `hint` may run here. Mirrors `canAdmitPodResult`.
+    /// Whether a pod with this merged hint is admitted. Mirrors `canAdmitPodResult`.
     #[must_use]
     pub fn admits(self, hint: Hint) -> bool {
         match self {

@@ -1,34 +1,34 @@
-//! The quality-of-service class that Kubernetes derives from a pod's requests and limits.
+//! The QoS class that Kubernetes derives from a pod's requests and limits.
 //!
-//! Mirrors `ComputePodQOS`. Only CPU and memory count, and only amounts above zero. If the specification has
-//! pod-level resources they alone decide; otherwise all containers do, init containers included.
-//! *Guaranteed* needs limits for both resources (in every container) and the sums of the requests equal to
-//! the sums of the limits; *BestEffort* has neither requests nor limits.
+//! Mirrors `ComputePodQOS`. Only CPU and memory count, and only amounts above zero. Pod-level resources, if the spec
+//! has them, decide alone; otherwise all containers do, init containers included. *Guaranteed* needs limits for both
+//! resources (in every container) and the sums of the requests equal to the sums of the limits; *BestEffort* has
+//! neither requests nor limits.
 
 use serde::{Deserialize, Serialize};
 
 use crate::pod::{Container, Pod, ResourceList};
 use crate::quantity::Quantity;
 
-/// Kubernetes' three classes.
+/// Kubernetes' three QoS classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QosClass {
     /// Every container has CPU and memory limits and requests equal to them.
     Guaranteed,
     /// Something is requested or limited, but not everything.
     Burstable,
-    /// Nothing is requested.
+    /// There are no requests and no limits.
     BestEffort,
 }
 
-/// CPU and memory, as far as they are above zero.
+/// CPU and memory amounts above zero.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Sums {
+struct QosSums {
     cpu: Option<Quantity>,
     memory: Option<Quantity>,
 }
 
-impl Sums {
+impl QosSums {
     fn of(list: &ResourceList) -> Self {
         let positive = |name| list.get(name).copied().filter(Quantity::is_positive);
         Self {
@@ -37,7 +37,7 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, other: Sums) {
+    fn add(&mut self, other: QosSums) {
         let plus = |a: Option<Quantity>, b: Option<Quantity>| match (a, b) {
             (Some(a), Some(b)) => Some(a + b),
             (one, None) | (None, one) => one,
@@ -55,24 +55,24 @@ impl QosClass {
     /// The class of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
-        let mut requests = Sums::default();
-        let mut limits = Sums::default();
+        let mut requests = QosSums::default();
+        let mut limits = QosSums::default();
         let mut limited = true;
         if pod.pod_requests.is_some() || pod.pod_limits.is_some() {
             let sums =
-                |list: &Option<ResourceList>| list.as_ref().map(Sums::of).unwrap_or_default();
+                |list: &Option<ResourceList>| list.as_ref().map(QosSums::of).unwrap_or_default();
             requests = sums(&pod.pod_requests);
             limits = sums(&pod.pod_limits);
             limited = limits.has_both();
         } else {
             for container in pod.all_containers() {
-                let own_limits = Sums::of(&container.limits);
+                let own_limits = QosSums::of(&container.limits);
                 limited &= own_limits.has_both();
                 limits.add(own_limits);
-                requests.add(Sums::of(&container.requests));
+                requests.add(QosSums::of(&container.requests));
             }
         }
-        if requests == Sums::default() && limits == Sums::default() {
+        if requests == QosSums::default() && limits == QosSums::default() {
             QosClass::BestEffort
         } else if limited && requests == limits {
             QosClass::Guaranteed
@@ -82,8 +82,8 @@ impl QosClass {
     }
 }
 
-/// Whether a container would be Guaranteed by itself: CPU and memory requests that are not zero and equal to the
-/// limits. Mirrors `IsContainerEquivalentQOSGuaranteed`.
+/// Whether a container would be Guaranteed by itself: CPU and memory requests above zero and equal to the limits.
+/// Mirrors `IsContainerEquivalentQOSGuaranteed`.
 #[must_use]
 pub fn is_guaranteed_alone(container: &Container) -> bool {
     let amount = |list: &ResourceList, name: &str| list.get(name).copied().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! [`Quantity`]: Kubernetes amounts (`1500m`, `2Gi`, `1e3`) with Go's exact arithmetic.
+//! [`Quantity`]: Kubernetes quantities (`1500m`, `2Gi`, `1e3`) with Go's exact arithmetic.
 //!
-//! Mirrors `Quantity` of `k8s.io/apimachinery/pkg/api/resource`. That type keeps a short amount as a 64-bit
-//! integer with a power of ten, and everything else (more than 18 digits, a fraction before a binary suffix)
-//! as a big decimal. The difference is visible: a big decimal is never "an integer"
-//! ([`Quantity::as_i64`]), even if its amount is whole, and the two round negative amounts differently. So both
-//! forms are kept here, the decimal one with 38 digits where the original knows no limit.
+//! Mirrors `Quantity` of `k8s.io/apimachinery/pkg/api/resource`. That type keeps a short amount as a 64-bit integer
+//! with a power of ten, and everything else (more than 18 digits, a fraction before a binary suffix) as a big decimal.
+//! The difference is visible: a big decimal is never "an integer" ([`Quantity::as_i64`]), even if its amount is whole,
+//! and the two round negative amounts differently. So both forms are kept here, the decimal one with 38 digits where Go
+//! has no limit.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -25,20 +25,20 @@ pub use parse::QuantityError;
 
 /// A fixed-point amount as Kubernetes' `resource.Quantity` holds it.
 ///
-/// Compares by amount: `1`, `1000m` and `1e0` are equal. What it remembers of its spelling only decides
-/// how it is printed.
+/// Compares by amount: `1`, `1000m` and `1e0` are equal. The suffix family of the parsed text only decides how it is
+/// printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
-    format: Format,
+    format: QuantityFormat,
 }
 
-/// The two forms an amount can have.
+/// The two forms of an amount.
 #[derive(Clone, Copy, Debug)]
 enum Amount {
-    /// `value * 10^exponent`, the form of nearly everything.
+    /// `value * 10^exponent`, the form of nearly all amounts.
     Integer { value: i64, exponent: i32 },
-    /// What does not fit there.
+    /// Amounts that do not fit into the integer form.
     Decimal(Decimal),
 }
 
@@ -51,9 +51,9 @@ impl Default for Amount {
     }
 }
 
-/// The family of suffixes that an amount was written with and is printed with.
+/// The suffix family of an amount's text, parsed and printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Format {
+enum QuantityFormat {
     /// `12e6`
     DecimalExponent,
     /// `12Mi`
@@ -64,16 +64,16 @@ enum Format {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Quantity = Quantity {
         amount: Amount::Integer {
             value: 0,
             exponent: 0,
         },
-        format: Format::DecimalSi,
+        format: QuantityFormat::DecimalSi,
     };
 
-    /// So many thousandths: `milli(1500)` is one and a half.
+    /// A quantity in thousandths: `milli(1500)` is one and a half.
     #[must_use]
     pub fn milli(value: i64) -> Self {
         Self {
@@ -81,16 +81,16 @@ impl Quantity {
                 value,
                 exponent: -3,
             },
-            format: Format::DecimalSi,
+            format: QuantityFormat::DecimalSi,
         }
     }
 
-    /// So many bytes, printed with binary suffixes: `512Mi`.
+    /// A quantity in bytes, printed with binary suffixes: `512Mi`.
     #[must_use]
     pub fn bytes(value: i64) -> Self {
         Self {
             amount: Amount::Integer { value, exponent: 0 },
-            format: Format::BinarySi,
+            format: QuantityFormat::BinarySi,
         }
     }
 
@@ -108,7 +108,7 @@ impl Quantity {
 
     /// The amount in units of `10^exponent`, rounded up. Mirrors `ScaledValue`.
     ///
-    /// An amount that does not fit 64 bits gives what the original gives: its low bits, or 0.
+    /// An amount that does not fit 64 bits gives what Go gives: its low bits, or 0.
     #[must_use]
     pub fn scaled_value(&self, exponent: i32) -> i64 {
         match self.amount {
@@ -126,7 +126,7 @@ impl Quantity {
         }
     }
 
-    /// The amount as an integer if the original finds one without effort. Mirrors `AsInt64`.
+    /// The amount as an integer if Go's fast path finds one. Mirrors `AsInt64`.
     ///
     /// `None` does not mean that the amount is not whole: `1.0`, `2000m` and `1.5Gi` are `None` too.
     #[must_use]
@@ -147,7 +147,7 @@ impl Quantity {
         self.sign() == 0
     }
 
-    /// Whether it is more than nothing.
+    /// Whether it is above zero.
     #[must_use]
     pub fn is_positive(&self) -> bool {
         self.sign() > 0
@@ -168,7 +168,7 @@ impl Quantity {
         }
     }
 
-    /// The sum, printed like its left side unless that is zero.
+    /// The sum, printed with the suffix family of the left side unless that is zero.
     fn plus(self, other: Self) -> Self {
         let format = match self.is_zero() {
             true => other.format,
@@ -223,8 +223,8 @@ impl Quantity {
     }
 }
 
-/// `value * 10^up` and whether it fits. Mirrors `positiveScaleInt64`: what does not fit wraps around for
-/// some powers and is 0 for the others.
+/// `value * 10^up` and whether it fits. Mirrors `positiveScaleInt64`: an overflow wraps around for some powers and
+/// gives 0 for the others.
 fn scale_up(value: i64, up: u32) -> (i64, bool) {
     let Some(factor) = power_of_ten(up) else {
         return (0, value == 0);
@@ -250,7 +250,7 @@ impl From<i64> for Quantity {
     fn from(value: i64) -> Self {
         Self {
             amount: Amount::Integer { value, exponent: 0 },
-            format: Format::DecimalSi,
+            format: QuantityFormat::DecimalSi,
         }
     }
 }

@@ -1,26 +1,25 @@
-//! Remedies: the nearest changes with which a rejected pod would be let in.
+//! Remedies: the smallest changes with which a rejected pod would be admitted.
 //!
 //! ```text
-//! rejected pod ─┬─ asks for less of one thing in one container ── or fills whole cores
-//!              ├─ neighbours change places: one, then two; or leave: one, then two, then three
-//!              └─ the node is run otherwise: weaker policy, other scope, one option off
-//!                        each tried for real on a copy of the ledger ─► ranked by size
+//! rejected pod ─┬─ request less of one resource in one container ── or fill whole cores
+//!              ├─ move other pods: one, then two; or evict them: one, then two, then three
+//!              └─ change the node's settings: weaker policy, other scope, one option off
+//!                        each verified by an admission on a copy of the ledger ─► sorted by size
 //! ```
 //!
-//! Every remedy was verified by admitting the changed pod, or the pod under changed rules, on a copy; what it would
-//! get is part of the answer. Admission is not monotone (less memory can need fewer nodes than another resource
-//! prefers, an odd number of CPUs never fills cores), so amounts are tried one by one, the nearest first, and
-//! not halved; [`Remedy::nearest`] tells where the search was cut short instead.
+//! Every remedy was verified by admitting the changed pod, or the pod under changed rules, on a copy of the ledger; the
+//! resulting assignment is part of the remedy. Admission is not monotone (less memory can need fewer nodes than another
+//! resource prefers, an odd number of CPUs never fills cores), so amounts are tried one by one, the nearest first,
+//! instead of by bisection; [`Remedy::nearest`] is false where the search was cut short.
 //!
-//! The number of admissions is bounded by [`Effort`], so the time is too. Nothing here depends on whether the
-//! kubelet's defects are repeated: what is tried is the ledger itself, whatever its fidelity, and its explanations have
-//! the same form in both.
+//! The number of admissions is bounded by [`Effort`], and therefore the time. Nothing here depends on the fidelity: the
+//! ledger itself is tried, and its explanations have the same form in both fidelities.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::decision::{Assignment, Decision, Manager};
+use crate::decision::{Assignment, Decision, ResourceManager};
 use crate::device::PreferredAllocation;
 use crate::ledger::{Ledger, LedgerError};
 use crate::name::{ContainerName, PodUid, ResourceName};
@@ -29,25 +28,25 @@ use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
 mod amounts;
-mod ask;
 mod critical;
+mod evictions;
 mod moves;
-mod neighbours;
+mod request_change;
 mod settings;
 mod trial;
 
 use trial::Trial;
 
-pub use moves::{Defragmentation, Move, Plan, Step, defragment};
+pub use moves::{Defragmentation, Move, MovePlan, MoveStep, defragment};
 
-/// How hard to look.
+/// Bounds of the search for remedies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How many admissions may be tried in all. Changes of the pod get at most half of them.
+    /// The maximum number of admissions. Changes of the pod use at most half of them.
     pub admissions: usize,
-    /// How many neighbours may have to leave together.
-    pub neighbours: usize,
-    /// How many neighbours may have to change places.
+    /// The maximum number of pods to evict together.
+    pub evictions: usize,
+    /// The maximum number of pods to move.
     pub moves: usize,
 }
 
@@ -55,81 +54,81 @@ impl Default for Effort {
     fn default() -> Self {
         Self {
             admissions: 5_000,
-            neighbours: 3,
+            evictions: 3,
             moves: 2,
         }
     }
 }
 
-/// What was found for one pod.
+/// The remedies for one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedies {
-    /// The decision that needs a remedy. If it is an admission there is nothing else here.
+    /// The decision about the pod. If it is admitted there are no remedies.
     pub decision: Decision,
-    /// Changes with which the pod would be let in, the smallest first.
+    /// Changes with which the pod would be admitted, the smallest first.
     pub fitting: Vec<Remedy>,
-    /// What holds for the machine without any other pod.
-    pub alone: Alone,
-    /// How many admissions were tried.
+    /// Whether the pod fits the node without any other pod.
+    pub on_empty_node: OnEmptyNode,
+    /// The number of admissions tried.
     pub tried: usize,
-    /// Whether everything was tried that could have been; otherwise more remedies may exist.
+    /// Whether all candidates were tried; otherwise more remedies may exist.
     pub complete: bool,
 }
 
-/// What would become of the pod if it were the only one on the machine.
+/// Whether the pod would be admitted if it were the only one on the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Alone {
-    /// It would be let in.
+pub enum OnEmptyNode {
+    /// It would be admitted.
     Fits,
-    /// It never fits here as it is.
+    /// It does not fit even then.
     Never {
-        /// The most of each thing that would fit, the smallest change first.
-        most: Vec<Remedy>,
+        /// The largest amount of each resource that would fit, the smallest change first.
+        largest: Vec<Remedy>,
     },
 }
 
-/// A change, and what the pod would get then.
+/// A change, and the assignment of the pod after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
-    /// What changes.
+    /// The change.
     pub alteration: Alteration,
-    /// How large the change is.
-    pub size: Size,
-    /// What the pod would get.
+    /// The size of the change.
+    pub size: RemedySize,
+    /// The assignment of the pod.
     pub assignment: Assignment,
-    /// Whether no smaller change of this kind would do. `false` if not all of them could be tried.
+    /// Whether no smaller change of this kind suffices. `false` if not all of them could be tried.
     pub nearest: bool,
 }
 
-/// What has to change.
+/// A change of the pod, of other pods, or of the node's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alteration {
-    /// The pod asks for something else: one amount, or the CPUs of all containers by one factor.
-    Ask(Vec<Ask>),
-    /// These pods change places, and all of them run on.
-    Move(Plan),
-    /// These pods leave.
-    Release(Vec<Neighbour>),
-    /// The node is run under another topology policy.
+    /// The pod requests other amounts: of one resource, or the CPUs of all containers by one factor.
+    Request(Vec<RequestChange>),
+    /// These pods are moved, and all of them keep running.
+    Move(MovePlan),
+    /// These pods are evicted.
+    Evict(Vec<PodRef>),
+    /// The node uses another topology policy.
     Policy {
-        /// The policy.
+        /// The current policy.
         from: TopologyPolicy,
-        /// A weaker one.
+        /// The weaker policy.
         to: TopologyPolicy,
     },
-    /// Something else is aligned as one.
+    /// The node uses another topology scope.
     Scope {
-        /// The scope.
+        /// The current scope.
         from: TopologyScope,
-        /// The other one.
+        /// The other scope.
         to: TopologyScope,
     },
     /// One option is switched off.
     OptionOff {
-        /// Whose option.
-        of: OptionOf,
+        /// The manager of the option.
+        of: OptionOwner,
         /// Its name in a kubelet configuration.
         name: String,
     },
@@ -137,67 +136,67 @@ pub enum Alteration {
 
 /// Another amount of one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ask {
+pub struct RequestChange {
     /// The container; `None` for the pod as a whole (pod-level resources).
     pub container: Option<ContainerName>,
     /// The resource.
     pub resource: ResourceName,
-    /// Who hands it out: amounts are CPUs, bytes or devices.
-    pub manager: Manager,
-    /// What is asked for.
+    /// The manager that allocates it: amounts are CPUs, bytes or devices.
+    pub manager: ResourceManager,
+    /// The requested amount.
     pub from: u64,
-    /// What would fit.
+    /// The amount that would fit.
     pub to: u64,
 }
 
-/// A pod on the node.
+/// The UID and name of an admitted pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Neighbour {
-    /// Its id.
+pub struct PodRef {
+    /// Its UID.
     pub uid: PodUid,
-    /// What people call it; may be empty.
+    /// Its display name; may be empty.
     pub name: String,
 }
 
-/// Whose option it is.
+/// The manager that has an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum OptionOf {
+pub enum OptionOwner {
     /// The static CPU policy.
     CpuManager,
     /// The topology manager.
     TopologyManager,
 }
 
-/// How large a change is: first whom it touches, then how much.
+/// The size of a change: first by what it affects, then by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Size {
-    /// Whom it touches.
-    pub reach: Reach,
-    /// How much, inside the same reach: thousandths of what was asked, pods, or steps of policy.
+pub struct RemedySize {
+    /// What it affects.
+    pub scope: RemedyScope,
+    /// The amount inside the same scope: thousandths of the request, pods, or steps of policy.
     pub amount: u64,
-    /// What breaks ties: how much is lost with it, in CPUs, for pods that leave.
+    /// Breaks ties: for evicted pods the number of their CPUs.
     pub loss: u64,
 }
 
-/// Whom a change touches.
+/// What a change affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reach {
+pub enum RemedyScope {
     /// The pod itself.
     Pod,
     /// Other pods.
-    Neighbours,
-    /// Everything that will ever run on the node.
+    OtherPods,
+    /// All pods that will run on the node.
     Node,
 }
 
-/// Looks for the nearest changes with which `pod` would be let in. The ledger is not changed.
+/// Searches the smallest changes with which `pod` would be admitted. The ledger is unchanged.
 ///
-/// `plugins` is asked in every trial, so it should answer the same question in the same way.
+/// `plugins` is called in every trial, so it should return the same answer for the same arguments.
 ///
 /// # Errors
-/// If the pod is here already or is no pod the kubelet would see.
+/// If the pod is admitted already, or if API validation would not accept it.
 pub fn find(
     ledger: &Ledger,
     pod: &Arc<Pod>,
@@ -208,7 +207,7 @@ pub fn find(
     let decision = copy.admit(pod, plugins)?.decision;
     let mut found = Remedies {
         fitting: Vec::new(),
-        alone: Alone::Fits,
+        on_empty_node: OnEmptyNode::Fits,
         tried: 1,
         complete: true,
         decision,
@@ -229,16 +228,16 @@ pub fn find(
         trial.with_share(share, |trial| {
             fitting.extend(moves::fewest(ledger, pod, effort.moves, trial).0);
         });
-        fitting.extend(neighbours::remedies(
+        fitting.extend(evictions::remedies(
             ledger,
             pod,
-            effort.neighbours,
+            effort.evictions,
             &mut trial,
         ));
     } else {
-        let mut most = amounts::remedies(&empty, pod, rejection.reason, &mut trial);
-        most.sort_by_key(|remedy| remedy.size);
-        found.alone = Alone::Never { most };
+        let mut largest = amounts::remedies(&empty, pod, rejection.reason, &mut trial);
+        largest.sort_by_key(|remedy| remedy.size);
+        found.on_empty_node = OnEmptyNode::Never { largest };
     }
     fitting.sort_by_key(|remedy| remedy.size);
     found.fitting = fitting;

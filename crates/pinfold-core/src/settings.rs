@@ -1,7 +1,7 @@
-//! [`Settings`]: how a node is run, as a kubelet configuration states it.
+//! [`Settings`]: the resource manager settings of a node, as in a kubelet configuration.
 //!
-//! Plain data, not yet checked: [`Rules::new`](crate::ledger::Rules::new) checks it against a machine, in the
-//! kubelet's order and words.
+//! Plain data, not validated: [`Rules::new`](crate::ledger::Rules::new) validates it against a machine, in the
+//! kubelet's order and with its messages.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ mod topology;
 
 pub use topology::{TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope};
 
-/// How a node is run. The defaults are the kubelet's: nothing is managed.
+/// The resource manager settings of a node. The defaults are the kubelet's: nothing is managed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Whether to repeat the kubelet's defects.
+    /// Whether the kubelet's defects are repeated.
     pub fidelity: Fidelity,
     /// `none`, `best-effort`, `restricted` or `single-numa-node`.
     pub topology_policy: String,
@@ -34,21 +34,21 @@ pub struct Settings {
     pub cpu_policy: String,
     /// Options of the static CPU policy.
     pub cpu_options: BTreeMap<String, String>,
-    /// CPU kept for the system: the sum of the kube and system reservations.
+    /// CPU reserved for the system: the sum of kubeReserved and systemReserved.
     pub reserved_cpu: Option<Quantity>,
-    /// The very CPUs to keep; otherwise the lowest cores are taken.
+    /// `reservedSystemCPUs`; without it the lowest cores are reserved.
     pub reserved_cpus: Option<CpuList>,
     /// `None` or `Static`.
     pub memory_policy: String,
-    /// Memory kept for the system, by NUMA node.
+    /// `reservedMemory`: memory reserved for the system, by NUMA node.
     pub reserved_memory: Vec<MemoryReservation>,
-    /// What the node keeps in all: the sum that `reserved_memory` must add up to.
+    /// The total reservation of the node, which `reserved_memory` must add up to.
     pub node_reservation: ResourceList,
-    /// The gate `PodLevelResourceManagers`.
+    /// The feature gate `PodLevelResourceManagers`.
     pub pod_level_resources: bool,
-    /// The gate `CPUManagerPolicyAlphaOptions`.
+    /// The feature gate `CPUManagerPolicyAlphaOptions`.
     pub alpha_cpu_options: bool,
-    /// The gate `CPUManagerPolicyBetaOptions`.
+    /// The feature gate `CPUManagerPolicyBetaOptions`.
     pub beta_cpu_options: bool,
 }
 

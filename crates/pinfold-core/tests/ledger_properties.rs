@@ -19,7 +19,7 @@ fn the_books_balance_after_every_event() {
                 findings.is_empty(),
                 "seed {seed}: {findings:?} after {change:#?}"
             );
-            match after.residents().len() > before.residents().len() {
+            match after.admitted_pods().len() > before.admitted_pods().len() {
                 true => admitted += 1,
                 false => rejected += usize::from(change.is_none()),
             }
@@ -75,7 +75,7 @@ fn a_pod_that_came_and_went_leaves_the_ledger_as_it_was() {
             assert_eq!(left.cpus(), right.cpus(), "seed {seed}");
             assert_eq!(left.memory(), right.memory(), "seed {seed}");
             assert_eq!(left.devices(), right.devices(), "seed {seed}");
-            assert_eq!(left.residents(), right.residents(), "seed {seed}");
+            assert_eq!(left.admitted_pods(), right.admitted_pods(), "seed {seed}");
         });
     }
 }

@@ -16,7 +16,7 @@ use merge_scenes::{
     Load, Random, Recipe, SHAPES, Scene, adversarial, check, distances, machine_scene, node, scene,
 };
 use pinfold_core::hint::{Component, Hint, ResourceHints};
-use pinfold_core::merge::{Budgets, Rule, merge, merge_by_families, merge_by_lists};
+use pinfold_core::merge::{Budgets, MergeRule, merge, merge_by_families, merge_by_lists};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
 
@@ -69,7 +69,7 @@ fn the_answer_is_a_member_and_no_neighbour_with_a_smaller_number_is() {
             return;
         };
         if scene.policy == TopologyPolicy::SingleNumaNode
-            || merged.facts.decided_by == Rule::NothingLeft
+            || merged.facts.decided_by == MergeRule::NoCommonNode
         {
             return;
         }
@@ -236,7 +236,7 @@ fn machines_of_a_data_centre_are_settled_with_a_fraction_of_the_budgets() {
                     let mut request = scene.request();
                     request.budgets = frugal;
                     let merged = merge_by_families(&request);
-                    assert!(merged.facts.exact(), "{:?}", merged.facts.given_up);
+                    assert!(merged.facts.exact(), "{:?}", merged.facts.unfinished);
                 });
             }
         }
@@ -251,7 +251,7 @@ fn resources(scene: &Scene) -> impl Iterator<Item = &ResourceHints> {
 fn is_preferred(scene: &Scene, mask: NodeSet) -> bool {
     resources(scene).all(|hints| match hints {
         ResourceHints::DontCare => true,
-        ResourceHints::Cannot => false,
+        ResourceHints::Unsatisfiable => false,
         ResourceHints::Family(family) => family.contains(mask) && family.preference.holds(mask),
         ResourceHints::List(list) => list
             .iter()

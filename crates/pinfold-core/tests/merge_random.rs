@@ -18,8 +18,8 @@ mod merge_scenes;
 use merge_scenes::{Random, Recipe, SHAPES, Scene, adversarial, check, scene};
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::merge::{
-    Budgets, Distances, Merged, Question, WidthRange, Wish, merge, merge_by_families,
-    merge_by_lists,
+    Budgets, Distances, HintSummary, MergeResult, MergeSearch, WidthRange, merge,
+    merge_by_families, merge_by_lists,
 };
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
@@ -29,7 +29,7 @@ fn written_out(scene: &Scene) -> Vec<Vec<Hint>> {
     let rows = scene.providers.iter().flat_map(|provider| &provider.rows);
     rows.map(|(_, hints)| match hints {
         ResourceHints::DontCare => vec![Hint::ANY],
-        ResourceHints::Cannot => vec![Hint::NONE],
+        ResourceHints::Unsatisfiable => vec![Hint::NONE],
         ResourceHints::List(list) if list.is_empty() => vec![Hint::NONE],
         ResourceHints::List(list) => list.clone(),
         ResourceHints::Family(family) => family.list(),
@@ -126,7 +126,7 @@ fn better(
     by_mask()
 }
 
-fn assert_same(one: &Merged, other: &Merged) {
+fn assert_same(one: &MergeResult, other: &MergeResult) {
     assert_eq!(one.hint, other.hint);
     assert_eq!(one.admit, other.admit);
     assert_eq!(one.facts.decided_by, other.facts.decided_by);
@@ -143,14 +143,14 @@ fn assert_same(one: &Merged, other: &Merged) {
     );
     for (one, other) in one.facts.resources.iter().zip(&other.facts.resources) {
         if let (
-            Wish::Masks {
+            HintSummary::Masks {
                 narrowest: WidthRange { at_least, at_most },
                 ..
             },
-            Wish::Masks {
+            HintSummary::Masks {
                 narrowest: exact, ..
             },
-        ) = (one.wish, other.wish)
+        ) = (one.hints, other.hints)
         {
             assert!(at_least <= exact.at_least && exact.at_most <= at_most);
         } else {
@@ -189,10 +189,10 @@ fn assert_product_equals_lists_equals_families(scene: &Scene) {
 }
 
 /// What must hold when budgets run dry.
-fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
-    let given_up = found.facts.given_up;
+fn assert_fallback(scene: &Scene, found: &MergeResult, exact: &MergeResult) {
+    let unfinished = found.facts.unfinished;
     let mask = found.hint.mask.expect("there is always a mask");
-    let gave_up = |questions: &[Question]| questions.iter().any(|&q| given_up.contains(q));
+    let gave_up = |questions: &[MergeSearch]| questions.iter().any(|&q| unfinished.contains(q));
     let widths = (mask.len(), exact.hint.mask.unwrap().len());
     // Never a false "preferred".
     if found.hint.preferred {
@@ -200,7 +200,10 @@ fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
         assert!(is_preferred(scene, mask));
         assert!(widths.0 >= widths.1);
     } else if exact.hint.preferred {
-        assert!(gave_up(&[Question::Preferred, Question::UnknownNodes]));
+        assert!(gave_up(&[
+            MergeSearch::Preferred,
+            MergeSearch::UnknownNodes
+        ]));
     }
     let one_part_each = scene
         .providers
@@ -209,13 +212,13 @@ fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
         .all(|(_, hints)| match hints {
             ResourceHints::Family(family) => family.components.len() == 1,
             ResourceHints::List(_) => false,
-            ResourceHints::DontCare | ResourceHints::Cannot => true,
+            ResourceHints::DontCare | ResourceHints::Unsatisfiable => true,
         });
     let width_in_doubt = match found.hint.preferred {
-        true => gave_up(&[Question::Preferred, Question::UnknownNodes]),
+        true => gave_up(&[MergeSearch::Preferred, MergeSearch::UnknownNodes]),
         false => {
-            gave_up(&[Question::Width, Question::Choices])
-                || gave_up(&[Question::Reach]) && !one_part_each
+            gave_up(&[MergeSearch::Width, MergeSearch::Choices])
+                || gave_up(&[MergeSearch::Reach]) && !one_part_each
         }
     };
     if found.hint.preferred == exact.hint.preferred && !width_in_doubt {
@@ -226,7 +229,7 @@ fn assert_fallback(scene: &Scene, found: &Merged, exact: &Merged) {
         }
     }
     if !found.hint.preferred && scene.nodes.len() <= 6 {
-        let nothing_found = given_up.contains(Question::Choices) && mask == scene.nodes;
+        let nothing_found = unfinished.contains(MergeSearch::Choices) && mask == scene.nodes;
         assert!(
             nothing_found || is_reachable(scene, mask),
             "{mask} is not reachable"

@@ -11,8 +11,9 @@ use pinfold_core::hint::{
     WideGroup,
 };
 use pinfold_core::merge::{
-    Budgets, DistanceFacts, Distances, MergeRequest, Merged, NoPreferred, Question, Rule,
-    WidthRange, Wish, merge, merge_by_families, merge_by_lists, narrowest_width,
+    Budgets, DistanceFacts, Distances, HintSummary, MergeRequest, MergeResult, MergeRule,
+    MergeSearch, NoPreferred, WidthRange, merge, merge_by_families, merge_by_lists,
+    narrowest_width,
 };
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
@@ -104,7 +105,7 @@ impl Ask {
     }
 
     /// The answer, which must be the same by lists (where they are possible) and by families.
-    fn merge(&self) -> Merged {
+    fn merge(&self) -> MergeResult {
         let merged = merge(&self.request());
         assert_eq!(merge_by_families(&self.request()).hint, merged.hint);
         if let Some(listed) = merge_by_lists(&self.request()) {
@@ -113,7 +114,7 @@ impl Ask {
         merged
     }
 
-    fn by_families(&self) -> Merged {
+    fn by_families(&self) -> MergeResult {
         merge_by_families(&self.request())
     }
 }
@@ -125,7 +126,7 @@ fn the_lowest_mask_that_all_prefer_wins() {
     let merged = ask(first(4), [cpu, memory]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[1]), true));
     assert!(merged.admit);
-    assert_eq!(merged.facts.decided_by, Rule::Preferred);
+    assert_eq!(merged.facts.decided_by, MergeRule::Preferred);
     assert_eq!(merged.facts.no_preferred, None);
 }
 
@@ -140,7 +141,7 @@ fn restricted_rejects_what_best_effort_takes() {
         assert_eq!(merged.hint, Hint::on(set(&[0, 1]), false));
         assert_eq!(merged.admit, admit);
         assert_eq!(merged.facts.best_width, 2);
-        assert_eq!(merged.facts.decided_by, Rule::BestWidth);
+        assert_eq!(merged.facts.decided_by, MergeRule::BestWidth);
         assert_eq!(
             merged.facts.no_preferred,
             Some(NoPreferred::TooNarrow { resource: 0 })
@@ -150,12 +151,12 @@ fn restricted_rejects_what_best_effort_takes() {
 
 #[test]
 fn the_policy_none_looks_at_nothing() {
-    let merged = ask(first(2), [ResourceHints::Cannot])
+    let merged = ask(first(2), [ResourceHints::Unsatisfiable])
         .policy(TopologyPolicy::None)
         .merge();
     assert_eq!(merged.hint, Hint::NONE);
     assert!(merged.admit);
-    assert_eq!(merged.facts.decided_by, Rule::NoPolicy);
+    assert_eq!(merged.facts.decided_by, MergeRule::NoPolicy);
 }
 
 #[test]
@@ -169,12 +170,12 @@ fn single_numa_node_wants_one_node_that_all_prefer() {
     let merged = single([cpu(), ResourceHints::DontCare], 3);
     assert_eq!(merged.hint, Hint::on(set(&[1]), true));
 
-    let merged = single([cpu(), ResourceHints::Cannot], 3);
+    let merged = single([cpu(), ResourceHints::Unsatisfiable], 3);
     assert_eq!(merged.hint, Hint::NONE);
     assert!(!merged.admit);
     assert_eq!(
         merged.facts.no_preferred,
-        Some(NoPreferred::Cannot { resource: 1 })
+        Some(NoPreferred::Unsatisfiable { resource: 1 })
     );
 
     let merged = single([cpu(), masks(&[(&[0], true), (&[1], false)])], 3);
@@ -190,11 +191,15 @@ fn single_numa_node_wants_one_node_that_all_prefer() {
 #[test]
 fn nobody_with_an_opinion_means_all_nodes() {
     assert_eq!(ask(first(3), []).merge().hint, Hint::on(first(3), true));
-    let merged = ask(first(3), [ResourceHints::DontCare, ResourceHints::Cannot]).merge();
+    let merged = ask(
+        first(3),
+        [ResourceHints::DontCare, ResourceHints::Unsatisfiable],
+    )
+    .merge();
     assert_eq!(merged.hint, Hint::on(first(3), false));
     assert_eq!(
         merged.facts.no_preferred,
-        Some(NoPreferred::Cannot { resource: 1 })
+        Some(NoPreferred::Unsatisfiable { resource: 1 })
     );
     // An empty list, and a family without a member, are "cannot" as well.
     for hints in [masks(&[]), sum(5, &[1, 1, 1], 1)] {
@@ -227,12 +232,12 @@ fn equal_results_are_not_equal_masks() {
 #[test]
 fn widths_rank_best_then_narrower_from_wide_to_narrow_then_wider() {
     // What is reachable, given that another resource needs two nodes; the answer, and the rule behind it.
-    type Row = (&'static [&'static [i64]], &'static [i64], Rule);
+    type Row = (&'static [&'static [i64]], &'static [i64], MergeRule);
     let table: [Row; 4] = [
-        (&[&[0, 1, 2], &[2, 3], &[3]], &[2, 3], Rule::BestWidth),
-        (&[&[0, 1, 2, 3], &[1], &[3]], &[1], Rule::Narrower),
-        (&[&[0, 1, 2, 3], &[1, 2, 3]], &[1, 2, 3], Rule::Wider),
-        (&[&[4]], &[0, 1, 2, 3, 4], Rule::NothingLeft),
+        (&[&[0, 1, 2], &[2, 3], &[3]], &[2, 3], MergeRule::BestWidth),
+        (&[&[0, 1, 2, 3], &[1], &[3]], &[1], MergeRule::Narrower),
+        (&[&[0, 1, 2, 3], &[1, 2, 3]], &[1, 2, 3], MergeRule::Wider),
+        (&[&[4]], &[0, 1, 2, 3, 4], MergeRule::NoCommonNode),
     ];
     for (reachable, answer, rule) in table {
         let list: Vec<(&[i64], bool)> = reachable.iter().map(|&mask| (mask, false)).collect();
@@ -250,7 +255,7 @@ fn widths_rank_best_then_narrower_from_wide_to_narrow_then_wider() {
         assert_eq!(
             merged.facts.decided_by,
             if best_width == 3 {
-                Rule::BestWidth
+                MergeRule::BestWidth
             } else {
                 rule
             }
@@ -270,7 +275,7 @@ fn resources_on_different_nodes_have_nothing_in_common() {
     );
     let merged = ask(first(4), [sum(1, &[1, 1], 1), devices]).merge();
     assert_eq!(merged.hint, Hint::on(first(4), false));
-    assert_eq!(merged.facts.decided_by, Rule::NothingLeft);
+    assert_eq!(merged.facts.decided_by, MergeRule::NoCommonNode);
     assert_eq!(merged.facts.no_preferred, Some(NoPreferred::NoCommonMask));
 }
 
@@ -356,7 +361,7 @@ fn masks_may_name_nodes_that_are_gone() {
     let merged = ask(first(3), [gone(), masks(&[(&[1], true)])]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[1]), false));
     assert_eq!(merged.facts.best_width, 2);
-    assert_eq!(merged.facts.decided_by, Rule::Narrower);
+    assert_eq!(merged.facts.decided_by, MergeRule::Narrower);
 }
 
 #[test]
@@ -367,17 +372,20 @@ fn facts_name_what_every_resource_wants() {
         masks(&[(&[0], false)]),
     ];
     let merged = ask(first(3), hints).by_families();
-    let wishes: Vec<Wish> = merged
+    let wishes: Vec<HintSummary> = merged
         .facts
         .resources
         .iter()
-        .map(|facts| facts.wish)
+        .map(|facts| facts.hints)
         .collect();
-    let masks = |width, preferred_width| Wish::Masks {
+    let masks = |width, preferred_width| HintSummary::Masks {
         narrowest: WidthRange::exactly(width),
         preferred_width,
     };
-    assert_eq!(wishes, [masks(2, Some(1)), Wish::DontCare, masks(1, None)]);
+    assert_eq!(
+        wishes,
+        [masks(2, Some(1)), HintSummary::DontCare, masks(1, None)]
+    );
     assert_eq!(
         merged.facts.no_preferred,
         Some(NoPreferred::PrefersNothing { resource: 2 })
@@ -413,7 +421,7 @@ fn amounts_beyond_any_machine_are_answered_and_marked() {
     )
     .merge();
     assert_eq!(merged.hint, Hint::on(set(&[0]), true));
-    assert!(merged.facts.given_up.contains(Question::Amounts));
+    assert!(merged.facts.unfinished.contains(MergeSearch::Amounts));
     // Few enough nodes to list: exact all the same.
     let merged = ask(first(3), [sum(u64::MAX, &[u64::MAX / 2; 3], 3)]).merge();
     assert_eq!(merged.hint, Hint::on(first(3), true));
@@ -442,8 +450,11 @@ fn out_of_steps_for_a_preferred_mask_there_is_none() {
     let exact = ask(first(20), [opposed(6)]).merge();
     assert!(exact.hint.preferred && exact.facts.exact());
     let starved = ask(first(20), [opposed(6)]).steps(1).by_families();
-    assert!(starved.facts.given_up.contains(Question::Preferred));
-    assert_eq!(starved.facts.no_preferred, Some(NoPreferred::GaveUp));
+    assert!(starved.facts.unfinished.contains(MergeSearch::Preferred));
+    assert_eq!(
+        starved.facts.no_preferred,
+        Some(NoPreferred::BudgetExhausted)
+    );
     assert!(!starved.hint.preferred);
 }
 
@@ -451,8 +462,8 @@ fn out_of_steps_for_a_preferred_mask_there_is_none() {
 fn out_of_steps_for_a_width_the_narrowest_known_mask_counts() {
     let exact = ask(first(20), [opposed(1)]).merge();
     let starved = ask(first(20), [opposed(1)]).steps(1).by_families();
-    assert!(starved.facts.given_up.contains(Question::Width));
-    let Wish::Masks { narrowest, .. } = starved.facts.resources[0].wish else {
+    assert!(starved.facts.unfinished.contains(MergeSearch::Width));
+    let HintSummary::Masks { narrowest, .. } = starved.facts.resources[0].hints else {
         panic!("a family has masks");
     };
     assert!(narrowest.at_least <= exact.facts.best_width);
@@ -473,7 +484,7 @@ fn out_of_steps_for_what_can_be_done_without_nodes_are_kept() {
     let hints = || [sum(60, &weights, 1), sum(70, &weights, 1)];
     let exact = ask(first(20), hints()).merge();
     let starved = ask(first(20), hints()).steps(1).by_families();
-    assert!(starved.facts.given_up.contains(Question::Reach));
+    assert!(starved.facts.unfinished.contains(MergeSearch::Reach));
     let (exact, found) = (exact.hint.mask.unwrap(), starved.hint.mask.unwrap());
     assert_eq!(exact.len(), found.len());
     assert!(exact < found);
@@ -495,7 +506,7 @@ fn out_of_steps_for_the_closest_nodes_the_bounds_say_how_far_off_it_may_be() {
         .steps(2)
         .by_families();
     assert!(exact.facts.exact());
-    assert!(starved.facts.given_up.contains(Question::Closest));
+    assert!(starved.facts.unfinished.contains(MergeSearch::Closest));
     assert!(starved.hint.preferred);
     let (exact, found) = (
         exact.facts.distance.unwrap(),
@@ -515,7 +526,7 @@ fn out_of_room_for_choices_the_widest_are_kept() {
     let exact = ask(first(20), [list(), list()]).merge();
     assert_eq!(exact.hint, Hint::on(set(&[0]), false));
     let starved = ask(first(20), [list(), list()]).steps(1).by_families();
-    assert!(starved.facts.given_up.contains(Question::Choices));
+    assert!(starved.facts.unfinished.contains(MergeSearch::Choices));
     assert!(!starved.hint.preferred);
 }
 

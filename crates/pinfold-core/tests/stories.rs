@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use pinfold_core::cpu::CpuError;
 use pinfold_core::cpu_set::{CpuId, CpuList, CpuSet};
-use pinfold_core::decision::{Decision, Manager, RejectionReason};
+use pinfold_core::decision::{Decision, RejectionReason, ResourceManager};
 use pinfold_core::device::{Device, NoPreference};
 use pinfold_core::explanation::{Cause, ResourceFacts};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
-use pinfold_core::merge::{NoPreferred, Rule, Wish};
+use pinfold_core::merge::{HintSummary, MergeRule, NoPreferred};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::settings::Settings;
@@ -119,7 +119,7 @@ fn offer(ledger: &mut Ledger, resource: &str, near: &[i64]) {
         (format!("id-{at}").into(), device)
     };
     let devices = near.iter().enumerate().map(device).collect();
-    ledger.offer(resource.into(), Some(devices));
+    ledger.set_devices(resource.into(), Some(devices));
 }
 
 fn node(id: i64) -> NodeSet {
@@ -167,7 +167,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     );
     assert_eq!(app.devices.get(NIC).unwrap().len(), 1);
     let alignment = &decision.explanation.alignments[0];
-    assert_eq!(alignment.merge.decided_by, Rule::Preferred);
+    assert_eq!(alignment.merge.decided_by, MergeRule::Preferred);
     assert_eq!(free(fact(&decision, NIC)), [0, 1]);
 
     // The only card is taken: the rejection says so.
@@ -182,25 +182,25 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     );
     assert_eq!(
         merge.no_preferred,
-        Some(NoPreferred::Cannot {
-            resource: card.place.unwrap()
+        Some(NoPreferred::Unsatisfiable {
+            resource: card.merge_index.unwrap()
         })
     );
     assert_eq!(
-        (card.manager, card.asked, card.free, card.total),
-        (Manager::Device, 1, 0, 1)
+        (card.manager, card.requested, card.free, card.total),
+        (ResourceManager::Device, 1, 0, 1)
     );
-    assert_eq!(card.wish, Some(Wish::Cannot));
+    assert_eq!(card.hints, Some(HintSummary::Unsatisfiable));
     assert!(fact(&rejected, "cpu").free >= 4);
 
     // The card is gone altogether.
     offer(&mut ledger, NIC, &[]);
     let rejected = admit(&mut ledger, &packets("third"));
     let rejection = rejected.rejection().unwrap();
-    assert_eq!(rejection.manager, Some(Manager::Device));
+    assert_eq!(rejection.manager, Some(ResourceManager::Device));
     let short = &rejected.explanation.shortage[0];
     assert_eq!(
-        (short.resource.as_str(), short.asked, short.total),
+        (short.resource.as_str(), short.requested, short.total),
         (NIC, 1, 0)
     );
 }
@@ -226,7 +226,7 @@ fn story_02_an_accelerator_and_its_cpus_share_a_node() {
     let decision = admit(&mut roomy, &training());
     assert_eq!(cpus_by_node(&roomy, &decision), [0, 8]);
     let merge = &decision.explanation.alignments[0].merge;
-    assert_eq!(merge.decided_by, Rule::Preferred);
+    assert_eq!(merge.decided_by, MergeRule::Preferred);
 
     let rejected = admit(&mut node_with("restricted", true), &training());
     assert_eq!(
@@ -309,12 +309,12 @@ fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
         RejectionReason::TopologyAffinityError
     );
     let cpu = fact(&rejected, "cpu");
-    assert_eq!((cpu.asked, cpu.free, free(cpu)), (4, 4, vec![2, 2]));
+    assert_eq!((cpu.requested, cpu.free, free(cpu)), (4, 4, vec![2, 2]));
     let merge = &rejected.explanation.alignments[0].merge;
     assert_eq!(
         merge.no_preferred,
         Some(NoPreferred::PrefersNothing {
-            resource: cpu.place.unwrap()
+            resource: cpu.merge_index.unwrap()
         })
     );
 
@@ -346,6 +346,6 @@ fn story_07_the_kubelet_packs_without_a_policy_and_takes_the_lowest_node_with_on
         "both nodes are preferred; the lower number wins"
     );
     let alignment = &lowest.explanation.alignments[0];
-    assert_eq!(alignment.merge.decided_by, Rule::Preferred);
+    assert_eq!(alignment.merge.decided_by, MergeRule::Preferred);
     assert_eq!(free(&alignment.resources[0]), [6, 2]);
 }

@@ -9,7 +9,8 @@ use pinfold_core::cpu_set::{CpuId, CpuList, CpuSet};
 use pinfold_core::decision::RejectionReason;
 use pinfold_core::demand;
 use pinfold_core::device::{
-    AllocationAsk, Device, DeviceOffer, DeviceSet, NoPreference, PreferredAllocation,
+    AdvertisedDevices, Device, DeviceSet, NoPreference, PreferredAllocation,
+    PreferredAllocationQuery,
 };
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::hint::{Hint, ProviderHints, ResourceHints};
@@ -248,7 +249,10 @@ fn two_init_and_two_app_containers_need_three_cpus_and_three_gigabytes() {
 struct Pairs;
 
 impl PreferredAllocation for Pairs {
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(
+        &mut self,
+        ask: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         let pairs = [["0", "3"], ["1", "2"], ["4", "7"], ["5", "6"]];
         let pair =
             |pair: &[&str; 2]| -> DeviceSet { pair.iter().map(|&id| DeviceId::from(id)).collect() };
@@ -262,7 +266,7 @@ impl PreferredAllocation for Pairs {
 #[test]
 fn a_plugin_that_knows_pairs_gives_a_free_pair() {
     let mut ledger = ledger(&machine(1, 16), "none", "0");
-    let offer: DeviceOffer = (0..8)
+    let offer: AdvertisedDevices = (0..8)
         .map(|id| {
             (
                 DeviceId::from(id.to_string()),
@@ -273,7 +277,7 @@ fn a_plugin_that_knows_pairs_gives_a_free_pair() {
             )
         })
         .collect();
-    ledger.offer("example.com/gpu".into(), Some(offer));
+    ledger.set_devices("example.com/gpu".into(), Some(offer));
     let mut take = |uid: &str, count: &str, advice: &mut dyn PreferredAllocation| {
         let pod = pod(
             uid,
@@ -287,7 +291,7 @@ fn a_plugin_that_knows_pairs_gives_a_free_pair() {
         held.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     // GPUs 0 and 2 are busy, so the first two pairs are broken.
-    let mut exactly = |ask: AllocationAsk<'_>| {
+    let mut exactly = |ask: PreferredAllocationQuery<'_>| {
         Ok(Some(
             ask.available
                 .iter()

@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 
 use kubelet_api::pod_resources as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::quantity::Quantity;
 
 /// The devices allocated to each container of a pod, by resource.
-pub type AllocatedDevices = BTreeMap<ContainerName, BTreeMap<ResourceName, DeviceOffer>>;
+pub type AllocatedDevices = BTreeMap<ContainerName, BTreeMap<ResourceName, AdvertisedDevices>>;
 
 /// A pod that requests the devices allocated to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct AlignedPod {
     /// The pod to admit.
     pub pod: Pod,
     /// The offers to add to the ledger before. When the pod is removed, offer `None` for each of these resources.
-    pub offers: BTreeMap<ResourceName, DeviceOffer>,
+    pub offers: BTreeMap<ResourceName, AdvertisedDevices>,
 }
 
 /// The devices allocated to a pod, from the pod resources API. A device without NUMA nodes has no affinity.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubelet_api::device_plugin::ContainerAllocateResponse;
-use pinfold_core::device::{DeviceOffer, DeviceSet};
+use pinfold_core::device::{AdvertisedDevices, DeviceSet};
 use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 use pinfold_kube::state::device::{DeviceEntry, DeviceManagerState};
@@ -33,7 +33,7 @@ impl DeviceAllocation {
     /// An allocation of `devices`; `offer` gives their NUMA nodes.
     pub(crate) fn new(
         devices: &DeviceSet,
-        offer: Option<&DeviceOffer>,
+        offer: Option<&AdvertisedDevices>,
         response: ContainerAllocateResponse,
     ) -> Self {
         let mut by_node = BTreeMap::<_, Vec<DeviceId>>::new();
@@ -131,8 +131,11 @@ impl DeviceAllocations {
 
     /// The kubelet's checkpoint of these allocations, with the healthy devices of all resources.
     #[must_use]
-    pub fn checkpoint(&self, known: &BTreeMap<ResourceName, DeviceOffer>) -> DeviceManagerState {
-        let healthy = |offer: &DeviceOffer| {
+    pub fn checkpoint(
+        &self,
+        known: &BTreeMap<ResourceName, AdvertisedDevices>,
+    ) -> DeviceManagerState {
+        let healthy = |offer: &AdvertisedDevices| {
             let healthy = offer.iter().filter(|(_, device)| device.healthy);
             healthy.map(|(id, _)| id.to_string()).collect()
         };

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use kubelet_api::unix::PeerLimits;
-use pinfold_core::device::{DeviceOffer, DevicesByResource};
+use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_kube::state::{DeviceManagerState, MAX_FILE_BYTES, RestoreError};
 use tokio::task::JoinHandle;
@@ -71,7 +71,7 @@ pub enum HostError {
 
 /// Receives the plugins' offers: a resource and its devices, `None` once the plugin has been stopped for longer than
 /// the grace period.
-pub type OfferReceiver = Receiver<(ResourceName, Option<DeviceOffer>)>;
+pub type OfferReceiver = Receiver<(ResourceName, Option<AdvertisedDevices>)>;
 
 /// Device plugins and the pod resources API of an agent. Dropping it stops both and removes their sockets.
 #[derive(Debug)]

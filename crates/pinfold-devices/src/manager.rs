@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kubelet_api::device_plugin as api;
 use kubelet_api::unix::{self, PeerLimits};
 use pinfold_core::device::{
-    AllocationAsk, DeviceOffer, DeviceSet, DevicesByResource, PreferredAllocation,
+    AdvertisedDevices, DeviceSet, DevicesByResource, PreferredAllocation, PreferredAllocationQuery,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
@@ -129,7 +129,7 @@ impl PluginManager {
         };
         let offers = OfferQueue::default();
         for resource in &config.restored {
-            offers.put(resource.clone(), Some(DeviceOffer::new()));
+            offers.put(resource.clone(), Some(AdvertisedDevices::new()));
         }
         let registry = PluginRegistry::restored(&config.restored, Instant::now());
         let shared = Arc::new(ManagerState {
@@ -163,7 +163,7 @@ impl PluginManager {
 
     /// The current devices of every resource.
     #[must_use]
-    pub fn devices(&self) -> BTreeMap<ResourceName, DeviceOffer> {
+    pub fn devices(&self) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let registry = self.shared.registry();
         let known = registry.devices();
         known
@@ -302,7 +302,10 @@ pub struct PluginPreferences<'a> {
 impl PreferredAllocation for PluginPreferences<'_> {
     /// Returns the response unchanged, like the kubelet: the device manager ignores ids that are not available and
     /// fills up missing ones.
-    fn preferred(&mut self, call: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(
+        &mut self,
+        call: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use pinfold_core::device::DeviceOffer;
+use pinfold_core::device::AdvertisedDevices;
 use pinfold_core::name::ResourceName;
 
 /// The current offer of a resource's plugin: an argument for `Ledger::offer`.
@@ -16,7 +16,7 @@ pub struct PluginOffer {
     /// The resource.
     pub resource: ResourceName,
     /// Its devices; `None` once the plugin has been stopped for longer than the grace period.
-    pub devices: Option<DeviceOffer>,
+    pub devices: Option<AdvertisedDevices>,
 }
 
 /// The queue of offers. Clones share the same queue.
@@ -27,7 +27,7 @@ pub struct OfferQueue {
 
 #[derive(Debug, Default)]
 struct QueuedOffers {
-    latest: BTreeMap<ResourceName, Option<DeviceOffer>>,
+    latest: BTreeMap<ResourceName, Option<AdvertisedDevices>>,
     is_closed: bool,
 }
 
@@ -58,7 +58,7 @@ impl OfferQueue {
     }
 
     /// Adds an offer, replacing an unread one of the same resource.
-    pub(crate) fn put(&self, resource: ResourceName, devices: Option<DeviceOffer>) {
+    pub(crate) fn put(&self, resource: ResourceName, devices: Option<AdvertisedDevices>) {
         let (queued, changed) = &*self.shared;
         let mut queued = queued.lock().unwrap_or_else(PoisonError::into_inner);
         queued.latest.insert(resource, devices);
@@ -83,7 +83,7 @@ mod tests {
         let offers = OfferQueue::default();
         let resource = ResourceName::from("example.com/gpu");
         for _ in 0..1000 {
-            offers.put(resource.clone(), Some(DeviceOffer::new()));
+            offers.put(resource.clone(), Some(AdvertisedDevices::new()));
         }
         offers.put(resource.clone(), None);
         let expected = PluginOffer {

@@ -16,8 +16,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use kubelet_api::pod_resources as api;
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::device::DeviceOffer;
-use pinfold_core::memory::Block;
+use pinfold_core::device::AdvertisedDevices;
+use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::ResourceName;
 use tonic::{Request, Response, Status};
 
@@ -48,9 +48,9 @@ pub struct HeldResources {
     /// Exclusive CPUs.
     pub cpus: CpuSet,
     /// Memory on NUMA nodes.
-    pub memory: Vec<Block>,
+    pub memory: Vec<MemoryBlock>,
     /// Devices with their NUMA nodes.
-    pub devices: BTreeMap<ResourceName, DeviceOffer>,
+    pub devices: BTreeMap<ResourceName, AdvertisedDevices>,
     /// Devices of resource claims.
     pub dynamic: Vec<api::DynamicResource>,
 }
@@ -202,7 +202,7 @@ fn container(name: &str, holding: &HeldResources) -> api::ContainerResources {
     }
 }
 
-fn devices(resources: &BTreeMap<ResourceName, DeviceOffer>) -> Vec<api::ContainerDevices> {
+fn devices(resources: &BTreeMap<ResourceName, AdvertisedDevices>) -> Vec<api::ContainerDevices> {
     let mut listed = Vec::new();
     for (resource, devices) in resources {
         for (id, device) in devices {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kubelet_api::device_plugin as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 use tokio::task::AbortHandle;
@@ -36,7 +36,7 @@ struct PluginEntry {
     /// The task that watches its device lists.
     watcher: Option<AbortHandle>,
     /// `None` before the first list.
-    devices: Option<DeviceOffer>,
+    devices: Option<AdvertisedDevices>,
     stopped: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ impl PluginRegistry {
                 session: PluginSession(0),
                 plugin: None,
                 watcher: None,
-                devices: Some(DeviceOffer::new()),
+                devices: Some(AdvertisedDevices::new()),
                 stopped: Some(now),
             };
             (resource.clone(), entry)
@@ -100,7 +100,7 @@ impl PluginRegistry {
         &mut self,
         resource: &ResourceName,
         session: PluginSession,
-        devices: &DeviceOffer,
+        devices: &AdvertisedDevices,
     ) -> bool {
         match self.entries.get_mut(resource) {
             Some(entry) if entry.session == session => {
@@ -118,7 +118,7 @@ impl PluginRegistry {
         resource: &ResourceName,
         session: PluginSession,
         now: Instant,
-    ) -> Option<DeviceOffer> {
+    ) -> Option<AdvertisedDevices> {
         let entry = self.entries.get_mut(resource)?;
         if entry.session != session {
             return None;
@@ -149,7 +149,7 @@ impl PluginRegistry {
     }
 
     /// The devices of every resource.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &DeviceOffer)> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (&ResourceName, &AdvertisedDevices)> {
         let entries = self.entries.iter();
         entries.filter_map(|(resource, entry)| Some((resource, entry.devices.as_ref()?)))
     }
@@ -157,7 +157,10 @@ impl PluginRegistry {
 
 /// A plugin's list as an offer. Of two devices with the same id the last one counts, as in the kubelet. A CPU socket of
 /// the API's first design stands for that socket's NUMA nodes.
-pub(crate) fn offer(devices: Vec<api::Device>, sockets: &BTreeMap<i32, NodeSet>) -> DeviceOffer {
+pub(crate) fn offer(
+    devices: Vec<api::Device>,
+    sockets: &BTreeMap<i32, NodeSet>,
+) -> AdvertisedDevices {
     let one = |device: api::Device| {
         let numa = device.topology.map(|topology| {
             let socket = topology.socket.and_then(|socket| sockets.get(&socket));

@@ -81,7 +81,7 @@ fn ledger(policy: &str, scope: &str) -> Ledger {
 fn cpus(ledger: &mut Ledger, pod: &Pod, devices: &[(&str, &[i64])]) -> Option<CpuSet> {
     let align_pod = align_pod(pod, &allocated_devices(&resources(devices)));
     for (resource, devices) in align_pod.offers {
-        ledger.offer(resource, Some(devices));
+        ledger.set_devices(resource, Some(devices));
     }
     let admission = ledger.admit(&Arc::new(align_pod.pod), &mut NoPreference);
     let decision = admission.expect("a pod").decision;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{DevicePluginOptions, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{DeviceSet, PreferredAllocation, PreferredAllocationQuery};
 use pinfold_core::name::ResourceName;
 use pinfold_devices::pod_resources::{
     HeldResources, PodResourcesClient, PodResourcesError, PodResourcesSnapshot, PodSnapshot,
@@ -126,7 +126,7 @@ fn a_plugin_that_times_out_has_no_preference() {
     let resource = ResourceName::from(GPU);
     let mut preferences = host.preferences();
     for _ in 0..10 {
-        let ask = AllocationAsk {
+        let ask = PreferredAllocationQuery {
             resource: &resource,
             available: &set(&["g0", "g1"]),
             must_include: &set(&[]),

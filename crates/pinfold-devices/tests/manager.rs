@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{Device, DevicePluginOptions, KUBELET_SOCKET, VERSION};
-use pinfold_core::device::{AllocationAsk, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{
+    AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
+};
 use pinfold_core::name::ResourceName;
 use pinfold_devices::{
     DeviceAllocations, PluginError, PluginLimits, PluginManager, PluginManagerConfig, PluginOffer,
@@ -40,7 +42,7 @@ fn next(manager: &PluginManager) -> Option<String> {
     offer.devices.as_ref().map(short)
 }
 
-fn short(offer: &DeviceOffer) -> String {
+fn short(offer: &AdvertisedDevices) -> String {
     let one = |(id, device): (_, &pinfold_core::device::Device)| {
         let nodes: Vec<i64> = device.numa.clone().unwrap_or_default();
         format!("{id}{}{nodes:?}", if device.healthy { '+' } else { '-' })
@@ -256,7 +258,7 @@ fn plugins_are_called_for_preferences_allocation_and_pre_start() {
     );
     assert_eq!(next(&manager).as_deref(), Some("g0+[0] g1+[1]"));
     let resource = ResourceName::from(GPU);
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &set(&["g0", "g1"]),
         must_include: &set(&["g0"]),
@@ -289,7 +291,7 @@ fn a_plugin_without_options_gets_no_optional_calls() {
     let fake = start_gpus(folder.path(), gpus());
     let resource = ResourceName::from(GPU);
     let all = set(&["g0", "g1"]);
-    let ask = AllocationAsk {
+    let ask = PreferredAllocationQuery {
         resource: &resource,
         available: &all,
         must_include: &set(&[]),

@@ -5,7 +5,7 @@ use kubelet_api::pod_resources::{
     NumaNode, PodResourcesListerClient, TopologyInfo,
 };
 use kubelet_api::unix::{self, PeerLimits};
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_devices::pod_resources::{
     HeldResources, PodResourcesServer, PodResourcesSnapshot, PodSnapshot,
 };
@@ -13,7 +13,7 @@ use tokio::net::UnixListener;
 
 fn holding() -> HeldResources {
     let device = |numa: Option<Vec<i64>>, healthy| Device { numa, healthy };
-    let devices = DeviceOffer::from([
+    let devices = AdvertisedDevices::from([
         ("both".into(), device(Some(vec![0, 1]), true)),
         ("nowhere".into(), device(Some(vec![]), true)),
         ("sick".into(), device(Some(vec![0]), false)),

@@ -55,7 +55,7 @@ impl JournalHistory {
     pub fn ledger(&self, path: &Path) -> Result<Ledger, JournalError> {
         let rules = self.snapshot.rules();
         let rules = rules.map_err(|error| JournalError::damaged(path, error))?;
-        let ledger = Ledger::resume(rules.into(), self.snapshot.state.clone());
+        let ledger = Ledger::from_journal(rules.into(), self.snapshot.state.clone());
         let mut ledger = ledger.map_err(|finding| JournalError::damaged(path, finding))?;
         let start = self.snapshot.number;
         for entry in self.entries.iter().filter(|entry| entry.number > start) {

@@ -8,43 +8,55 @@
 //! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
+//! The [`Decider`] determines the dialect: a kubelet or a scheduler decides about every node by its own rules. Pinfold
+//! decides about each node by the rules of the node's objects ([`NodeSources::dialect`]).
+//!
 //! | dialect | decides from | without it |
 //! |---|---|---|
 //! | kubelet | the NodeResourceTopology: counts, or the CPUs one by one where the report lists them | the sums only |
 //! | Koordinator | labels, annotations, the NodeResourceTopology | as Koordinator: no CPUs to bind |
 //! | Volcano | the Numatopology; in sound mode also memory and devices of the NodeResourceTopology | as Volcano: only pods without a policy |
+//! | scheduler-plugins | the NodeResourceTopology | as NodeResourceTopologyMatch: every pod fits |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{ClusterNode, PODS, PodRequest};
+use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, PODS, PodRequest, TopologyMatchNode};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
 use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
+use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::volcano::cpu_detail::CpuRow;
 use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
+use crate::decider::Decider;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
-use crate::koordinator::{self, ReportAnnotations, ResourceStatus};
+use crate::koordinator::{self, ReportAnnotations, ResourceStatus, keys};
 use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
+use crate::node_state::PublishedNodeState;
 use crate::objects::ClusterObjects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
 
+mod changes;
 mod kubelet_report;
 mod pod_location;
 
+pub use changes::{PodChange, find_changes};
 pub use kubelet_report::KubeletReport;
 pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
-/// The program whose rules decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The label of a Node with its dialect.
+pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
+
+/// The program whose rules decide about pods on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DialectName {
     /// The kubelet.
     #[default]
@@ -53,6 +65,8 @@ pub enum DialectName {
     Koordinator,
     /// Volcano's numa-aware plugin.
     Volcano,
+    /// The NodeResourceTopologyMatch plugin of scheduler-plugins.
+    SchedulerPlugins,
 }
 
 impl DialectName {
@@ -63,19 +77,43 @@ impl DialectName {
             DialectName::Kubelet => "kubelet",
             DialectName::Koordinator => "koordinator",
             DialectName::Volcano => "volcano",
+            DialectName::SchedulerPlugins => "scheduler-plugins",
         }
+    }
+
+    /// The dialect in the label [`DIALECT_LABEL`]; `None` for `unknown` and any other text.
+    fn from_label(text: &str) -> Option<Self> {
+        let labels = [Self::Kubelet, Self::Koordinator, Self::Volcano];
+        labels.into_iter().find(|dialect| dialect.name() == text)
     }
 }
 
-/// The dialect, fidelity and plugin arguments with which objects are converted.
-#[derive(Clone, Debug)]
+/// The decider, and the arguments of the schedulers' plugins.
+#[derive(Clone, Debug, Default)]
 pub struct DialectOptions {
-    /// The program whose rules decide.
-    pub dialect: DialectName,
-    /// Exact, or sound: without the program's defects.
-    pub fidelity: Fidelity,
+    /// The program that decides.
+    pub decider: Decider,
     /// The arguments of Koordinator's plugin.
-    pub args: Arc<KoordinatorArgs>,
+    pub koordinator: Arc<KoordinatorArgs>,
+    /// The arguments of the NodeResourceTopologyMatch plugin.
+    pub topology_match: Arc<TopologyMatchArgs>,
+}
+
+impl DialectOptions {
+    /// Whether the decider's defects are repeated.
+    #[must_use]
+    pub fn fidelity(&self) -> Fidelity {
+        self.decider.fidelity()
+    }
+
+    /// The fidelity of parsing Koordinator's annotations. Only Koordinator itself ignores annotations that it cannot
+    /// parse: for a kubelet they are just a list of its CPUs.
+    fn annotation_fidelity(&self) -> Fidelity {
+        match self.decider {
+            Decider::Koordinator => Fidelity::Exact,
+            _ => Fidelity::Sound,
+        }
+    }
 }
 
 /// All objects about one node.
@@ -175,11 +213,76 @@ impl NodeSources<'_> {
         &self,
         options: &DialectOptions,
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
-        match options.dialect {
-            DialectName::Kubelet => self.kubelet(options),
-            DialectName::Koordinator => self.koordinator(options),
-            DialectName::Volcano => self.volcano(options),
+        match self.dialect(options.decider) {
+            Some(DialectName::Kubelet) => self.kubelet(options),
+            Some(DialectName::Koordinator) => self.koordinator(options),
+            Some(DialectName::Volcano) => self.volcano(options),
+            Some(DialectName::SchedulerPlugins) => self.scheduler_plugins(options),
+            None => self.sums_only(),
         }
+    }
+
+    /// The program whose rules decide about pods on this node; `None` if only the node's sums are known.
+    ///
+    /// For Pinfold the first of these counts: the node's label [`DIALECT_LABEL`], the annotation that Pinfold's agent
+    /// adds to the node's report, a report with CPUs in Koordinator's annotations, any other NodeResourceTopology, a
+    /// Numatopology.
+    #[must_use]
+    pub fn dialect(&self, decider: Decider) -> Option<DialectName> {
+        match decider {
+            Decider::Kubelet(_) => Some(DialectName::Kubelet),
+            Decider::Koordinator => Some(DialectName::Koordinator),
+            Decider::Volcano => Some(DialectName::Volcano),
+            Decider::SchedulerPlugins => Some(DialectName::SchedulerPlugins),
+            Decider::Pinfold => self.own_dialect(),
+        }
+    }
+
+    fn own_dialect(&self) -> Option<DialectName> {
+        if let Some(label) = self.node.meta.labels.get(DIALECT_LABEL) {
+            return DialectName::from_label(label);
+        }
+        let Some(topology) = self.topology else {
+            return self.numatopology.map(|_| DialectName::Volcano);
+        };
+        let state = PublishedNodeState::read(topology)
+            .ok()
+            .and_then(|read| read.value);
+        let lists_cpus = topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY);
+        Some(match state {
+            Some(state) => state.dialect,
+            None if lists_cpus => DialectName::Koordinator,
+            None => DialectName::Kubelet,
+        })
+    }
+
+    /// Whether the node has the topology object that these rules need.
+    #[must_use]
+    pub fn has_report(&self, dialect: DialectName) -> bool {
+        match dialect {
+            DialectName::Volcano => self.numatopology.is_some(),
+            DialectName::Kubelet | DialectName::Koordinator | DialectName::SchedulerPlugins => {
+                self.topology.is_some()
+            }
+        }
+    }
+
+    /// Whether the node's kubelet is predicted from counts of CPUs: its report does not list the CPUs.
+    #[must_use]
+    pub fn counts_cpus(&self, dialect: DialectName) -> bool {
+        dialect == DialectName::Kubelet
+            && self
+                .topology
+                .is_some_and(|topology| !topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY))
+    }
+
+    /// The node without any NUMA rules.
+    fn sums_only(&self) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        let allocatable = Amounts::of(&self.node.allocatable);
+        Ok(WithWarnings {
+            value: ClusterNode::unknown(allocatable).with_used(self.used()),
+            warnings: Vec::new(),
+        })
     }
 
     fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
@@ -196,13 +299,16 @@ impl NodeSources<'_> {
             );
             return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
-        let annotations = report.take(ReportAnnotations::read(topology, options.fidelity));
-        let cpus = annotations.as_ref().and_then(known_cpus);
+        let facts = report.take(ReportAnnotations::read(
+            topology,
+            options.annotation_fidelity(),
+        ));
+        let cpus = facts.as_ref().and_then(known_cpus);
         let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
-            options.fidelity,
+            options.fidelity(),
         );
         match replica {
             Ok(replica) => {
@@ -229,23 +335,20 @@ impl NodeSources<'_> {
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
-        let node = report.take(koordinator::node(
-            self.node,
-            self.topology,
-            options.fidelity,
-        ));
+        let fidelity = options.fidelity();
+        let node = report.take(koordinator::node(self.node, self.topology, fidelity));
         let Some(mut node) = node else {
             return report.finish_some(None);
         };
         for pod in &self.pods {
-            let demand = report.take(koordinator::demand(pod, options.fidelity));
-            let status = report.take(ResourceStatus::read(pod, options.fidelity));
+            let demand = report.take(koordinator::demand(pod, fidelity));
+            let status = report.take(ResourceStatus::read(pod, fidelity));
             if let (Some(demand), Some(status)) = (demand, status) {
                 let held = status.map(|status| status.allocation(&demand));
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = ClusterNode::koordinator(node, options.args.clone());
+        let member = ClusterNode::koordinator(node, options.koordinator.clone());
         report.finish(member.with_used(self.used()))
     }
 
@@ -253,7 +356,7 @@ impl NodeSources<'_> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
-            Some(numatopology) => match report.take(numatopology.node(options.fidelity)) {
+            Some(numatopology) => match report.take(numatopology.node(options.fidelity())) {
                 Some(node) => node.numa,
                 None => return report.finish_some(None),
             },
@@ -262,8 +365,24 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity);
+        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity());
         report.finish(member.with_used(self.used()))
+    }
+
+    fn scheduler_plugins(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        let node = TopologyMatchNode::new(
+            self.topology.map(NodeResourceTopology::to_core),
+            self.node.allocatable.clone(),
+            options.topology_match.clone(),
+            options.fidelity(),
+        );
+        Ok(WithWarnings {
+            value: ClusterNode::scheduler_plugins(node).with_used(self.used()),
+            warnings: Vec::new(),
+        })
     }
 
     /// The sum of the requests of the node's pods, and their number.
@@ -324,34 +443,53 @@ fn known_cpus(annotations: &ReportAnnotations) -> Option<KnownCpus> {
     })
 }
 
-/// The request of a pod, in the form of the dialect.
+/// The dialects of a cluster's nodes.
+#[must_use]
+pub fn dialects_of(cluster: &Cluster) -> BTreeSet<DialectName> {
+    let dialects = cluster
+        .nodes()
+        .filter_map(|(_, node)| match node.dialect() {
+            Dialect::Kubelet(_) => Some(DialectName::Kubelet),
+            Dialect::Koordinator { .. } => Some(DialectName::Koordinator),
+            Dialect::Volcano(_) => Some(DialectName::Volcano),
+            Dialect::SchedulerPlugins(_) => Some(DialectName::SchedulerPlugins),
+            Dialect::Unknown => None,
+        });
+    dialects.collect()
+}
+
+/// The request of a pod in a cluster of these dialects, with the labels and annotations that they read.
 ///
 /// # Errors
 /// With every label and annotation that cannot be parsed.
 pub fn pod_request(
     pod: &PodObject,
     options: &DialectOptions,
+    dialects: &BTreeSet<DialectName>,
 ) -> Result<WithWarnings<PodRequest>, Diagnostics> {
-    let pod_request = PodRequest::new(Arc::new(pod.pod.clone()));
-    match options.dialect {
-        DialectName::Kubelet => Ok(WithWarnings {
-            value: pod_request,
-            warnings: Vec::new(),
-        }),
-        DialectName::Koordinator => {
-            let WithWarnings { value, warnings } = koordinator::demand(pod, options.fidelity)?;
-            Ok(WithWarnings {
-                value: pod_request.with_koordinator(value),
-                warnings,
-            })
-        }
-        DialectName::Volcano => {
-            let WithWarnings { value, warnings } = volcano::task(pod, options.fidelity);
-            let value = match value.policy {
-                Some(policy) => pod_request.with_volcano_policy(policy),
-                None => pod_request,
-            };
-            Ok(WithWarnings { value, warnings })
+    let fidelity = options.fidelity();
+    let mut request = PodRequest::new(Arc::new(pod.pod.clone()));
+    let mut warnings = Vec::new();
+    for dialect in dialects {
+        match dialect {
+            DialectName::Kubelet => {}
+            DialectName::Koordinator => {
+                let demand = koordinator::demand(pod, fidelity)?;
+                request = request.with_koordinator(demand.value);
+                warnings.extend(demand.warnings);
+            }
+            DialectName::Volcano => {
+                let task = volcano::task(pod, fidelity);
+                if let Some(policy) = task.value.policy {
+                    request = request.with_volcano_policy(policy);
+                }
+                warnings.extend(task.warnings);
+            }
+            DialectName::SchedulerPlugins => request = request.with_overhead(pod.overhead.clone()),
         }
     }
+    Ok(WithWarnings {
+        value: request,
+        warnings,
+    })
 }

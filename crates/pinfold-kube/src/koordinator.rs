@@ -4,9 +4,9 @@
 //! |---|---|---|---|
 //! | pod | `qosClass`, `priority-class`, `resource-spec`, `numa-topology-spec` | [`PodDemand`] | [`demand`] |
 //! | pod | `resource-status` | [`ResourceStatus`] | [`ResourceStatus::read`] |
-//! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`Node`] | [`node()`] |
-//! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`Report`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
-//! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`Args`] | [`scheduler_args`] |
+//! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`KoordinatorNode`] | [`node()`] |
+//! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`KoordinatorReport`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
+//! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`KoordinatorArgs`] | [`scheduler_args`] |
 //!
 //! [`Fidelity::Sound`] reads every documented alias of a key ([`KEY_ALIASES`]), with a warning, and rejects what cannot
 //! be parsed. [`Fidelity::Exact`] ignores what Koordinator ignores: aliases, and annotations of a node's report that
@@ -15,9 +15,9 @@
 //! [`Fidelity::Sound`]: pinfold_core::fidelity::Fidelity::Sound
 //! [`Fidelity::Exact`]: pinfold_core::fidelity::Fidelity::Exact
 //! [`PodDemand`]: pinfold_core::koordinator::plugin::PodDemand
-//! [`Node`]: pinfold_core::koordinator::node::KoordinatorNode
-//! [`Report`]: pinfold_core::koordinator::node::KoordinatorReport
-//! [`Args`]: pinfold_core::koordinator::plugin::KoordinatorArgs
+//! [`KoordinatorNode`]: pinfold_core::koordinator::node::KoordinatorNode
+//! [`KoordinatorReport`]: pinfold_core::koordinator::node::KoordinatorReport
+//! [`KoordinatorArgs`]: pinfold_core::koordinator::plugin::KoordinatorArgs
 
 mod annotations;
 mod args;

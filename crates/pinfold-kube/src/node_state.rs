@@ -77,7 +77,7 @@ impl PublishedNodeState {
     /// The state of a node's ledger.
     #[must_use]
     pub fn of(ledger: &Ledger, dialect: DialectName) -> Self {
-        let residents = ledger.residents().into_iter();
+        let residents = ledger.admitted_pods().into_iter();
         Self {
             dialect,
             fidelity: ledger.rules().fidelity(),

@@ -3,12 +3,12 @@
 //! | object | value | function |
 //! |---|---|---|
 //! | Numatopology (`nodeinfo.volcano.sh/v1alpha1`) | [`NumaInfo`] | [`Numatopology`] |
-//! | pod with the annotation `volcano.sh/numa-topology-policy` | [`Task`] | [`task()`] |
+//! | pod with the annotation `volcano.sh/numa-topology-policy` | [`VolcanoTask`] | [`task()`] |
 //! | Job (`batch.volcano.sh`) with `topologyPolicy` per task | its pods, annotated | [`crate::pod`] |
 //! | `volcano-scheduler.conf` | the plugin's weight | [`scheduler_weight`] |
 //!
 //! [`NumaInfo`]: pinfold_core::volcano::predicate::NumaInfo
-//! [`Task`]: pinfold_core::volcano::predicate::VolcanoTask
+//! [`VolcanoTask`]: pinfold_core::volcano::predicate::VolcanoTask
 
 mod numatopology;
 mod publish;

@@ -1,4 +1,4 @@
-//! Amounts of memory for people.
+//! Formats amounts of memory for people.
 
 const UNITS: [(&str, u64); 4] = [
     ("TiB", 1 << 40),
@@ -7,13 +7,13 @@ const UNITS: [(&str, u64); 4] = [
     ("KiB", 1 << 10),
 ];
 
-/// `68719476736` as `64 GiB`; one decimal where it is not whole.
+/// `68719476736` as `64 GiB`; with one decimal if it is not whole.
 #[must_use]
 pub fn bytes(amount: u64) -> String {
     let Some((unit, size)) = UNITS.into_iter().find(|&(_, size)| amount >= size) else {
         return format!("{amount} B");
     };
-    // Tenths, rounded to the nearest, in integers so that every machine prints the same.
+    // Tenths, rounded to the nearest, in integers so that the output is the same on every machine.
     let tenths = (u128::from(amount) * 10 + u128::from(size) / 2) / u128::from(size);
     match tenths % 10 {
         0 => format!("{} {unit}", tenths / 10),
@@ -21,7 +21,7 @@ pub fn bytes(amount: u64) -> String {
     }
 }
 
-/// `free of total`, with the unit once where it is the same.
+/// `free of total`, with a common unit written once.
 #[must_use]
 pub fn free_of(free: u64, total: u64) -> String {
     let (free, total) = (bytes(free), bytes(total));

@@ -8,12 +8,12 @@ use pinfold_core::node_set::NodeSet;
 use crate::table::{Align, Table};
 use crate::text::paragraph;
 
-/// Distances by position of the nodes.
+/// Distances by index of the nodes.
 struct Matrix<'a> {
     rows: Vec<&'a [u32]>,
 }
 
-/// Writes the distances, after an empty line; nothing if there are none or nothing to compare.
+/// The distances after an empty line; nothing if there are none or only one node.
 pub(crate) fn draw(machine: &Machine, width: usize) -> String {
     let nodes = machine.nodes();
     if nodes.len() < 2 || nodes.iter().any(|node| node.distances.is_empty()) {
@@ -61,7 +61,7 @@ fn sentences(machine: &Machine, width: usize) -> String {
 }
 
 impl Matrix<'_> {
-    /// The nodes in groups whose members are the same to all others and to each other.
+    /// Groups of nodes with the same distances to all others and to each other.
     fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for node in 0..self.rows.len() {

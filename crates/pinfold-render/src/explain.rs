@@ -1,14 +1,16 @@
-//! Decisions for people: why a pod was rejected and what would fit, or where it went and why.
+//! Text of decisions for people: why a pod was rejected and what would fit, or where it was placed and why.
 //!
-//! Made of facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never of messages. Lines are at
-//! most 80 columns wide and legible without colour. The text is the same whether the ledger decides soundly or
-//! repeats the kubelet's defects: only the facts differ.
+//! Made from facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never from messages. Lines
+//! are at most 80 columns wide and legible without colour. The text is the same under both fidelities: only the facts
+//! differ.
 
 use std::fmt::Write;
 
-use pinfold_core::decision::{ContainerAssignment, Decision, Manager, Rejection, Verdict};
+use pinfold_core::decision::{
+    AdmissionResult, ContainerAssignment, Decision, Rejection, ResourceManager,
+};
 use pinfold_core::explanation::{Alignment, ResourceFacts};
-use pinfold_core::merge::{Question, Questions};
+use pinfold_core::merge::{MergeSearch, UnfinishedSearches};
 use pinfold_core::name::DeviceId;
 use pinfold_core::remedy::Remedies;
 
@@ -23,11 +25,11 @@ use words::{clip, wrap};
 
 pub use moves::defragmentation;
 
-/// The longest text an event may have.
+/// The maximum length of an event message.
 const EVENT: usize = 200;
 
-/// Why a pod was rejected: one sentence, what there was of everything it asked for, and what would fit. Empty if it was not
-/// rejected. `name` is what people call the pod.
+/// Why a pod was rejected: one sentence, the requested and free amounts of every resource, and what would fit. Empty if
+/// it was not rejected. `name` is the pod's display name.
 #[must_use]
 pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> String {
     let Some(rejection) = decision.rejection() else {
@@ -40,20 +42,20 @@ pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -
         text.push('\n');
         text.push_str(&shortage::table(facts));
     }
-    let given_up = decision
+    let unfinished = decision
         .explanation
         .alignments
         .iter()
-        .map(|alignment| alignment.merge.given_up);
-    text.push_str(&doubts(given_up));
+        .map(|alignment| alignment.merge.unfinished);
+    text.push_str(&doubts(unfinished));
     if let Some(remedies) = remedies {
         text.push_str(&change::list(remedies));
     }
     text
 }
 
-/// Where the containers of an admitted pod went, and why there. Empty if it was rejected. `name` is what people call the
-/// pod.
+/// Where the containers of an admitted pod were placed, and why. Empty if it was rejected. `name` is the pod's display
+/// name.
 #[must_use]
 pub fn admission(name: &str, decision: &Decision) -> String {
     let Some(assignment) = decision.assignment() else {
@@ -88,7 +90,7 @@ pub fn admission(name: &str, decision: &Decision) -> String {
         explanation
             .alignments
             .iter()
-            .map(|alignment| alignment.merge.given_up),
+            .map(|alignment| alignment.merge.unfinished),
     ));
     text
 }
@@ -96,8 +98,8 @@ pub fn admission(name: &str, decision: &Decision) -> String {
 /// The decision in at most 200 characters, for events and log lines.
 #[must_use]
 pub fn one_line(decision: &Decision) -> String {
-    let line = match &decision.verdict {
-        Verdict::Rejected(rejection) => {
+    let line = match &decision.result {
+        AdmissionResult::Rejected(rejection) => {
             let at = rejection
                 .container
                 .as_ref()
@@ -109,7 +111,7 @@ pub fn one_line(decision: &Decision) -> String {
                 sentence(decision, rejection)
             )
         }
-        Verdict::Admitted(assignment) => {
+        AdmissionResult::Admitted(assignment) => {
             let part = |container: &ContainerAssignment| {
                 format!("{}: {}", container.name, holding(container))
             };
@@ -132,7 +134,7 @@ fn subject(name: &str, rejection: &Rejection) -> String {
     )
 }
 
-/// The deciding rule, without a full stop.
+/// The reason of a rejection, without a full stop.
 fn sentence(decision: &Decision, rejection: &Rejection) -> String {
     let explanation = &decision.explanation;
     if let Some(cause) = &explanation.cause {
@@ -145,9 +147,9 @@ fn sentence(decision: &Decision, rejection: &Rejection) -> String {
             because::not_preferred(explanation.policy, alignment)
         ),
         None => match rejection.manager {
-            Some(Manager::Device) => "the devices cannot be handed out".to_owned(),
-            Some(Manager::Cpu) => "the CPUs cannot be handed out".to_owned(),
-            Some(Manager::Memory) => "the memory cannot be booked".to_owned(),
+            Some(ResourceManager::Device) => "the devices cannot be handed out".to_owned(),
+            Some(ResourceManager::Cpu) => "the CPUs cannot be handed out".to_owned(),
+            Some(ResourceManager::Memory) => "the memory cannot be booked".to_owned(),
             None => format!("{}: the resources cannot be aligned", explanation.policy),
         },
     }
@@ -161,7 +163,7 @@ fn failed(decision: &Decision) -> Option<&Alignment> {
         .filter(|alignment| !alignment.admitted)
 }
 
-/// The facts that matter for a rejection.
+/// The facts that explain a rejection.
 fn facts(decision: &Decision) -> &[ResourceFacts] {
     match failed(decision) {
         Some(alignment) => &alignment.resources,
@@ -169,7 +171,7 @@ fn facts(decision: &Decision) -> &[ResourceFacts] {
     }
 }
 
-/// Under which rules a decision was made.
+/// The topology policy and scope of a decision.
 fn terms(decision: &Decision) -> String {
     use pinfold_core::policy::TopologyPolicy;
     use pinfold_core::settings::TopologyScope;
@@ -181,7 +183,7 @@ fn terms(decision: &Decision) -> String {
     }
 }
 
-/// What one container got.
+/// The assignment of one container.
 fn holding(container: &ContainerAssignment) -> String {
     let mut parts = Vec::new();
     if let Some(nodes) = container.affinity.mask {
@@ -211,24 +213,28 @@ fn holding(container: &ContainerAssignment) -> String {
     parts.join(", ")
 }
 
-/// One note per question that the merge gave up.
-fn doubts(given_up: impl Iterator<Item = Questions>) -> String {
-    let mut all = Questions::NONE;
-    for question in given_up.flat_map(Questions::iter) {
+/// One note per unfinished search of the merge.
+fn doubts(unfinished: impl Iterator<Item = UnfinishedSearches>) -> String {
+    let mut all = UnfinishedSearches::NONE;
+    for question in unfinished.flat_map(UnfinishedSearches::iter) {
         all.insert(question);
     }
     let mut text = String::new();
     for question in all.iter() {
         let note = match question {
-            Question::Width => "narrower NUMA nodes may exist: not all were compared",
-            Question::Preferred => {
+            MergeSearch::Width => "narrower NUMA nodes may exist: not all were compared",
+            MergeSearch::Preferred => {
                 "NUMA nodes that all resources prefer may exist: not all were looked at"
             }
-            Question::Choices => "a better placement may exist: not all combinations were compared",
-            Question::Reach => "a placement on lower NUMA nodes may exist: not all were compared",
-            Question::Closest => "closer NUMA nodes may exist: not all were compared",
-            Question::Amounts => "amounts beyond 2^57 were rounded, to the safe side",
-            Question::UnknownNodes => "NUMA nodes that the machine does not have were left out",
+            MergeSearch::Choices => {
+                "a better placement may exist: not all combinations were compared"
+            }
+            MergeSearch::Reach => {
+                "a placement on lower NUMA nodes may exist: not all were compared"
+            }
+            MergeSearch::Closest => "closer NUMA nodes may exist: not all were compared",
+            MergeSearch::Amounts => "amounts beyond 2^57 were rounded, to the safe side",
+            MergeSearch::UnknownNodes => "NUMA nodes that the machine does not have were left out",
         };
         let _ = write!(text, "{}", wrap(&format!("Note: {note}."), 0));
     }

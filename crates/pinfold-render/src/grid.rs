@@ -9,47 +9,47 @@
 use std::fmt::Write;
 
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::occupancy::{DeviceSeat, Holder, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, Holder, Occupancy};
 
 use crate::Colour;
 use crate::amount;
+use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
-use crate::plan::{Plan, PlannedCache, PlannedCpu, PlannedNode, Seat};
 use crate::text::{Word, count, fill};
 
 /// Cores between two gaps, so that the eye can count.
 const GROUP: usize = 4;
-/// Where cores and devices begin.
+/// The column where cores and devices begin.
 const MARGIN: usize = 9;
 
-/// How much is said below the picture about who is who.
+/// The content of the legend below the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Legend {
-    /// The signs and the names.
+    /// The signs and names of the pods.
     Names,
-    /// What each one holds, too.
+    /// Also what each pod holds.
     Holdings,
 }
 
-/// Draws every node, then who is who. Lines stay within `width` columns as far as names allow.
+/// Draws every node, then the legend. Lines stay within `width` columns as far as names allow.
 #[must_use]
 pub fn draw(
-    plan: &Plan,
+    layout: &MachineLayout,
     occupancy: &Occupancy,
     legend: Legend,
     width: usize,
     colour: Colour,
 ) -> String {
-    let caches = plan.nodes.iter().flat_map(|node| &node.caches);
+    let caches = layout.nodes.iter().flat_map(|node| &node.caches);
     let ids = caches.filter_map(|cache| cache.id);
     let style = Style {
         width,
         colour,
-        bare: plan.bare,
+        bare: layout.bare,
         digits: ids.map(|id| id.to_string().len()).max().unwrap_or(0),
     };
     let mut text = String::new();
-    let mut nodes = plan.nodes.as_slice();
+    let mut nodes = layout.nodes.as_slice();
     while let Some((node, rest)) = nodes.split_first() {
         let empty = nodes.iter().take_while(|node| node.is_empty()).count();
         if empty > 1 {
@@ -61,28 +61,28 @@ pub fn draw(
             nodes = rest;
         }
     }
-    if !plan.far_devices.is_empty() {
+    if !layout.far_devices.is_empty() {
         text.push_str("near no NUMA node\n");
-        let devices: Vec<&DeviceSeat> = plan.far_devices.iter().collect();
+        let devices: Vec<&DeviceUse> = layout.far_devices.iter().collect();
         draw_devices(&mut text, &devices, style);
     }
-    draw_signs(&mut text, plan, occupancy, width);
+    draw_signs(&mut text, layout, occupancy, width);
     draw_holders(&mut text, occupancy, legend, width, colour);
     text
 }
 
-/// How one picture is drawn.
+/// The style of one picture.
 #[derive(Clone, Copy)]
 struct Style {
     width: usize,
     colour: Colour,
-    /// See [`Plan::bare`].
+    /// See [`MachineLayout::bare`].
     bare: bool,
-    /// Of the longest id of a cache.
+    /// The number of digits of the longest cache ID.
     digits: usize,
 }
 
-fn draw_node(text: &mut String, node: &PlannedNode, style: Style) {
+fn draw_node(text: &mut String, node: &NodeLayout, style: Style) {
     let mut facts = vec![format!("NUMA node {}", node.id)];
     match node.sockets.as_slice() {
         [] => {}
@@ -104,7 +104,7 @@ fn draw_node(text: &mut String, node: &PlannedNode, style: Style) {
         };
         facts.push(format!("{} {amount}", row.resource));
     }
-    // Without a row nothing is known.
+    // Without a row the memory is unknown.
     if !node.memory.is_empty() && node.memory.iter().all(|row| row.total == 0) {
         facts.push("no memory".into());
     }
@@ -116,7 +116,7 @@ fn draw_node(text: &mut String, node: &PlannedNode, style: Style) {
     }
 }
 
-fn draw_devices(text: &mut String, devices: &[&DeviceSeat], style: Style) {
+fn draw_devices(text: &mut String, devices: &[&DeviceUse], style: Style) {
     let words: Vec<Word> = devices
         .iter()
         .map(|device| device_word(device, style.colour))
@@ -125,7 +125,7 @@ fn draw_devices(text: &mut String, devices: &[&DeviceSeat], style: Style) {
     fill(text, &words, 2, MARGIN, 2, style.width);
 }
 
-fn device_word(device: &DeviceSeat, colour: Colour) -> Word {
+fn device_word(device: &DeviceUse, colour: Colour) -> Word {
     let (state, holder) = match (device.healthy, device.holder) {
         (false, _) => ('!', None),
         (true, None) => ('·', None),
@@ -138,19 +138,19 @@ fn device_word(device: &DeviceSeat, colour: Colour) -> Word {
     word
 }
 
-/// Small caches stand beside each other; a large one, or cores without one, take as many lines as they need.
-fn draw_caches(text: &mut String, caches: &[PlannedCache], style: Style) {
+/// Small caches are drawn side by side; a large one, or cores without a cache, take as many lines as they need.
+fn draw_caches(text: &mut String, caches: &[CacheLayout], style: Style) {
     let Style {
         width,
         colour,
         digits,
         ..
     } = style;
-    let label = |cache: &PlannedCache| match cache.id {
+    let label = |cache: &CacheLayout| match cache.id {
         Some(id) => format!("L3 {id:<digits$}"),
         None => "cores".to_owned(),
     };
-    let small = |cache: &PlannedCache| cache.id.is_some() && cache.cores.len() <= 4 * GROUP;
+    let small = |cache: &CacheLayout| cache.id.is_some() && cache.cores.len() <= 4 * GROUP;
     if caches.len() > 1 && caches.iter().all(small) {
         let words: Vec<Word> = caches
             .iter()
@@ -182,7 +182,7 @@ fn draw_caches(text: &mut String, caches: &[PlannedCache], style: Style) {
 }
 
 /// One sign per core, in groups.
-fn cores(cores: &[Vec<PlannedCpu>], colour: Colour) -> String {
+fn cores(cores: &[Vec<CpuCell>], colour: Colour) -> String {
     let mut text = String::new();
     for (index, core) in cores.iter().enumerate() {
         if index > 0 && index % GROUP == 0 {
@@ -194,19 +194,19 @@ fn cores(cores: &[Vec<PlannedCpu>], colour: Colour) -> String {
     text
 }
 
-/// The sign of one core, and the holder that gives it its colour.
-fn glyph(core: &[PlannedCpu]) -> (char, Option<usize>) {
-    let held = |cpu: &PlannedCpu| match cpu.seat {
-        Seat::Held(holder) => Some(holder),
-        Seat::Free | Seat::Reserved => None,
+/// The sign of one core, and the holder whose colour it has.
+fn glyph(core: &[CpuCell]) -> (char, Option<usize>) {
+    let held = |cpu: &CpuCell| match cpu.used_by {
+        CpuUse::Held(holder) => Some(holder),
+        CpuUse::Free | CpuUse::Reserved => None,
     };
     let mut holders: Vec<usize> = core.iter().filter_map(held).collect();
     let threads_held = holders.len();
     holders.sort_unstable();
     holders.dedup();
     match holders.as_slice() {
-        [] if core.iter().all(|cpu| cpu.seat == Seat::Reserved) => ('#', None),
-        [] if core.iter().any(|cpu| cpu.seat == Seat::Reserved) => ('+', None),
+        [] if core.iter().all(|cpu| cpu.used_by == CpuUse::Reserved) => ('#', None),
+        [] if core.iter().any(|cpu| cpu.used_by == CpuUse::Reserved) => ('+', None),
         [] => ('·', None),
         [holder] if threads_held == core.len() => (palette::sign(*holder), Some(*holder)),
         [holder] => (palette::part_sign(*holder), Some(*holder)),
@@ -246,15 +246,15 @@ fn draw_holders(
         let more = count(unsigned, "more pod", "more pods");
         let _ = writeln!(text, "{} {more}", palette::sign(palette::SIGNS));
     }
-    if occupancy.without > 0 {
-        let pods = count(occupancy.without, "pod", "pods");
+    if occupancy.shared_only_pods > 0 {
+        let pods = count(occupancy.shared_only_pods, "pod", "pods");
         let _ = writeln!(text, "  {pods} in the shared pool");
     }
 }
 
-/// What the signs in the picture mean, as far as they occur.
-fn draw_signs(text: &mut String, plan: &Plan, occupancy: &Occupancy, width: usize) {
-    let caches = plan.nodes.iter().flat_map(|node| &node.caches);
+/// The meaning of the signs that occur in the picture.
+fn draw_signs(text: &mut String, layout: &MachineLayout, occupancy: &Occupancy, width: usize) {
+    let caches = layout.nodes.iter().flat_map(|node| &node.caches);
     let used: Vec<char> = caches
         .flat_map(|cache| cache.cores.iter().map(|core| glyph(core).0))
         .collect();
@@ -275,7 +275,7 @@ fn draw_signs(text: &mut String, plan: &Plan, occupancy: &Occupancy, width: usiz
     if occupancy.devices.iter().any(|device| !device.healthy) {
         signs.push(Word::plain("! unhealthy"));
     }
-    if !plan.bare && !signs.is_empty() {
+    if !layout.bare && !signs.is_empty() {
         text.push('\n');
         fill(text, &signs, 0, 0, 3, width);
     }

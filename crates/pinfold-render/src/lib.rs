@@ -1,7 +1,7 @@
-//! Pictures of NUMA machines and who sits where: terminal text and SVG, from core values only.
+//! Draws NUMA machines with the CPUs, memory and devices that pods hold: terminal text and SVG, from core values only.
 //!
 //! ```text
-//! Machine + Occupancy ─► Plan (sockets > nodes > caches > cores > CPUs, each with its holder)
+//! Machine + Occupancy ─► MachineLayout (sockets > nodes > caches > cores > CPUs, each with its holder)
 //!                          ├─► grid   one glyph per core, for terminals
 //!                          ├─► tree   the machine as an outline
 //!                          └─► svg    the same picture for browsers
@@ -13,9 +13,9 @@ pub mod amount;
 mod distances;
 pub mod explain;
 pub mod grid;
-pub mod outcome;
+pub mod layout;
 pub mod palette;
-pub mod plan;
+pub mod placement;
 pub mod svg;
 pub mod table;
 pub mod text;
@@ -26,7 +26,7 @@ pub mod tree;
 pub enum Colour {
     /// For terminals.
     Ansi,
-    /// For files, pipes and people who ask for it. Every picture is legible so.
+    /// For files, pipes and terminals without colour. Every picture is legible without it.
     #[default]
     Plain,
 }

@@ -1,9 +1,9 @@
-//! Signs and colours of holders: the same pod has the same letter and colour in every picture.
+//! Signs and colours of pods: the same pod has the same letter and colour in every picture.
 
-/// How many holders get a sign of their own.
+/// The number of pods with a sign of their own.
 pub const SIGNS: usize = 26;
 
-/// The sign of the holder at `index`: `A` to `Z`, and `@` for everybody after that.
+/// The sign of the holder at `index`: `A` to `Z`, and `@` for all others.
 #[must_use]
 pub fn sign(index: usize) -> char {
     u8::try_from(index)
@@ -12,7 +12,7 @@ pub fn sign(index: usize) -> char {
         .map_or('@', |index| char::from(b'A' + index))
 }
 
-/// The sign for a core of which the holder has only some threads.
+/// The sign of a core of which the holder has only some threads.
 #[must_use]
 pub fn part_sign(index: usize) -> char {
     match sign(index) {
@@ -21,7 +21,7 @@ pub fn part_sign(index: usize) -> char {
     }
 }
 
-/// Colours that stay apart for people who do not see red and green as others do.
+/// Colours that are distinguishable for people with red-green colour blindness.
 const COLOURS: [(u8, &str); 12] = [
     (75, "#5fafff"),
     (214, "#ffaf00"),
@@ -43,7 +43,7 @@ pub fn ansi(index: usize) -> u8 {
     COLOURS[index % COLOURS.len()].0
 }
 
-/// The same colour for a browser.
+/// The same colour for SVG.
 #[must_use]
 pub fn hex(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()].1

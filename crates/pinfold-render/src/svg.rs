@@ -1,7 +1,7 @@
-//! The picture for browsers: sockets around NUMA nodes around caches around cores, coloured by pod.
+//! The SVG picture: sockets around NUMA nodes around caches around cores, coloured by pod.
 //!
-//! Everything is placed on a grid of fixed sizes, so that the same values give the same bytes; every
-//! piece of text from outside is escaped.
+//! Everything is placed on a grid of fixed sizes, so that the same values give the same bytes; all input text is
+//! escaped.
 
 use std::fmt::Write;
 
@@ -9,46 +9,50 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 
 use crate::amount;
+use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
-use crate::plan::{Plan, PlannedCache, PlannedCpu, PlannedNode, Seat};
 use crate::text::count;
 
-/// Edge of one core.
+/// The edge length of one core.
 const CORE: usize = 18;
 /// Gap between cores.
 const GAP: usize = 3;
-/// Cores beside each other inside one cache.
+/// The number of cores side by side inside one cache.
 const ACROSS: usize = 8;
-/// Space around things.
+/// The padding around boxes.
 const PAD: usize = 10;
 /// Height of a line of text.
 const LINE: usize = 16;
 /// Width of a node's box.
 const NODE_WIDTH: usize = 2 * PAD + 2 * (ACROSS * (CORE + GAP)) + PAD;
-/// Nodes beside each other.
+/// The number of nodes side by side.
 const NODES_ACROSS: usize = 2;
 
-/// Draws the plan as one SVG document.
+/// Draws the layout as one SVG document.
 #[must_use]
-pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
+pub fn draw(layout: &MachineLayout, occupancy: &Occupancy, title: &str) -> String {
     let mut body = String::new();
     let mut y = PAD + LINE + PAD;
-    let shown: Vec<&PlannedNode> = plan.nodes.iter().filter(|node| !node.is_empty()).collect();
+    let shown: Vec<&NodeLayout> = layout
+        .nodes
+        .iter()
+        .filter(|node| !node.is_empty())
+        .collect();
     for row in shown.chunks(NODES_ACROSS) {
-        let heights = row.iter().map(|node| node_height(node, plan.bare));
+        let heights = row.iter().map(|node| node_height(node, layout.bare));
         let height = heights.max().unwrap_or(0);
         for (column, node) in row.iter().enumerate() {
             draw_node(
                 &mut body,
                 node,
-                plan.bare,
+                layout.bare,
                 (PAD + column * (NODE_WIDTH + PAD), y),
                 height,
             );
         }
         y += height + PAD;
     }
-    let places: NodeSet = plan
+    let places: NodeSet = layout
         .nodes
         .iter()
         .filter(|node| node.is_empty())
@@ -59,7 +63,7 @@ pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
         text(&mut body, PAD, y + 10, &line, false);
         y += LINE + PAD;
     }
-    y = draw_legend(&mut body, plan, occupancy, y);
+    y = draw_legend(&mut body, layout, occupancy, y);
     let across = shown.len().clamp(1, NODES_ACROSS);
     let width = PAD + across * (NODE_WIDTH + PAD);
     let mut svg = String::new();
@@ -76,7 +80,7 @@ pub fn draw(plan: &Plan, occupancy: &Occupancy, title: &str) -> String {
     svg
 }
 
-fn facts(node: &PlannedNode, bare: bool) -> Vec<String> {
+fn facts(node: &NodeLayout, bare: bool) -> Vec<String> {
     let rows = node.memory.iter().filter(|row| row.total > 0);
     rows.map(|row| match bare {
         true => format!("{} {}", row.resource, amount::bytes(row.total)),
@@ -88,52 +92,52 @@ fn facts(node: &PlannedNode, bare: bool) -> Vec<String> {
     .collect()
 }
 
-/// Caches stand in pairs; a single one has the whole width.
-fn caches_across(node: &PlannedNode) -> usize {
+/// Caches are drawn in pairs; a single one has the whole width.
+fn caches_across(node: &NodeLayout) -> usize {
     node.caches.len().clamp(1, 2)
 }
 
-fn cores_across(node: &PlannedNode) -> usize {
+fn cores_across(node: &NodeLayout) -> usize {
     2 * ACROSS / caches_across(node)
 }
 
-/// The height of some caches beside each other: a label, if they have one, and the rows of cores.
-fn caches_height(node: &PlannedNode, caches: &[PlannedCache]) -> usize {
+/// The height of some caches side by side: a label, if they have one, and the rows of cores.
+fn caches_height(node: &NodeLayout, caches: &[CacheLayout]) -> usize {
     let rows = caches
         .iter()
         .map(|cache| cache.cores.len().div_ceil(cores_across(node)));
     label_height(caches) + rows.max().unwrap_or(0) * (CORE + GAP)
 }
 
-fn label_height(caches: &[PlannedCache]) -> usize {
+fn label_height(caches: &[CacheLayout]) -> usize {
     match caches.iter().any(|cache| cache.id.is_some()) {
         true => LINE,
         false => 0,
     }
 }
 
-fn node_height(node: &PlannedNode, bare: bool) -> usize {
+fn node_height(node: &NodeLayout, bare: bool) -> usize {
     let caches = node.caches.chunks(caches_across(node));
     let caches: usize = caches.map(|caches| caches_height(node, caches)).sum();
     PAD + LINE * (1 + facts(node, bare).len() + device_lines(node)) + PAD + caches + PAD
 }
 
-fn device_lines(node: &PlannedNode) -> usize {
+fn device_lines(node: &NodeLayout) -> usize {
     node.devices.len().div_ceil(DEVICES_ACROSS)
 }
 
-/// Devices beside each other.
+/// The number of devices side by side.
 const DEVICES_ACROSS: usize = 4;
-/// So many characters of a device's name fit before the next one.
+/// The number of characters of a device's name that fit.
 const ID_WIDTH: usize = 9;
-/// What nobody has.
+/// The colour of free CPUs and devices.
 const FREE: &str = "#ffffff";
-/// What nobody can have.
+/// The colour of reserved CPUs.
 const RESERVED: &str = "#afb8c1";
 
 fn draw_node(
     svg: &mut String,
-    node: &PlannedNode,
+    node: &NodeLayout,
     bare: bool,
     (x, y): (usize, usize),
     height: usize,
@@ -200,15 +204,15 @@ fn draw_node(
 }
 
 /// One core: its threads from top to bottom.
-fn draw_core(svg: &mut String, core: &[PlannedCpu], x: usize, y: usize) {
+fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
     let threads = core.len().max(1);
     for (index, cpu) in core.iter().enumerate() {
         let top = y + index * CORE / threads;
         let height = (index + 1) * CORE / threads - index * CORE / threads;
-        let (fill, who) = match cpu.seat {
-            Seat::Free => (FREE, "free".to_owned()),
-            Seat::Reserved => (RESERVED, "reserved".to_owned()),
-            Seat::Held(holder) => (
+        let (fill, who) = match cpu.used_by {
+            CpuUse::Free => (FREE, "free".to_owned()),
+            CpuUse::Reserved => (RESERVED, "reserved".to_owned()),
+            CpuUse::Held(holder) => (
                 palette::hex(holder),
                 format!("pod {}", palette::sign(holder)),
             ),
@@ -221,8 +225,8 @@ fn draw_core(svg: &mut String, core: &[PlannedCpu], x: usize, y: usize) {
     }
 }
 
-fn draw_legend(svg: &mut String, plan: &Plan, occupancy: &Occupancy, y: usize) -> usize {
-    if plan.bare {
+fn draw_legend(svg: &mut String, layout: &MachineLayout, occupancy: &Occupancy, y: usize) -> usize {
+    if layout.bare {
         return y;
     }
     let mut rows = vec![(FREE, "free".to_owned())];
@@ -251,7 +255,7 @@ fn draw_legend(svg: &mut String, plan: &Plan, occupancy: &Occupancy, y: usize) -
     let unsigned = occupancy.holders.len().saturating_sub(palette::SIGNS);
     let more = [
         (unsigned, "more"),
-        (occupancy.without, "in the shared pool"),
+        (occupancy.shared_only_pods, "in the shared pool"),
     ];
     for (pods, what) in more.into_iter().filter(|(pods, _)| *pods > 0) {
         let pods = count(pods, "pod", "pods");
@@ -270,7 +274,7 @@ fn text(svg: &mut String, x: usize, y: usize, words: &str, bold: bool) {
     );
 }
 
-/// The end of a long name: devices of one kind differ there.
+/// The end of a long name, where names of similar devices differ.
 fn its_end(name: &str, most: usize) -> String {
     let length = name.chars().count();
     match length > most {
@@ -282,8 +286,8 @@ fn its_end(name: &str, most: usize) -> String {
     }
 }
 
-/// Text that cannot break out of an element or attribute; control characters, which XML has no way to
-/// write, become the replacement character.
+/// Escapes text so that it cannot break out of an element or attribute; control characters, which XML cannot represent,
+/// become the replacement character.
 fn escape(words: &str) -> String {
     let mut escaped = String::with_capacity(words.len());
     for character in words.chars() {

@@ -1,15 +1,15 @@
 //! Plain tables: columns as wide as their widest cell, two blanks between them.
 
-/// Where a column's text sits.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// For text.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// A table being filled.
+/// A table with headings and rows.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<Align>,
@@ -40,7 +40,7 @@ impl Table {
         );
     }
 
-    /// Writes it, one line a row.
+    /// Formats the table, one line per row.
     #[must_use]
     pub fn draw(&self) -> String {
         let width = |column: usize| {

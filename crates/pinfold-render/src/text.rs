@@ -1,8 +1,8 @@
-//! Lines of text that stay within a number of columns.
+//! Wraps text to a number of columns.
 
 use std::fmt::Write;
 
-/// Something that stays on one line, and how many columns it takes: colours take none.
+/// Text that stays on one line, and its width in columns without colour codes.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub(crate) text: String,
@@ -17,8 +17,8 @@ impl Word {
     }
 }
 
-/// Writes words behind each other, `gap` blanks apart, on as many lines as they need. The first line begins at column
-/// `first`, where the text already is; the others are indented by `hang`.
+/// Writes words `gap` blanks apart, on as many lines as they need. The first line begins at column `first`, where the
+/// text already is; the others are indented by `hang`.
 pub(crate) fn fill(
     text: &mut String,
     words: &[Word],

@@ -10,7 +10,7 @@ use pinfold_core::node_set::NodeSet;
 use crate::text::count;
 use crate::{amount, distances};
 
-/// Writes the outline and, where the machine tells, the distances within `width` columns.
+/// Draws the outline and, if the machine reports them, the distances within `width` columns.
 #[must_use]
 pub fn draw(machine: &Machine, width: usize) -> String {
     let mut text = String::new();
@@ -55,7 +55,7 @@ pub fn draw(machine: &Machine, width: usize) -> String {
     text
 }
 
-/// Nodes that are only places, without CPUs and memory, share a line with their neighbours of that kind.
+/// Consecutive nodes without CPUs and memory share one line.
 fn draw_nodes(text: &mut String, mut nodes: &[&NumaNode], stem: &str) {
     while let Some((node, rest)) = nodes.split_first() {
         let is_place = |node: &&&NumaNode| node.cores.is_empty() && node.memory == 0;

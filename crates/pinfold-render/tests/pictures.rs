@@ -1,4 +1,4 @@
-//! What holds for every picture, whatever the machine and whoever sits on it.
+//! Properties of every picture, for any machine and any pods.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::settings::Settings;
 use pinfold_hardware::presets::PRESETS;
 use pinfold_render::grid::{self, Legend};
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::{Colour, svg, tree};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
 const WIDTH: usize = 80;
 
-/// A known server, full of pods of 3 CPUs and one device each.
+/// A known server, full of pods with 3 CPUs and one device each.
 fn crowded(preset: &str, pods: usize) -> Ledger {
     let hardware = pinfold_hardware::presets::read(preset).expect(preset);
     let machine = Arc::new(hardware.machine().expect(preset));
@@ -37,7 +37,7 @@ fn crowded(preset: &str, pods: usize) -> Ledger {
             },
         )
     });
-    ledger.offer("example.com/gpu".into(), Some(devices.collect()));
+    ledger.set_devices("example.com/gpu".into(), Some(devices.collect()));
     let amounts: ResourceList = [("cpu", "3"), ("memory", "1Gi"), ("example.com/gpu", "1")]
         .into_iter()
         .map(|(name, amount)| (name.into(), amount.parse().expect("a quantity")))
@@ -61,13 +61,13 @@ fn crowded(preset: &str, pods: usize) -> Ledger {
     ledger
 }
 
-fn every_picture(mut check: impl FnMut(&str, &Ledger, &Plan, &Occupancy)) {
+fn every_picture(mut check: impl FnMut(&str, &Ledger, &MachineLayout, &Occupancy)) {
     for preset in PRESETS {
         for pods in [0, 1, 40] {
             let ledger = crowded(preset.name, pods);
             let occupancy = ledger.occupancy();
-            let plan = Plan::new(ledger.rules().machine(), &occupancy);
-            check(preset.name, &ledger, &plan, &occupancy);
+            let layout = MachineLayout::new(ledger.rules().machine(), &occupancy);
+            check(preset.name, &ledger, &layout, &occupancy);
         }
     }
 }
@@ -83,10 +83,10 @@ fn plain(text: &str) -> String {
 
 #[test]
 fn colour_adds_nothing_but_colour() {
-    every_picture(|name, _, plan, occupancy| {
+    every_picture(|name, _, layout, occupancy| {
         for legend in [Legend::Names, Legend::Holdings] {
-            let coloured = grid::draw(plan, occupancy, legend, WIDTH, Colour::Ansi);
-            let text = grid::draw(plan, occupancy, legend, WIDTH, Colour::Plain);
+            let coloured = grid::draw(layout, occupancy, legend, WIDTH, Colour::Ansi);
+            let text = grid::draw(layout, occupancy, legend, WIDTH, Colour::Plain);
             assert_eq!(plain(&coloured), text, "{name}");
         }
     });
@@ -94,8 +94,8 @@ fn colour_adds_nothing_but_colour() {
 
 #[test]
 fn no_line_is_wider_than_it_may_be() {
-    every_picture(|name, ledger, plan, occupancy| {
-        let text = grid::draw(plan, occupancy, Legend::Names, WIDTH, Colour::Plain);
+    every_picture(|name, ledger, layout, occupancy| {
+        let text = grid::draw(layout, occupancy, Legend::Names, WIDTH, Colour::Plain);
         let outline = tree::draw(ledger.rules().machine(), WIDTH);
         for line in text.lines().chain(outline.lines()) {
             assert!(line.chars().count() <= WIDTH, "{name}: {line}");
@@ -105,8 +105,8 @@ fn no_line_is_wider_than_it_may_be() {
 
 #[test]
 fn every_core_has_exactly_one_sign() {
-    every_picture(|name, ledger, plan, occupancy| {
-        let text = grid::draw(plan, occupancy, Legend::Names, WIDTH, Colour::Plain);
+    every_picture(|name, ledger, layout, occupancy| {
+        let text = grid::draw(layout, occupancy, Legend::Names, WIDTH, Colour::Plain);
         let below = |line: &&str| {
             line.starts_with("  L3") || line.starts_with("  cores") || line.starts_with("         ")
         };
@@ -131,8 +131,8 @@ fn every_core_has_exactly_one_sign() {
 
 #[test]
 fn every_svg_is_well_formed_whatever_things_are_called() {
-    every_picture(|name, _, plan, occupancy| {
-        let picture = svg::draw(plan, occupancy, "</title> & \"more\"");
+    every_picture(|name, _, layout, occupancy| {
+        let picture = svg::draw(layout, occupancy, "</title> & \"more\"");
         let mut reader = Reader::from_str(&picture);
         let (mut depth, mut cpus) = (0, 0);
         loop {
@@ -145,7 +145,7 @@ fn every_svg_is_well_formed_whatever_things_are_called() {
             }
         }
         assert_eq!(depth, 0, "{name}");
-        let all: usize = plan.nodes.iter().map(|node| node.cpus().count()).sum();
+        let all: usize = layout.nodes.iter().map(|node| node.cpus().count()).sum();
         assert_eq!(cpus, all, "{name}");
     });
 }

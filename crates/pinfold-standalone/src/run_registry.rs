@@ -318,7 +318,7 @@ impl RunRegistry {
         let pool = DevicePool::new(node.machine.node_ids());
         let pods: Vec<Arc<Pod>> = self.runs().iter().map(|run| run.pod.clone()).collect();
         let rules = rules(&node.machine, policy)?;
-        let restored = Ledger::restore(rules, saved, pool, &pods, &mut NoPreference);
+        let restored = Ledger::restart_from(rules, saved, pool, &pods, &mut NoPreference);
         let (ledger, _) = restored.map_err(|error| self.damaged(error.to_string()))?;
         Ok(ledger)
     }

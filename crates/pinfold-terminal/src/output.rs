@@ -3,11 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::process::ExitCode;
 
 use clap::ValueEnum;
 use pinfold_render::Colour;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, REJECTED};
 
 /// The columns of text that does not go to a terminal.
 const WIDTH: usize = 80;
@@ -74,6 +75,23 @@ pub fn print_as<T: serde::Serialize>(
     }
 }
 
+/// Writes the answer of a command that ended with [`Failure::Rejected`] as its result. Other results stay as they are.
+///
+/// # Errors
+/// If standard output cannot be written to, or the command failed otherwise.
+pub fn print_rejected(
+    format: Format,
+    result: Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    match result {
+        Err(Failure::Rejected(rejected)) => {
+            print_as(format, &rejected.value, || rejected.text.clone())?;
+            Ok(ExitCode::from(REJECTED))
+        }
+        other => other,
+    }
+}
+
 /// Writes a value as indented JSON.
 ///
 /// # Errors
@@ -112,6 +130,13 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
 )]
 pub fn remark(text: &str) {
     eprintln!("{text}");
+}
+
+/// Shortens the name of a pod in the namespace `default` to its bare name.
+pub fn drop_default_namespace(pod: &mut String) {
+    if let Some(name) = pod.strip_prefix("default/") {
+        *pod = name.to_owned();
+    }
 }
 
 /// Colour on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.

@@ -3,7 +3,6 @@
 pub(crate) mod admit;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
-pub(crate) mod cluster;
 pub(crate) mod conformance;
 pub(crate) mod defragment;
 pub(crate) mod demo;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::ResourceName;
 use pinfold_hardware::Hardware;
 use pinfold_hardware::pci::PciKind;
@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::input::Source;
 
 /// Offers by resource.
-pub(crate) type Offers = BTreeMap<ResourceName, DeviceOffer>;
+pub(crate) type Offers = BTreeMap<ResourceName, AdvertisedDevices>;
 
 /// The kinds of PCI devices that plugins hand out, as descriptions of machines name them.
 const KINDS: [(&str, PciKind); 6] = [

@@ -10,7 +10,7 @@ use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::pod::PodObject;
 
 use crate::exit::Failure;
-use crate::output::remark;
+use crate::output::{drop_default_namespace, remark};
 pub(crate) use pinfold_terminal::Source;
 
 /// The pods of some files, in order. Pods of the namespace `default` go by their bare name.
@@ -24,7 +24,7 @@ pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure
         all.extend(read.value);
     }
     for object in &mut all {
-        call_by_bare_name(&mut object.pod);
+        drop_default_namespace(&mut object.pod.name);
     }
     let mut uids: Vec<_> = all.iter().map(|object| &object.pod.uid).collect();
     uids.sort_unstable();
@@ -34,12 +34,6 @@ pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure
             pair[0]
         ))),
         None => Ok(all),
-    }
-}
-
-pub(crate) fn call_by_bare_name(pod: &mut Pod) {
-    if let Some(name) = pod.name.strip_prefix("default/") {
-        pod.name = name.to_owned();
     }
 }
 

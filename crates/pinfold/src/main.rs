@@ -1,21 +1,23 @@
-//! `pinfold`: puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
+//! `pinfold`: simulates and explains where Kubernetes pods go on NUMA machines, runs commands on exclusive CPUs, and
+//! talks to the node agent.
 //!
-//! Thin on purpose: arguments are read in [`args`], each command is a file in [`commands`], and every
-//! decision is made in `pinfold-core`.
+//! Arguments are declared in [`args`], each command is a file in [`commands`], and every decision is made in
+//! `pinfold-core`. There is no client of the API server in it: that is `kubectl-pinfold`.
 
 mod agent_client;
 mod args;
+mod as_pinfold;
 mod checkpoint;
 mod cluster;
 mod commands;
 mod devices;
 mod input;
-mod kubectl;
 mod node;
 mod recorded;
 mod running;
 mod script;
 mod simulation;
+mod startup;
 mod usage;
 
 use std::process::ExitCode;
@@ -25,25 +27,12 @@ use pinfold_terminal::{exit, output, progress};
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
-use crate::kubectl::{PluginArgs, Role};
 
 /// The name before error messages.
 const PROGRAM: &str = "pinfold";
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os();
-    let done = match Role::of(words.next().as_deref()) {
-        Role::Program => run(Args::parse()),
-        Role::Plugin => commands::cluster::run(&PluginArgs::parse().command),
-        Role::Complete => {
-            let words: Vec<_> = words.collect();
-            kubectl::complete(&words).map(|()| ExitCode::SUCCESS)
-        }
-    };
-    match done {
-        Ok(code) => code,
-        Err(failure) => failure.report(PROGRAM),
-    }
+    run(Args::parse()).unwrap_or_else(|failure| failure.report(PROGRAM))
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -62,7 +51,6 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Settings(args) => commands::status::settings(&args),
         Command::Journal(args) => commands::journal::run(&args),
         Command::Checkpoint(args) => commands::checkpoint::run(&args),
-        Command::Cluster(args) => commands::cluster::run(&args.command),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Manual(command) => command.run(Args::command()),

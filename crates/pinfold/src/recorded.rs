@@ -4,14 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_core::device::DeviceOffer;
+use pinfold_core::device::AdvertisedDevices;
 use pinfold_core::ledger::{Edit, Ledger, LedgerState};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 use pinfold_journal::JournalEvent;
 use pinfold_journal::{JournalEntry, JournalError, JournalHistory};
 
-use crate::devices::Offers;
 use crate::exit::Failure;
 use crate::node::Node;
 use crate::simulation::Step;
@@ -25,7 +24,7 @@ pub(crate) struct Recorded {
     /// The pods that steps speak of.
     pub(crate) pods: Vec<Arc<Pod>>,
     /// What device plugins offered, which steps speak of.
-    pub(crate) offers: Vec<(ResourceName, Option<DeviceOffer>)>,
+    pub(crate) offers: Vec<(ResourceName, Option<AdvertisedDevices>)>,
     /// What happened.
     pub(crate) steps: Vec<Step>,
 }
@@ -59,11 +58,7 @@ impl Recorded {
             }
         }
         let mut recorded = Self {
-            node: Node {
-                name: String::new(),
-                rules,
-                offers: Offers::new(),
-            },
+            node: Node::from_rules(rules),
             start: ledger.state().clone(),
             pods: Vec::new(),
             offers: Vec::new(),
@@ -103,7 +98,7 @@ impl Recorded {
     fn offer_of(&mut self, entry: &JournalEntry) -> Option<Step> {
         let edits = &entry.change.as_ref()?.edits;
         let offer = edits.iter().find_map(|edit| match edit {
-            Edit::Offer {
+            Edit::AdvertisedDevices {
                 resource, after, ..
             } => Some((resource.clone(), after.clone())),
             _ => None,
@@ -118,7 +113,7 @@ fn pod_of(entry: &JournalEntry) -> Option<Arc<Pod>> {
     let admitted = || {
         let edits = &entry.change.as_ref()?.edits;
         edits.iter().find_map(|edit| match edit {
-            Edit::Resident {
+            Edit::Pod {
                 after: Some(resident),
                 ..
             } => Some(resident.pod.clone()),
@@ -129,7 +124,7 @@ fn pod_of(entry: &JournalEntry) -> Option<Arc<Pod>> {
 }
 
 fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
-    let residents = ledger.residents().into_iter();
+    let residents = ledger.admitted_pods().into_iter();
     residents.map(|resident| resident.pod.clone()).collect()
 }
 
@@ -145,7 +140,7 @@ mod tests {
     use super::*;
     use crate::simulation::{Play, Simulation};
 
-    const NOW: Timestamp = Timestamp(0);
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn rules(policy: &str) -> Arc<Rules> {
         let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
@@ -249,7 +244,7 @@ mod tests {
         let added = simulation.events.iter().filter(|event| event.step == "add");
         let name = |event: &crate::simulation::Event| event.pod.clone().unwrap_or_default();
         added
-            .map(|event| format!("{}: {}", name(event), event.told))
+            .map(|event| format!("{}: {}", name(event), event.message))
             .collect()
     }
 

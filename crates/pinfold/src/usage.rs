@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::decision::Manager;
+use pinfold_core::decision::ResourceManager;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::ResourceName;
-use pinfold_core::occupancy::DeviceSeat;
+use pinfold_core::occupancy::DeviceUse;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(crate) struct Usage {
     pub(crate) resource: ResourceName,
     /// Who hands it out.
     #[serde(skip)]
-    manager: Manager,
+    manager: ResourceManager,
     /// What pods could get of an empty node: CPUs, bytes or devices.
     pub(crate) total: u64,
     /// What is left.
@@ -41,8 +41,8 @@ impl Usage {
 
     fn words(&self, amount: u64) -> String {
         match self.manager {
-            Manager::Memory => amount::bytes(amount),
-            Manager::Cpu | Manager::Device => amount.to_string(),
+            ResourceManager::Memory => amount::bytes(amount),
+            ResourceManager::Cpu | ResourceManager::Device => amount.to_string(),
         }
     }
 }
@@ -68,25 +68,37 @@ pub(crate) fn of(ledger: &Ledger) -> Vec<Usage> {
         let total = rows.iter().map(|row| row.0).fold(0, u64::saturating_add);
         let free = rows.iter().map(|row| row.1).fold(0, u64::saturating_add);
         let rows = rows.into_iter();
-        usages.push(usage(resource.clone(), Manager::Memory, total, free, rows));
+        usages.push(usage(
+            resource.clone(),
+            ResourceManager::Memory,
+            total,
+            free,
+            rows,
+        ));
     }
-    let mut devices: BTreeMap<&ResourceName, Vec<&DeviceSeat>> = BTreeMap::new();
+    let mut devices: BTreeMap<&ResourceName, Vec<&DeviceUse>> = BTreeMap::new();
     for device in occupancy.devices.iter().filter(|device| device.healthy) {
         devices.entry(&device.resource).or_default().push(device);
     }
     for (resource, devices) in devices {
-        let free = |devices: &[&DeviceSeat]| {
+        let free = |devices: &[&DeviceUse]| {
             let left = devices.iter().filter(|device| device.holder.is_none());
             left.count() as u64
         };
         let nodes = ledger.rules().machine().node_ids().iter().map(|node| {
             let is_near =
-                |device: &&DeviceSeat| device.nodes.is_empty() || device.nodes.contains(node);
-            let near: Vec<&DeviceSeat> = devices.iter().copied().filter(is_near).collect();
+                |device: &&DeviceUse| device.nodes.is_empty() || device.nodes.contains(node);
+            let near: Vec<&DeviceUse> = devices.iter().copied().filter(is_near).collect();
             (near.len() as u64, free(&near))
         });
         let (total, left) = (devices.len() as u64, free(&devices));
-        usages.push(usage(resource.clone(), Manager::Device, total, left, nodes));
+        usages.push(usage(
+            resource.clone(),
+            ResourceManager::Device,
+            total,
+            left,
+            nodes,
+        ));
     }
     usages.retain(|usage| usage.total > 0);
     usages
@@ -94,7 +106,7 @@ pub(crate) fn of(ledger: &Ledger) -> Vec<Usage> {
 
 fn usage(
     resource: ResourceName,
-    manager: Manager,
+    manager: ResourceManager,
     total: u64,
     free: u64,
     nodes: impl Iterator<Item = (u64, u64)>,
@@ -140,7 +152,13 @@ fn cpus(ledger: &Ledger) -> Option<Usage> {
         (all as u64, left as u64)
     });
     let (total, left) = (pool.len() as u64, free.len() as u64);
-    Some(usage("cpu".into(), Manager::Cpu, total, left, nodes))
+    Some(usage(
+        "cpu".into(),
+        ResourceManager::Cpu,
+        total,
+        left,
+        nodes,
+    ))
 }
 
 /// The table of all resources.

@@ -100,7 +100,7 @@ fn chosen(node: &mut Node<'_>) -> Result<(), String> {
     let told = journal["entries"].to_string();
     if is_in {
         let old =
-            format!("its scheduler chose CPUs {last} for generation 1 of the node, which is at");
+            format!("the scheduler chose CPUs {last} for generation 1 of the node, which is at");
         equal(
             &format!("the journal says why ({told})"),
             told.contains(&old),

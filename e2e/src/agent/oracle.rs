@@ -62,7 +62,7 @@ impl Oracle {
 
     /// A pod leaves, if it is here.
     pub(crate) fn release(&mut self, pod: &PodUid) -> Result<(), String> {
-        if !self.ledger.state().residents().contains_key(pod) {
+        if !self.ledger.state().admitted_pods().contains_key(pod) {
             return Ok(());
         }
         let released = self.ledger.release(pod);

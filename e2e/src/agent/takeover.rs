@@ -274,7 +274,7 @@ impl<'a> Taken<'a> {
         let told = eventually("CPUs that two pods have are told", || {
             let status = agent.status().unwrap_or_default();
             problems = status["problems"].to_string();
-            problems.contains("CPUs 1 belong to pod")
+            problems.contains("CPUs 1 are assigned to pod")
         });
         told.map_err(|problem| format!("{problem}: {problems}"))?;
         self.is_on("old", &one)?;

@@ -197,7 +197,7 @@ fn agrees(case: &Value, machine: &Path, rules: &str) -> Result<bool, String> {
                 }
             }
             Some("start") => {
-                let residents = oracle.ledger().state().residents();
+                let residents = oracle.ledger().state().admitted_pods();
                 let pod = residents.get(uid.as_str()).map(|one| one.pod.clone());
                 for container in pod.iter().flat_map(|pod| pod.all_containers()) {
                     oracle.start(&pod_uid(&uid), &container.name)?;

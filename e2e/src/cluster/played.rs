@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pinfold_agent::mirror::{Picture, PodName, objects};
 use pinfold_core::demand::effective_requests;
-use pinfold_core::device::{Device, DeviceOffer, NoPreference};
+use pinfold_core::device::{AdvertisedDevices, Device, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Machine, NumaNode};
 use pinfold_core::name::PodUid;
@@ -75,7 +75,7 @@ impl PlayedNode {
 
     /// Gives it devices, as many near each of the NUMA nodes.
     pub(crate) fn with_devices(mut self, resource: &str, near: &[i64], each: u32) -> Self {
-        let mut offer = DeviceOffer::new();
+        let mut offer = AdvertisedDevices::new();
         for &node in near {
             for number in 0..each {
                 let device = Device {
@@ -87,7 +87,7 @@ impl PlayedNode {
         }
         let count = i64::try_from(offer.len()).unwrap_or(0);
         self.allocatable.insert(resource.into(), count.into());
-        let _ = self.ledger.offer(resource.into(), Some(offer));
+        let _ = self.ledger.set_devices(resource.into(), Some(offer));
         self
     }
 
@@ -128,7 +128,7 @@ impl PlayedNode {
 
     /// A pod left, if it was here.
     pub(crate) fn release(&mut self, uid: &PodUid) -> bool {
-        let residents = self.ledger.residents();
+        let residents = self.ledger.admitted_pods();
         let resident = residents.iter().find(|resident| resident.pod.uid == *uid);
         let Some(pod) = resident.map(|resident| resident.pod.clone()) else {
             return false;

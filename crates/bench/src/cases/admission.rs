@@ -61,7 +61,7 @@ impl Admission {
         let settings = fixture::settings(self.policy, self.scope);
         let mut ledger = fixture::ledger(shape.machine(), settings);
         let devices = fixture::offer(8, self.nodes);
-        ledger.offer(ResourceName::from(DEVICE), Some(devices));
+        ledger.set_devices(ResourceName::from(DEVICE), Some(devices));
         for number in 0..self.residents {
             let uid = format!("resident-{number}");
             let pod = fixture::pod(&uid, &[("cpu", "1"), ("memory", "1Gi")]);

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use pinfold_core::cpu::{CpuOptions, CpuState, Reservation, StaticCpus, StaticSettings};
+use pinfold_core::cpu::{CpuOptions, CpuReservation, CpuState, StaticCpus, StaticSettings};
 use pinfold_core::cpu_set::{CpuList, CpuSet};
 use pinfold_core::demand::PodLevel;
 use pinfold_core::fidelity::Fidelity;
@@ -38,7 +38,7 @@ pub(super) fn case(group: Group, nodes: usize, cpus: usize) -> Case {
         let topology = Arc::new(CpuTopology::of(&shape.machine()));
         let settings = StaticSettings {
             options: CpuOptions::default(),
-            reservation: Reservation {
+            reservation: CpuReservation {
                 count: 2,
                 cpus: CpuList::default(),
             },

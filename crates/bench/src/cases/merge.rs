@@ -7,7 +7,7 @@ use std::hint::black_box;
 use pinfold_core::hint::{
     Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold,
 };
-use pinfold_core::merge::{Budgets, Distances, MergeRequest, Merged, merge};
+use pinfold_core::merge::{Budgets, Distances, MergeRequest, MergeResult, merge};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
@@ -69,7 +69,7 @@ impl Question {
         }
     }
 
-    fn answer(&self) -> Merged {
+    fn answer(&self) -> MergeResult {
         let providers = self.resources.each_ref().map(|resources| ProviderHints {
             rows: resources
                 .iter()

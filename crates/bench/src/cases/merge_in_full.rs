@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu::{CpuOptions, Reservation, StaticCpus, StaticSettings};
+use pinfold_core::cpu::{CpuOptions, CpuReservation, StaticCpus, StaticSettings};
 use pinfold_core::cpu_set::{CpuList, CpuSet};
 use pinfold_core::demand::PodLevel;
-use pinfold_core::device::{self, Reusable};
+use pinfold_core::device::{self, ReusableDevices};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryPolicy;
 use pinfold_core::merge::{Budgets, MergeRequest, merge};
@@ -98,7 +98,7 @@ fn ask(node: Ledger) -> impl FnMut() {
     let (settings, machine) = (rules.settings(), rules.machine());
     let cpus = StaticSettings {
         options: CpuOptions::default(),
-        reservation: Reservation {
+        reservation: CpuReservation {
             count: 2,
             cpus: CpuList::default(),
         },
@@ -127,7 +127,7 @@ fn ask(node: Ledger) -> impl FnMut() {
     let (nodes, policy, nothing) = (machine.node_ids(), rules.policy(), CpuSet::new());
     move || {
         let (state, container) = (node.state(), &pod.containers[0]);
-        let reusable = Reusable::before(state.devices(), &pod, &container.name);
+        let reusable = ReusableDevices::before(state.devices(), &pod, &container.name);
         let devices =
             device::container_hints(state.pool(), state.devices(), &pod, container, &reusable);
         let providers = [

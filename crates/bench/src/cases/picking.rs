@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu::{CpuOrder, Packing, take_distributed, take_packed};
+use pinfold_core::cpu::{CpuOrder, PackingOptions, take_distributed, take_packed};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
@@ -80,7 +80,7 @@ impl Pick {
                     fidelity,
                 ),
                 algorithm => {
-                    let packing = Packing {
+                    let packing = PackingOptions {
                         order: CpuOrder::Packed,
                         align_by_cache: algorithm == "packed, uncore-aligned",
                     };

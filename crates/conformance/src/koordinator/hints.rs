@@ -45,7 +45,7 @@ fn answer(case: &Case) -> Result<Value, String> {
     if allocator.zones().is_empty() {
         return Ok(json!({ "error": KoordinatorReason::NoNumaResources.to_string() }));
     }
-    if allocator.is_blind() {
+    if allocator.lacks_topology() {
         return Ok(json!({ "error": KoordinatorReason::InvalidTopology.to_string() }));
     }
     let scorer = input.numa_scorer.map(|scorer| Scorer {

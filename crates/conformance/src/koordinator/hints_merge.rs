@@ -45,7 +45,7 @@ fn answer(case: &Case) -> Result<Value, String> {
         let node = NodeId::new(id).map_err(|error| error.to_string())?;
         match status.as_str() {
             "single" => occupancy.single.insert(node),
-            "shared" => occupancy.shared.insert(node),
+            "shared" => occupancy.spanning.insert(node),
             _ => {}
         }
     }
@@ -62,12 +62,12 @@ fn answer(case: &Case) -> Result<Value, String> {
                 .collect()
         })
         .collect();
-    let ground = MergeContext {
+    let context = MergeContext {
         nodes: input.numa_nodes,
-        keeps_apart: input.exclusive_policy == "Required",
+        numa_exclusive: input.exclusive_policy == "Required",
         occupancy,
     };
-    let merged = merge(policy, &ground, &providers);
+    let merged = merge(policy, &context, &providers);
     let mut reasons: Vec<String> = merged.reasons.iter().map(ToString::to_string).collect();
     reasons.sort();
     Ok(json!({

@@ -1,4 +1,4 @@
-//! Reads the KoordinatorNode and NodeResourceTopology objects of a scenario.
+//! Reads the Node and NodeResourceTopology objects of a scenario.
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ impl ReportInput {
             .zones
             .iter()
             .flatten()
-            .filter(|zone| zone.kind == "KoordinatorNode");
+            .filter(|zone| zone.kind == "Node");
         let zones = zones.filter_map(|zone| {
             Some(NodeAmounts {
                 node: zone_id(&zone.name)?,

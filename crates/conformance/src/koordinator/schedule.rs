@@ -209,7 +209,10 @@ impl PodInput {
             requests: self.requests.as_ref().map(Amounts::of).unwrap_or_default(),
             limits: Amounts::new(),
             qos: label("koordinator.sh/qosClass").and_then(KoordinatorQos::from_label),
-            priority: Priority::stated(label("koordinator.sh/priority-class"), self.priority),
+            priority: Priority::from_label_or_number(
+                label("koordinator.sh/priority-class"),
+                self.priority,
+            ),
             spec: match self.annotation(RESOURCE_SPEC) {
                 Some(text) => serde_json::from_str(text).map_err(|error| error.to_string())?,
                 None => ResourceSpec::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pinfold_core::decision::{ContainerAssignment, Decision, Verdict};
+use pinfold_core::decision::{AdmissionResult, ContainerAssignment, Decision};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::Machine;
@@ -113,7 +113,7 @@ struct Node {
 impl Node {
     fn new(mut ledger: Ledger, scenario: &Scenario) -> Self {
         for resource in &scenario.devices {
-            ledger.offer(resource.name.clone(), Some(resource.offer()));
+            ledger.set_devices(resource.name.clone(), Some(resource.offer()));
         }
         Self {
             ledger,
@@ -137,7 +137,7 @@ impl Node {
                 let resident = self
                     .ledger
                     .state()
-                    .residents()
+                    .admitted_pods()
                     .get(uid)
                     .map(|resident| resident.pod.clone());
                 for container in resident.iter().flat_map(|pod| pod.all_containers()) {
@@ -175,14 +175,14 @@ impl Node {
 }
 
 fn decision(decision: &Decision) -> Value {
-    match &decision.verdict {
-        Verdict::Rejected(rejection) => json!({
+    match &decision.result {
+        AdmissionResult::Rejected(rejection) => json!({
             "uid": decision.pod,
             "admit": false,
             "reason": rejection.reason.name(),
             "message": rejection.message,
         }),
-        Verdict::Admitted(assignment) => {
+        AdmissionResult::Admitted(assignment) => {
             let containers: Map<String, Value> = assignment
                 .containers
                 .iter()

@@ -1,7 +1,7 @@
 //! Replays the family `checkpoint_restore`: state files, some of them damaged, as a starting kubelet reads them.
 
 use pinfold_core::demand::PodLevel;
-use pinfold_core::memory::{Amounts, Block};
+use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_kube::state::cpu::{CpuRestore, RunningContainers};
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{CpuManagerState, MemoryManagerState};
@@ -62,7 +62,7 @@ fn restore_memory(input: &Input) -> Value {
         Err(error) => return json!({"error": error.to_string()}),
         Ok((state, _)) => state,
     };
-    let table = |table: &Amounts| json!([table.allocatable, table.reserved, table.free]);
+    let table = |table: &MemoryAmounts| json!([table.allocatable, table.reserved, table.free]);
     let nodes: Vec<Value> = state
         .nodes
         .iter()
@@ -80,7 +80,7 @@ fn restore_memory(input: &Input) -> Value {
             })
         })
         .collect();
-    let block = |block: &Block| {
+    let block = |block: &MemoryBlock| {
         json!({
             "type": block.resource,
             "size": block.size,
@@ -93,7 +93,7 @@ fn restore_memory(input: &Input) -> Value {
             .iter()
             .map(|(container, blocks)| {
                 // The file keeps the kubelet's random order; the vectors list blocks by type.
-                let mut blocks: Vec<&Block> = blocks.iter().collect();
+                let mut blocks: Vec<&MemoryBlock> = blocks.iter().collect();
                 blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
                 let blocks: Vec<Value> = blocks.into_iter().map(block).collect();
                 (container.to_string(), Value::from(blocks))

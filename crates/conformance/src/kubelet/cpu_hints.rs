@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::cpu::{
-    ContainerCpus, CpuGrant, CpuOptions, CpuPolicyError, CpuState, OptionGates, Reservation,
+    ContainerCpus, CpuGrant, CpuOptions, CpuPolicyError, CpuReservation, CpuState, OptionGates,
     StaticCpus, StaticSettings,
 };
 use pinfold_core::cpu_set::{CpuList, CpuSet};
@@ -136,7 +136,7 @@ fn policy(
     let reserved_cpus = input.reserved_cpus.as_deref().unwrap_or_default();
     let settings = StaticSettings {
         options,
-        reservation: Reservation {
+        reservation: CpuReservation {
             count: input.num_reserved,
             cpus: CpuList::parse(reserved_cpus).map_err(|error| error.to_string())?,
         },

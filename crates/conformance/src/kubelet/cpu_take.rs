@@ -3,7 +3,7 @@
 //! Where the real code never returns or crashes there is nothing to compare. There, and wherever else it returns,
 //! sound fidelity must keep its promise: the CPUs asked for, out of those available.
 
-use pinfold_core::cpu::{CpuOrder, Packing, TakeError, take_distributed, take_packed};
+use pinfold_core::cpu::{CpuOrder, PackingOptions, TakeError, take_distributed, take_packed};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
@@ -72,7 +72,7 @@ fn take(input: &Input, topology: &CpuTopology, fidelity: Fidelity) -> Result<Cpu
     let (available, count) = (&input.available, input.num_cpus);
     match input.algorithm {
         Algorithm::Packed => {
-            let packing = Packing {
+            let packing = PackingOptions {
                 order: input.sorting,
                 align_by_cache: input.prefer_align_by_uncore,
             };

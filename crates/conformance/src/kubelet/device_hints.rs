@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::device::{
     ByAffinity, DeviceEdit, DevicePool, DeviceRequest, DeviceSet, DeviceState, DevicesByResource,
-    Reusable, container_hints, devices_to_allocate, pod_hints,
+    ReusableDevices, container_hints, devices_to_allocate, pod_hints,
 };
 use pinfold_core::hint::{ProviderHints, ResourceHints};
 use pinfold_core::name::{ContainerName, PodUid};
@@ -48,7 +48,7 @@ pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
 fn answer(input: &Input) -> Result<Value, String> {
     let pool = pool(input);
     let state = state(input)?;
-    let reusable = Reusable::from(by_resource(input, |resource| &resource.reusable));
+    let reusable = ReusableDevices::from(by_resource(input, |resource| &resource.reusable));
     let containers: Map<String, Value> = input
         .pod
         .all_containers()
@@ -70,7 +70,7 @@ fn answer(input: &Input) -> Result<Value, String> {
 fn pool(input: &Input) -> DevicePool {
     let mut pool = DevicePool::new(input.numa_nodes);
     for resource in &input.resources {
-        pool.report(resource.plugin.name.clone(), resource.plugin.offer());
+        pool.set_devices(resource.plugin.name.clone(), resource.plugin.offer());
     }
     pool
 }
@@ -128,7 +128,7 @@ fn allocate(
     pool: &DevicePool,
     state: &DeviceState,
     container: &Container,
-    reusable: &Reusable,
+    reusable: &ReusableDevices,
 ) -> Value {
     let mut plugins = Plugins::new(input.resources.iter().map(|resource| &resource.plugin));
     let request = DeviceRequest {
@@ -157,7 +157,7 @@ fn written_out(hints: &ProviderHints) -> Value {
     let rows = hints.rows.iter().map(|(resource, hints)| {
         let list = match hints {
             ResourceHints::DontCare => Value::Null,
-            ResourceHints::Cannot => json!([]),
+            ResourceHints::Unsatisfiable => json!([]),
             ResourceHints::Family(family) => json!(family.list()),
             ResourceHints::List(list) => json!(list),
         };

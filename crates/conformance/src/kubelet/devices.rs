@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::device::{AllocationAsk, Device, DeviceOffer, DeviceSet, PreferredAllocation};
+use pinfold_core::device::{
+    AdvertisedDevices, Device, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
+};
 use pinfold_core::name::{DeviceId, ResourceName};
 use serde::Deserialize;
 
@@ -36,7 +38,7 @@ enum Advice {
 
 impl DeviceResource {
     /// The devices it reports.
-    pub(super) fn offer(&self) -> DeviceOffer {
+    pub(super) fn offer(&self) -> AdvertisedDevices {
         self.devices
             .iter()
             .map(|one| (one.id.clone(), one.device.clone()))
@@ -56,7 +58,10 @@ impl Plugins {
 }
 
 impl PreferredAllocation for Plugins {
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(
+        &mut self,
+        ask: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         let rest = || ask.available.difference(ask.must_include).cloned();
         let missing = ask.size.saturating_sub(ask.must_include.len());
         let mut advice = ask.must_include.clone();

@@ -17,7 +17,7 @@ pub(super) fn to_json(hints: &ProviderHints) -> Value {
 fn list(hints: &ResourceHints) -> Value {
     match hints {
         ResourceHints::DontCare => Value::Null,
-        ResourceHints::Cannot => json!([]),
+        ResourceHints::Unsatisfiable => json!([]),
         ResourceHints::Family(family) => json!(family.list()),
         ResourceHints::List(list) => json!(list),
     }

@@ -6,7 +6,7 @@ use pinfold_core::demand::PodLevel;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::memory::{
-    Block, MemoryBasis, MemoryHints, MemoryState, StaticMemory, SystemReserved,
+    MemoryBasis, MemoryBlock, MemoryHints, MemoryState, StaticMemory, SystemReserved,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
@@ -166,10 +166,10 @@ pub(super) fn machine_state(state: &MemoryState) -> Value {
 }
 
 /// Blocks as the vectors write them: sorted by type.
-pub(super) fn blocks(blocks: &[Block]) -> Value {
-    let mut blocks: Vec<&Block> = blocks.iter().collect();
+pub(super) fn blocks(blocks: &[MemoryBlock]) -> Value {
+    let mut blocks: Vec<&MemoryBlock> = blocks.iter().collect();
     blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
-    let block = |block: &Block| {
+    let block = |block: &MemoryBlock| {
         json!({
             "type": block.resource,
             "size": block.size,
@@ -196,7 +196,7 @@ fn hints_json(hints: &MemoryHints) -> Value {
     rows.map(|(resource, hints)| {
         let list = match hints {
             ResourceHints::DontCare => Value::Null,
-            ResourceHints::Cannot => json!([]),
+            ResourceHints::Unsatisfiable => json!([]),
             ResourceHints::Family(family) => json!(family.list()),
             ResourceHints::List(list) => json!(list),
         };

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::hint::{Hint, ProviderHints, ResourceHints};
-use pinfold_core::merge::{Budgets, Distances, MergeRequest, Merged, merge, merge_by_families};
+use pinfold_core::merge::{
+    Budgets, Distances, MergeRequest, MergeResult, merge, merge_by_families,
+};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::policy::TopologyPolicy;
 use serde::Deserialize;
@@ -77,7 +79,7 @@ fn hints(provider: &Option<Provider>) -> ProviderHints {
     let rows = provider.iter().flatten().map(|(name, list)| {
         let hints = match list {
             None => ResourceHints::DontCare,
-            Some(list) if list.is_empty() => ResourceHints::Cannot,
+            Some(list) if list.is_empty() => ResourceHints::Unsatisfiable,
             Some(list) => ResourceHints::List(list.clone()),
         };
         (name.as_str().into(), hints)
@@ -87,6 +89,6 @@ fn hints(provider: &Option<Provider>) -> ProviderHints {
     }
 }
 
-fn answer(merged: &Merged) -> Value {
+fn answer(merged: &MergeResult) -> Value {
     json!({ "hint": merged.hint, "admit": merged.admit })
 }

@@ -54,7 +54,7 @@ pub(super) fn replay(case: &Case) -> Outcome {
     for (resource, hints) in &hints.rows {
         let list: Value = match hints {
             ResourceHints::DontCare => Value::Null,
-            ResourceHints::Cannot => json!([]),
+            ResourceHints::Unsatisfiable => json!([]),
             ResourceHints::Family(family) => family.list().iter().map(hint_json).collect(),
             ResourceHints::List(list) => list.iter().map(hint_json).collect(),
         };

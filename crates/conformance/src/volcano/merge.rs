@@ -28,7 +28,7 @@ pub(super) fn replay(case: &Case) -> Outcome {
     let row = |(resource, list): (ResourceName, Option<Vec<HintJson>>)| {
         let hints = match list {
             None => ResourceHints::DontCare,
-            Some(list) if list.is_empty() => ResourceHints::Cannot,
+            Some(list) if list.is_empty() => ResourceHints::Unsatisfiable,
             Some(list) => ResourceHints::List(list.into_iter().map(Hint::from).collect()),
         };
         (resource, hints)

@@ -1,4 +1,4 @@
-//! Manage mode: we decide, and pin what runs.
+//! Mode `manage`: the agent admits pods and pins containers.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -14,33 +14,34 @@ use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
 
-use super::DaemonError;
-use super::cluster;
-use super::enforce::Enforcer;
-use super::look_after::{self, LookAfter};
-use super::partitions::Partitions;
-use super::place::{self, Place};
-use super::scan::Scanner;
-use super::service::{Service, now, writes_groups};
-use super::surfaces::{self, Surfaces};
-use super::witness::Told;
+use super::AgentError;
+use super::api_server;
+use super::cgroup_scanner::CgroupScanner;
+use super::enforcer::Enforcer;
+use super::host::{self, LocalMachine};
+use super::listeners::{self, Listeners};
+use super::maintenance::{self, MaintenanceLoop};
+use super::partitions::PartitionManager;
+use super::service::{Service, now, writes_cgroups};
+use super::telemetry::NodeTelemetry;
 use crate::config::{AgentConfig, Dialect};
 use crate::journaled_ledger::{JournalDifference, JournaledLedger};
 use crate::kubernetes::PodSpecs;
-use crate::node::{Koordinator, Node, Rulebook};
-use crate::runtime::{Devices, NoSpecifications, Ours, Runtime, Specifications, Witness, lock};
+use crate::node::{Koordinator, ManagedNode, Rulebook};
+use crate::runtime::{
+    AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
+};
 use pinfold_daemon::control::Control;
-use pinfold_daemon::logs::Log;
 use pinfold_journal::JournalLimits;
 
-/// Words for others that wait to be told.
-const WAITING: usize = 1024;
-/// How long pod resources of a kubelet may take: the runtime waits meanwhile.
-const KUBELETS_ANSWER: Duration = Duration::from_millis(400);
-/// Changes that come close together are reported together.
-const GATHER: Duration = Duration::from_millis(100);
+/// Capacity of the queue of container updates.
+const UPDATE_QUEUE: usize = 1024;
+/// Timeout of the kubelet's podresources API: the runtime waits for the agent meanwhile.
+const POD_RESOURCES_TIMEOUT: Duration = Duration::from_millis(400);
+/// Delay after a change, so that several changes are published together.
+const REPORT_DELAY: Duration = Duration::from_millis(100);
 
-impl Specifications for PodSpecs {
+impl PodSpecSource for PodSpecs {
     fn pod(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>> {
         self.get(uid, wait)
     }
@@ -50,27 +51,25 @@ pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
-) -> Result<(), DaemonError> {
-    favour(config.runtime.niceness, log);
-    let place = Place::look()?;
-    let name = place::name(config);
-    let node = open(config, &place, log)?;
-    let metrics = surfaces::metrics();
-    let kubernetes = cluster::link(config, &name, log, &metrics)?;
+) -> Result<(), AgentError> {
+    set_niceness(config.runtime.niceness);
+    let machine = LocalMachine::detect()?;
+    let name = host::node_name(config);
+    let node = open(config, &machine)?;
+    let metrics = listeners::metrics();
+    let kubernetes = api_server::connect(config, &name, &metrics)?;
     let (changed, changes) = sync_channel(1);
-    let told = Arc::new(Told::new(
-        log.clone(),
+    let telemetry = Arc::new(NodeTelemetry::new(
         metrics.clone(),
         kubernetes.as_ref().map(|link| link.events().clone()),
         changed,
     ));
-    let (others, updates) = sync_channel(WAITING);
-    let (devices, offers) = devices(config, &place)?;
+    let (updates_sender, updates) = sync_channel(UPDATE_QUEUE);
+    let (devices, offers) = devices(config, &machine)?;
     let runner = runner(config)?;
     let handle = runner.as_ref().map(Runner::handle);
-    let hierarchy = match writes_groups(config) {
-        true => Enforcer::hierarchy(&config.cgroups, &told),
+    let hierarchy = match writes_cgroups(config) {
+        true => Enforcer::hierarchy(&config.cgroups, &telemetry),
         false => None,
     };
     let pod_resources = devices.is_none().then(PodResourcesServer::default);
@@ -78,35 +77,37 @@ pub(super) fn run(
         node: node.clone(),
         name: name.clone(),
         config: config.clone(),
-        place: Mutex::new(place),
-        told: told.clone(),
+        machine: Mutex::new(machine),
+        telemetry: telemetry.clone(),
         handle: handle.clone(),
         devices: devices.clone(),
         hierarchy: hierarchy.clone(),
-        others: others.clone(),
+        updates: updates_sender.clone(),
         pod_resources: pod_resources.clone(),
         kubelet_policy: Mutex::default(),
-        reading: Mutex::default(),
-        seen: Mutex::default(),
+        journal_read_lock: Mutex::default(),
+        counter_totals: Mutex::default(),
     });
     let enforcer = Arc::new(Enforcer {
         node: node.clone(),
         handle: handle.clone(),
         hierarchy,
         config: Mutex::new(config.cgroups.clone()),
-        partitions: Partitions::new(config.cgroups.partitions),
-        told: told.clone(),
+        partitions: PartitionManager::new(config.cgroups.partitions),
+        telemetry: telemetry.clone(),
         writing: Mutex::default(),
     });
     let mut threads = Vec::new();
-    let teller = enforcer.clone();
-    threads.push(spawn("teller", move || teller.run(&updates))?);
+    let sender = enforcer.clone();
+    threads.push(spawn("update-sender", move || sender.run(&updates))?);
     if let Some(offers) = offers {
         let service = service.clone();
-        threads.push(spawn("offers", move || take_offers(&service, &offers))?);
+        threads.push(spawn("offers", move || {
+            record_device_offers(&service, &offers)
+        })?);
     }
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
-    let reporter = Reporter {
+    let reporter = NodeReporter {
         service: service.clone(),
         devices: devices.clone(),
         pod_resources: pod_resources.clone(),
@@ -114,24 +115,24 @@ pub(super) fn run(
     };
     threads.push(spawn("reporter", move || reporter.run(&changes))?);
     if let Some(runner) = runner {
-        let specifications: Box<dyn Specifications> = match &kubernetes {
+        let pod_specs: Box<dyn PodSpecSource> = match &kubernetes {
             Some(link) => Box::new(link.pods().clone()),
-            None => Box::new(NoSpecifications),
+            None => Box::new(NoPodSpecs),
         };
-        let mut runtime = Runtime {
+        let mut runtime = NriPlugin {
             node,
-            specifications,
+            pod_specs,
             devices: match &devices {
-                Some(host) => Devices::Ours(Ours::new(host.clone())),
-                // The kubelet may come later than we do, or never.
-                None => Devices::Kubelets(PodResourcesClient::new(
+                Some(host) => DeviceSource::Agent(AgentDevices::new(host.clone())),
+                // The kubelet may start later than the agent, or not at all.
+                None => DeviceSource::Kubelet(PodResourcesClient::new(
                     config.pod_resources.kubelet.clone(),
-                    KUBELETS_ANSWER,
+                    POD_RESOURCES_TIMEOUT,
                 )),
             },
             pins: config.takeover.cpu_set_allocator,
-            witness: told.clone(),
-            others,
+            telemetry: telemetry.clone(),
+            updates: updates_sender,
             clock: now,
         };
         threads.push(spawn("runtime", move || {
@@ -139,65 +140,67 @@ pub(super) fn run(
         })?);
     } else {
         if let (Some(link), Some(hierarchy)) = (&kubernetes, &service.hierarchy) {
-            let scanner = Scanner {
+            let scanner = CgroupScanner {
                 node,
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
                 reader: PodResourcesClient::new(
                     config.pod_resources.kubelet.clone(),
-                    KUBELETS_ANSWER,
+                    POD_RESOURCES_TIMEOUT,
                 ),
-                told: told.clone(),
-                others: others.clone(),
+                telemetry: telemetry.clone(),
+                updates: updates_sender.clone(),
             };
             threads.push(spawn("scanner", move || scanner.run())?);
         }
-        drop(others);
+        drop(updates_sender);
     }
     let agent: Arc<dyn crate::http::Agent> = service.clone();
-    let surfaces = Surfaces::open(config, &agent, &metrics, pod_resources)?;
-    let probes = surfaces.probes.map(|at| at.to_string()).unwrap_or_default();
-    let about = [
-        ("node", &name as &dyn std::fmt::Display),
-        ("metrics", &probes),
-    ];
-    log.info("started", &about);
-    told.changed();
-    let look_after = LookAfter {
+    let listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
+    let probes = listeners
+        .probes
+        .map(|at| at.to_string())
+        .unwrap_or_default();
+    tracing::info!(node = %name, metrics = %probes, "started");
+    telemetry.node_changed();
+    let maintenance = MaintenanceLoop {
         config,
         reread,
         service: &service,
         enforcer: &enforcer,
         threads: &threads,
     };
-    look_after.run(control);
-    log.info("stopping", &[]);
-    drop(surfaces);
+    maintenance.run(control);
+    tracing::info!("stopping");
+    drop(listeners);
     if let Some(handle) = &handle {
         handle.stop();
     }
-    // What is decided is on disk, and containers keep what they have.
+    // All decisions are journaled, and containers keep their CPUs.
     Ok(())
 }
 
 fn spawn(
     name: &'static str,
     work: impl FnOnce() + Send + 'static,
-) -> Result<thread::JoinHandle<()>, DaemonError> {
+) -> Result<thread::JoinHandle<()>, AgentError> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(DaemonError::Thread)
+    thread.map_err(AgentError::Thread)
 }
 
-/// The node with its journal, run by the rules of now if that is possible without harm.
-fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node>>, DaemonError> {
-    let rules = place.rules(config)?;
+/// Opens the journal, and applies the current rules if they differ from the journal's and all pods fit.
+fn open(
+    config: &AgentConfig,
+    machine: &LocalMachine,
+) -> Result<Arc<Mutex<ManagedNode>>, AgentError> {
+    let rules = machine.rules(config)?;
     let mut journaled =
         JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
     if journaled.truncated_bytes() > 0 {
         let what = JournalDifference::TailLost {
             bytes: journaled.truncated_bytes(),
         };
-        log.warn("differs", &[("what", &what)]);
+        tracing::warn!(%what, "differs");
     }
     let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
@@ -206,54 +209,57 @@ fn open(config: &AgentConfig, place: &Place, log: &Log) -> Result<Arc<Mutex<Node
             .map_err(crate::journaled_ledger::JournaledLedgerError::from)
             .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
-            Ok(()) => log.warn("rules-changed", &[("what", &"machine or settings are not those of the journal; everybody was placed by the new ones")]),
-            Err(error) => log.error("rules-kept", &[("why", &error)]),
+            Ok(()) => tracing::warn!(
+                what = "machine or settings are not those of the journal; everybody was placed by the new ones",
+                "rules-changed"
+            ),
+            Err(error) => tracing::error!(why = %error, "rules-kept"),
         }
     }
     let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
-            let args = scheduler_args(config, log)?;
+            let args = scheduler_args(config)?;
             Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
     };
-    let strangers = look_after::strangers(config);
-    let pins = look_after::pins(config, look_after::kubelet(config).as_ref());
-    let node = Node::new(journaled, rulebook, strangers, pins);
+    let unknown_containers = maintenance::unknown_containers(config);
+    let pins = maintenance::kubelet_pins(config, maintenance::kubelet_state(config).as_ref());
+    let node = ManagedNode::new(journaled, rulebook, unknown_containers, pins);
     let node = match config.takeover.cpu_set_allocator {
         true => node,
-        false => node.hands_off(),
+        false => node.observe_only(),
     };
     Ok(Arc::new(Mutex::new(node)))
 }
 
-/// What Koordinator's scheduler is configured with, for what this node decides alone.
-fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, DaemonError> {
+/// Arguments of Koordinator's scheduler plugin, for pods that the agent places itself.
+fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, AgentError> {
     let Some(path) = &config.koordinator.scheduler else {
         return Ok(KoordinatorArgs::default());
     };
-    let bytes = place::read_file(path)?;
+    let bytes = host::read_file(path)?;
     let file = path.to_string_lossy();
-    let documents = manifest::read(&file, &bytes).map_err(DaemonError::Rules)?;
+    let documents = manifest::read(&file, &bytes).map_err(AgentError::Rules)?;
     let Some(document) = documents.first() else {
         return Ok(KoordinatorArgs::default());
     };
-    let read = scheduler_args_of(document).map_err(DaemonError::Rules)?;
+    let read = scheduler_args_of(document).map_err(AgentError::Rules)?;
     for warning in &read.warnings {
-        log.warn("scheduler", &[("what", warning)]);
+        tracing::warn!(what = %warning, "scheduler");
     }
     Ok(read.value)
 }
 
 type HostAndOffers = (Option<Arc<DeviceHost>>, Option<OfferReceiver>);
 
-fn devices(config: &AgentConfig, place: &Place) -> Result<HostAndOffers, DaemonError> {
+fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers, AgentError> {
     if !config.devices.manage {
         return Ok((None, None));
     }
     let mut manager = PluginManagerConfig::new(&config.devices.directory);
-    for node in place.machine.nodes() {
+    for node in machine.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
             manager.sockets.entry(socket).or_default().insert(node.id);
@@ -267,66 +273,65 @@ fn devices(config: &AgentConfig, place: &Place) -> Result<HostAndOffers, DaemonE
     Ok((Some(Arc::new(host)), Some(offers)))
 }
 
-/// Has the kernel favour this thread, and all that it starts: the runtime waits for the agent, and beside many containers
-/// that start at once it would wait for its turn after every sync of the journal.
-fn favour(niceness: i8, log: &Log) {
-    let favoured = rustix::process::setpriority_process(None, niceness.into());
-    if let Err(error) = favoured {
-        let niceness = niceness.to_string();
-        log.info("not-favoured", &[("niceness", &niceness), ("why", &error)]);
+/// Sets the niceness of this thread and the threads it starts: the runtime waits for the agent, which otherwise competes
+/// with starting containers for a CPU after every fsync of the journal.
+fn set_niceness(niceness: i8) {
+    let set = rustix::process::setpriority_process(None, niceness.into());
+    if let Err(error) = set {
+        tracing::info!(niceness, why = %error, "not-favoured");
     }
 }
 
-fn runner(config: &AgentConfig) -> Result<Option<Runner>, DaemonError> {
+fn runner(config: &AgentConfig) -> Result<Option<Runner>, AgentError> {
     let Some(socket) = &config.runtime.nri else {
         return Ok(None);
     };
     let index = config.runtime.index.parse::<u8>();
-    let index = index.map_err(|error| DaemonError::Identity(error.to_string()))?;
+    let index = index.map_err(|error| AgentError::Identity(error.to_string()))?;
     let identity = Identity::new("pinfold", index);
-    let identity = identity.map_err(|error| DaemonError::Identity(error.to_string()))?;
+    let identity = identity.map_err(|error| AgentError::Identity(error.to_string()))?;
     let runner = Runner::from_environment(identity);
-    let runner = runner.map_err(|error| DaemonError::Identity(error.to_string()))?;
+    let runner = runner.map_err(|error| AgentError::Identity(error.to_string()))?;
     Ok(Some(runner.socket(socket)))
 }
 
-/// What plugins offer, into the ledger.
-fn take_offers(service: &Service, offers: &OfferReceiver) {
+/// Records the devices that device plugins offer in the ledger.
+fn record_device_offers(service: &Service, offers: &OfferReceiver) {
     while let Ok((resource, devices)) = offers.recv() {
         let mut node = lock(&service.node);
         let taken = node.journaled_mut().set_devices(&resource, devices, now());
         drop(node);
         match taken {
-            Ok(true) => service.told.changed(),
+            Ok(true) => service.telemetry.node_changed(),
             Ok(false) => {}
-            Err(error) => service.told.failed(&error),
+            Err(error) => service.telemetry.record_error(&error),
         }
     }
 }
 
-/// Tells others about the node whenever it changed.
-struct Reporter {
+/// Publishes the node's state after every change.
+struct NodeReporter {
     service: Arc<Service>,
     devices: Option<Arc<DeviceHost>>,
     pod_resources: Option<PodResourcesServer>,
     publisher: Option<crate::kubernetes::Publisher>,
 }
 
-impl Reporter {
+impl NodeReporter {
     fn run(&self, changes: &Receiver<()>) {
         while changes.recv().is_ok() {
-            thread::sleep(GATHER);
+            thread::sleep(REPORT_DELAY);
             let _ = changes.try_recv();
-            let picture = self.service.picture();
+            let snapshot = self.service.snapshot();
             if let Some(host) = &self.devices {
-                host.publish(picture.snapshot());
+                host.publish(snapshot.pod_resources());
             }
-            if let Some(told) = &self.pod_resources {
-                told.publish(picture.snapshot());
+            if let Some(pod_resources) = &self.pod_resources {
+                pod_resources.publish(snapshot.pod_resources());
             }
             if let Some(publisher) = &self.publisher {
                 let service = &self.service;
-                publisher.publish(picture.report(&service.name, &service.config));
+                publisher.publish(snapshot.report(&service.name, &service.config));
             }
         }
     }
@@ -334,33 +339,28 @@ impl Reporter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use pinfold_core::koordinator::policy_values::BindPolicy;
 
     use super::*;
-    use pinfold_daemon::logs::{Level, LogFormat};
 
     #[test]
-    fn a_schedulers_defaults_are_read_for_what_the_node_decides_alone() {
-        let sink = Box::new(std::io::sink());
-        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
+    fn the_scheduler_plugins_arguments_are_read_from_its_configuration() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("scheduler.yaml");
         let mut config = AgentConfig::default();
-        let default = scheduler_args(&config, &log).expect("defaults");
+        let default = scheduler_args(&config).expect("defaults");
         assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
         config.koordinator.scheduler = Some(file.clone());
-        assert!(scheduler_args(&config, &log).is_err(), "it is not there");
+        assert!(scheduler_args(&config).is_err(), "the file is missing");
         let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
             - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";
         std::fs::write(&file, text).expect("written");
-        let args = scheduler_args(&config, &log).expect("a configuration");
+        let args = scheduler_args(&config).expect("a configuration");
         assert_eq!(args.default_bind, Some(BindPolicy::SpreadByPcpus));
         std::fs::write(&file, "kind: Pod").expect("written");
         assert!(
-            scheduler_args(&config, &log).is_err(),
-            "it is no configuration"
+            scheduler_args(&config).is_err(),
+            "the file is not a scheduler configuration"
         );
     }
 }

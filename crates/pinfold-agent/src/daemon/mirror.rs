@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pinfold_core::name::PodUid;
 
-use super::DaemonError;
-use super::cluster;
-use super::place::{self, Place};
+use super::AgentError;
+use super::api_server;
+use super::host::{self, LocalMachine};
+use super::listeners::{self, Listeners};
 use super::service::now;
-use super::surfaces::{self, Surfaces};
 use crate::config::{AgentConfig, Publication};
 use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, JournalPage, PinResult,
@@ -18,30 +18,29 @@ use crate::kubernetes::{Object, Report};
 use crate::metrics::Metrics;
 use crate::mirror::{Configz, Mirror, Picture, Places, objects};
 use pinfold_daemon::control::{Control, Wish};
-use pinfold_daemon::logs::Log;
 
 /// A node that a kubelet runs, as it was when it was last looked at.
-struct Mirrored {
+struct MirrorService {
     name: String,
-    seen: Mutex<Seen>,
+    state: Mutex<MirrorState>,
 }
 
 #[derive(Clone, Default)]
-struct Seen {
+struct MirrorState {
     picture: Option<Arc<Picture>>,
     remarks: Vec<String>,
     generation: u64,
 }
 
-impl Mirrored {
-    fn seen(&self) -> Seen {
-        let seen = self.seen.lock();
-        seen.unwrap_or_else(PoisonError::into_inner).clone()
+impl MirrorService {
+    fn state(&self) -> MirrorState {
+        let state = self.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// This is how it is now.
-    fn see(&self, seen: Seen) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    fn set_state(&self, state: MirrorState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }
 
@@ -49,31 +48,30 @@ pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
-) -> Result<(), DaemonError> {
-    let name = place::name(config);
+) -> Result<(), AgentError> {
+    let name = host::node_name(config);
     let mut mirror = mirror(config, &name)?;
-    let mirrored = Arc::new(Mirrored {
+    let service = Arc::new(MirrorService {
         name: name.clone(),
-        seen: Mutex::default(),
+        state: Mutex::default(),
     });
-    let metrics = surfaces::metrics();
-    let kubernetes = cluster::link(config, &name, log, &metrics)?;
-    let agent: Arc<dyn Agent> = mirrored.clone();
+    let metrics = listeners::metrics();
+    let kubernetes = api_server::connect(config, &name, &metrics)?;
+    let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
-    let _surfaces = Surfaces::open(config, &agent, &metrics, pod_resources)?;
-    log.info("started", &[("node", &name), ("mode", &"mirror")]);
+    let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
+    tracing::info!(node = %name, mode = "mirror", "started");
     // There is no journal to count by. Milliseconds of now are more than any count that began earlier has reached.
-    let mut generation = now().0;
-    let mut remarked = Vec::new();
-    let mut online = place::online();
+    let mut generation = now().as_millisecond().unsigned_abs();
+    let mut logged_remarks = Vec::new();
+    let mut online = host::online_cpus();
     loop {
-        let seen = place::online();
+        let seen = host::online_cpus();
         if seen != online {
             // The kubelet has to be restarted for that too.
             match self::mirror(config, &name) {
                 Ok(new) => (mirror, online) = (new, seen),
-                Err(error) => log.error("machine", &[("why", &error)]),
+                Err(error) => tracing::error!(why = %error, "machine"),
             }
         }
         // Nobody waits for this: whoever asks meanwhile is told what was so before.
@@ -84,31 +82,31 @@ pub(super) fn run(
                 link.publisher()
                     .publish(report(picture, &name, config, generation));
             }
-            mirrored.see(Seen {
+            service.set_state(MirrorState {
                 picture,
                 remarks: mirror.remarks().iter().map(ToString::to_string).collect(),
                 generation,
             });
         }
-        if mirror.remarks() != remarked {
-            remarked = mirror.remarks().to_vec();
-            for remark in &remarked {
-                log.warn("mirror", &[("what", remark)]);
+        if mirror.remarks() != logged_remarks {
+            logged_remarks = mirror.remarks().to_vec();
+            for remark in &logged_remarks {
+                tracing::warn!(what = %remark, "mirror");
             }
         }
         match control.next(config.kubernetes.every) {
             Some(Wish::Stop) => {
-                log.info("stopping", &[]);
+                tracing::info!("stopping");
                 return Ok(());
             }
             // The kubelet's configuration is read again all the time.
             Some(Wish::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
-                        log.warn("needs-restart", &[("field", &field)]);
+                        tracing::warn!(%field, "needs-restart");
                     }
                 }
-                Err(error) => log.error("not-reloaded", &[("why", &error)]),
+                Err(error) => tracing::error!(why = %error, "not-reloaded"),
             },
             None => {}
         }
@@ -116,8 +114,8 @@ pub(super) fn run(
 }
 
 /// What is looked at, as configured.
-fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, DaemonError> {
-    let place = Place::look()?;
+fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
+    let machine = LocalMachine::detect()?;
     let places = Places {
         config: config
             .rules_file()
@@ -125,7 +123,7 @@ fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, DaemonError> {
         root: config.kubelet.root.clone(),
         pod_resources: Some(config.pod_resources.kubelet.clone()),
     };
-    let mirror = Mirror::new(place.machine, place.memory, places);
+    let mirror = Mirror::new(machine.machine, machine.memory, places);
     Ok(match &config.kubelet.endpoint {
         Some(endpoint) if !config.takeover.disable_query_kubelet_config => mirror.asking(Configz {
             endpoint: endpoint.clone(),
@@ -155,24 +153,24 @@ fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) 
 }
 
 /// Everything that would change something.
-fn not_ours<T>() -> Result<T, AgentApiError> {
+fn mirror_only<T>() -> Result<T, AgentApiError> {
     let error = "the kubelet decides on this node; the agent only mirrors it";
     let hint = "set mode: manage to have the agent decide";
     Err(AgentApiError::new(ApiErrorKind::Unsupported, error, hint))
 }
 
-impl Agent for Mirrored {
+impl Agent for MirrorService {
     fn status(&self) -> AgentStatus {
-        let seen = self.seen();
+        let state = self.state();
         let mut status = AgentStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             mode: "mirror".to_owned(),
-            generation: seen.generation,
-            problems: seen.remarks,
+            generation: state.generation,
+            problems: state.remarks,
             ..AgentStatus::default()
         };
-        if let Some(picture) = seen.picture {
+        if let Some(picture) = state.picture {
             let rules = picture.ledger.rules();
             rules
                 .policy()
@@ -185,41 +183,41 @@ impl Agent for Mirrored {
     }
 
     fn pods(&self) -> Vec<PodReport> {
-        let picture = self.seen().picture;
+        let picture = self.state().picture;
         picture.map_or_else(Vec::new, |picture| PodReport::all(&picture.ledger))
     }
 
     fn admit(&self, _: &[u8]) -> Result<AdmittedPod, AgentApiError> {
-        not_ours()
+        mirror_only()
     }
 
     fn release(&self, _: &PodUid) -> Result<(), AgentApiError> {
-        not_ours()
+        mirror_only()
     }
 
     fn pin(&self, _: &PodUid, _: &PinTarget) -> Result<PinResult, AgentApiError> {
-        not_ours()
+        mirror_only()
     }
 
     fn plan(&self, _: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
-        not_ours()
+        mirror_only()
     }
 
     fn apply(&self, _: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
-        not_ours()
+        mirror_only()
     }
 
     fn journal(&self, _: u64, _: usize) -> Result<JournalPage, AgentApiError> {
-        not_ours()
+        mirror_only()
     }
 }
 
-impl Probed for Mirrored {
+impl Probed for MirrorService {
     fn health(&self) -> Health {
-        let seen = self.seen();
-        let mut waiting = match seen.picture {
+        let state = self.state();
+        let mut waiting = match state.picture {
             Some(_) => return Health::default(),
-            None => seen.remarks,
+            None => state.remarks,
         };
         if waiting.is_empty() {
             waiting.push("the kubelet has not been looked at yet".to_owned());
@@ -231,7 +229,7 @@ impl Probed for Mirrored {
     }
 
     fn measure(&self, metrics: &Metrics) {
-        if let Some(picture) = self.seen().picture {
+        if let Some(picture) = self.state().picture {
             crate::metrics::measure_ledger(metrics, &picture.ledger);
         }
     }

@@ -1,107 +1,109 @@
-//! CPUs of a container's own as a cpuset partition, if that is wanted.
+//! Turns cgroups of containers with exclusive CPUs into cpuset partitions, if configured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pinfold_cgroup::{CgroupError, GroupPath, Hierarchy, Partition};
 
-use super::enforce::group_of;
-use super::witness::Told;
+use super::enforcer::group_of;
+use super::telemetry::NodeTelemetry;
 use crate::allowance::Quota;
 use crate::config;
-use crate::node::{Guest, Node};
+use crate::node::{ManagedContainer, ManagedNode};
 
-/// Makes groups partitions, and remembers which.
-pub(super) struct Partitions {
-    /// What kind; `None` if groups are left as they are.
+/// Creates and dissolves cpuset partitions.
+pub(super) struct PartitionManager {
+    /// Partition type; `None` if no partitions are configured.
     kind: Option<Partition>,
-    made: Mutex<BTreeSet<GroupPath>>,
+    partitioned: Mutex<BTreeSet<GroupPath>>,
 }
 
-impl Partitions {
+impl PartitionManager {
     pub(super) fn new(config: config::Partitions) -> Self {
         let kind = match config {
             config::Partitions::None => None,
             config::Partitions::Root => Some(Partition::Root),
             config::Partitions::Isolated => Some(Partition::Isolated),
         };
-        let made = Mutex::default();
-        Self { kind, made }
+        let partitioned = Mutex::default();
+        Self { kind, partitioned }
     }
 
-    /// What each container's group shall be. CPUs that somebody else may use as well are nobody's partition.
-    pub(super) fn wanted(&self, node: &Node) -> BTreeMap<GroupPath, Partition> {
+    /// The partition type of each container's cgroup. CPUs in a shared pool never become a cpuset partition.
+    pub(super) fn wanted(&self, node: &ManagedNode) -> BTreeMap<GroupPath, Partition> {
         let Some(kind) = self.kind else {
             return BTreeMap::new();
         };
-        let guests: Vec<&Guest> = node.guests().collect();
-        let shared = |guest: &Guest, cpus| {
-            let others = guests.iter().filter(|other| other.id != guest.id);
-            let told = others.filter_map(|other| other.told());
-            told.into_iter().any(|told| !told.cpus.is_disjoint(cpus))
+        let containers: Vec<&ManagedContainer> = node.containers().collect();
+        let shared = |container: &ManagedContainer, cpus| {
+            let others = containers.iter().filter(|other| other.id != container.id);
+            let sent = others.filter_map(|other| other.sent_allowance());
+            sent.into_iter().any(|sent| !sent.cpus.is_disjoint(cpus))
         };
-        let wanted = guests.iter().filter_map(|guest| {
-            let told = guest.told()?;
-            let own = told.quota == Quota::Lifted && !shared(guest, &told.cpus);
+        let wanted = containers.iter().filter_map(|container| {
+            let sent = container.sent_allowance()?;
+            let own = sent.quota == Quota::Unlimited && !shared(container, &sent.cpus);
             let partition = if own { kind } else { Partition::Member };
-            Some((group_of(guest)?, partition))
+            Some((group_of(container)?, partition))
         });
         wanted.collect()
     }
 
-    /// Makes groups what they shall be, and takes back what containers that ended have claimed.
+    /// Sets the partition types, and dissolves the partitions of containers that terminated.
     pub(super) fn enforce(
         &self,
         hierarchy: &Hierarchy,
         wanted: &BTreeMap<GroupPath, Partition>,
-        told: &Told,
+        telemetry: &NodeTelemetry,
     ) {
         if self.kind.is_none() {
             return;
         }
         let mut problem = None;
-        let mut made = self.made();
-        // Whoever gives CPUs back comes first: somebody else may get them.
-        made.retain(|path| {
+        let mut partitioned = self.partitioned();
+        // Partitions are dissolved first: their CPUs may go to another one.
+        partitioned.retain(|path| {
             if wanted.contains_key(path) {
                 return true;
             }
-            let settled = hierarchy.group(path).and_then(|group| {
+            let dissolved = hierarchy.group(path).and_then(|group| {
                 let dissolved = group.set_partition(Partition::Member);
                 match dissolved {
                     Err(error) if error.is_vanished() => group.release_unused_claims(),
                     done => done,
                 }
             });
-            let again = settled.is_err();
-            note(&mut problem, settled);
+            let again = dissolved.is_err();
+            keep_first(&mut problem, dissolved);
             again
         });
         let mut in_order: Vec<_> = wanted.iter().collect();
         in_order.sort_by_key(|(_, partition)| **partition != Partition::Member);
         for (path, &partition) in in_order {
-            if partition == Partition::Member && !made.contains(path) {
+            if partition == Partition::Member && !partitioned.contains(path) {
                 continue;
             }
             let done = hierarchy
                 .group(path)
                 .and_then(|group| group.set_partition(partition));
             match partition {
-                Partition::Member => made.remove(path),
-                _ => made.insert(path.clone()),
+                Partition::Member => partitioned.remove(path),
+                _ => partitioned.insert(path.clone()),
             };
-            note(&mut problem, done);
+            keep_first(&mut problem, done);
         }
-        told.problem("partitions", problem);
+        telemetry.problem("partitions", problem);
     }
 
-    fn made(&self) -> MutexGuard<'_, BTreeSet<GroupPath>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn partitioned(&self) -> MutexGuard<'_, BTreeSet<GroupPath>> {
+        self.partitioned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A container that ended meanwhile is no problem.
-fn note(problem: &mut Option<String>, outcome: Result<(), CgroupError>) {
+/// Keeps the first error. A cgroup that vanished is none.
+fn keep_first(problem: &mut Option<String>, outcome: Result<(), CgroupError>) {
     match outcome {
         Err(error) if !error.is_vanished() => {
             problem.get_or_insert_with(|| error.to_string());

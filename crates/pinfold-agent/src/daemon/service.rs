@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use nri::Handle;
 use pinfold_cgroup::{GroupPath, Hierarchy};
@@ -16,11 +15,11 @@ use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
 
-use super::DaemonError;
-use super::measure::Seen;
-use super::place::Place;
-use super::report::Picture;
-use super::witness::Told;
+use super::AgentError;
+use super::counter_totals::CounterTotals;
+use super::host::LocalMachine;
+use super::node_snapshot::NodeSnapshot;
+use super::telemetry::NodeTelemetry;
 use crate::allowance::Allowance;
 use crate::config::{AgentConfig, Direct};
 use crate::drift;
@@ -30,34 +29,33 @@ use crate::http::{
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::{Node, Rejected, Update};
-use crate::runtime::{Witness, lock};
-use pinfold_journal::PinnedProcess;
-use pinfold_journal::{FILE, JournalError, JournalHistory, Timestamp};
+use crate::node::{AdmitError, ManagedNode, Update};
+use crate::runtime::{Telemetry, lock};
+use pinfold_journal::{FILE, JournalError, JournalHistory, PinnedProcess, Timestamp};
 
 /// A node that we run.
 pub(super) struct Service {
-    pub(super) node: Arc<Mutex<Node>>,
+    pub(super) node: Arc<Mutex<ManagedNode>>,
     pub(super) name: String,
     pub(super) config: AgentConfig,
-    pub(super) place: Mutex<Place>,
-    pub(super) told: Arc<Told>,
+    pub(super) machine: Mutex<LocalMachine>,
+    pub(super) telemetry: Arc<NodeTelemetry>,
     pub(super) handle: Option<Handle>,
     pub(super) devices: Option<Arc<DeviceHost>>,
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) others: SyncSender<Vec<Update>>,
+    pub(super) updates: SyncSender<Vec<Update>>,
     /// Pod resources, where no device host tells them.
     pub(super) pod_resources: Option<PodResourcesServer>,
     /// The kubelet's CPU policy, as its state file says.
     pub(super) kubelet_policy: Mutex<Option<String>>,
     /// Whoever reads the journal: it is large, and one at a time is enough.
-    pub(super) reading: Mutex<()>,
-    pub(super) seen: Mutex<Seen>,
+    pub(super) journal_read_lock: Mutex<()>,
+    pub(super) counter_totals: Mutex<CounterTotals>,
 }
 
 /// What time it is.
 pub(super) fn now() -> Timestamp {
-    SystemTime::now().into()
+    Timestamp::now()
 }
 
 /// The process that keeps CPUs back to itself is no container: it cannot be known what it needs.
@@ -65,34 +63,34 @@ const NO_SUCH_POD: &str = "GET /v1/pods lists the pods";
 
 impl Service {
     /// Others may use something else from now on, and reports are out of date.
-    fn spread(&self, updates: Vec<Update>) {
-        self.told.changed();
+    fn publish_updates(&self, updates: Vec<Update>) {
+        self.telemetry.node_changed();
         if !updates.is_empty() {
-            let _ = self.others.try_send(updates);
+            let _ = self.updates.try_send(updates);
         }
     }
 
     /// Writes down who left while that was not possible.
-    pub(super) fn settle(&self) {
+    pub(super) fn release_pending(&self) {
         let settled = {
             let mut node = lock(&self.node);
             node.journaled_mut().retry_writing();
-            node.settle(now())
+            node.release_pending(now())
         };
         match settled {
             Ok(None) => {}
-            Ok(Some(updates)) => self.spread(updates),
-            Err(error) => self.told.failed(&error),
+            Ok(Some(updates)) => self.publish_updates(updates),
+            Err(error) => self.telemetry.record_error(&error),
         }
     }
 
     /// The node as it is now, for reports.
-    pub(super) fn picture(&self) -> Picture {
+    pub(super) fn snapshot(&self) -> NodeSnapshot {
         let mut node = lock(&self.node);
-        Picture {
-            pools: node.pools_now(),
+        NodeSnapshot {
+            pools: node.koordinator_pools(),
             ledger: node.journaled().ledger().clone(),
-            notes: node.journaled().records().clone(),
+            records: node.journaled().records().clone(),
             generation: node.journaled().generation(),
             kubelet_policy: self.kubelet_policy(),
         }
@@ -105,7 +103,7 @@ impl Service {
     }
 
     /// What is there to take over from a kubelet, and how far that is.
-    fn takeover(&self, node: &Node) -> Option<TakeoverStatus> {
+    fn takeover(&self, node: &ManagedNode) -> Option<TakeoverStatus> {
         let kubelet_policy = self.kubelet_policy();
         let pinned = node.pinned_by_kubelet();
         let pins = self.config.takeover.cpu_set_allocator;
@@ -125,13 +123,16 @@ impl Service {
     }
 
     /// What other settings would mean.
-    fn planned(&self, settings: &[u8]) -> Result<(RulesChange, RulesChangeReport), AgentApiError> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        let rules = place
+    fn compute_plan(
+        &self,
+        settings: &[u8],
+    ) -> Result<(RulesChange, RulesChangeReport), AgentApiError> {
+        let machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = machine
             .settings("the settings", settings)
-            .and_then(|settings| place.rules_of(settings, self.config.dialect));
+            .and_then(|settings| machine.rules_of(settings, self.config.dialect));
         let rules = rules.map_err(|error| match error {
-            DaemonError::Settings(_) => AgentApiError::new(
+            AgentError::Settings(_) => AgentApiError::new(
                 ApiErrorKind::Conflict,
                 error.to_string(),
                 "pinfold check says more about them",
@@ -141,20 +142,20 @@ impl Service {
         let node = lock(&self.node);
         let journaled = node.journaled();
         let plan = journaled.plan_rules_change(&rules);
-        let plan = plan.map_err(|error| failure(&error.into()))?;
+        let plan = plan.map_err(|error| api_error(&error.into()))?;
         let report = plan.report(journaled.ledger());
         Ok((plan, report))
     }
 
     /// Carries a plan out.
-    pub(super) fn amend(&self, plan: RulesChange) -> Result<(), JournaledLedgerError> {
-        let updates = lock(&self.node).amend(plan, now())?;
-        self.spread(updates);
+    pub(super) fn apply_plan(&self, plan: RulesChange) -> Result<(), JournaledLedgerError> {
+        let updates = lock(&self.node).apply_plan(plan, now())?;
+        self.publish_updates(updates);
         Ok(())
     }
 
     /// What device plugins want in the containers of a pod.
-    fn edits(&self, report: &mut PodReport) -> Result<(), AgentApiError> {
+    fn add_device_edits(&self, report: &mut PodReport) -> Result<(), AgentApiError> {
         let Some(host) = &self.devices else {
             return Ok(());
         };
@@ -193,19 +194,19 @@ impl Service {
     }
 
     /// Why a pod was turned away, with what would fit.
-    fn rejection(&self, pod: &PodObject, rejected: Rejected) -> AgentApiError {
+    fn rejection_error(&self, pod: &PodObject, rejected: AdmitError) -> AgentApiError {
         match rejected {
-            Rejected::Rules { told, decision } => match decision {
+            AdmitError::Rules { reason, decision } => match decision {
                 Some(decision) => {
                     let core = Arc::new(pod.pod.clone());
                     let ledger = lock(&self.node).journaled().ledger().clone();
                     let found = remedy::find(&ledger, &core, &mut NoPreference, Effort::default());
                     AgentApiError::rejected(&pod.pod.name, &decision, found.ok().as_ref())
                 }
-                None => AgentApiError::new(ApiErrorKind::Rejected, told, ""),
+                None => AgentApiError::new(ApiErrorKind::Rejected, reason, ""),
             },
-            Rejected::Journal(error) => failure(&error),
-            error @ Rejected::UnknownSandbox(_) => {
+            AdmitError::Journal(error) => api_error(&error),
+            error @ AdmitError::UnknownSandbox(_) => {
                 AgentApiError::new(ApiErrorKind::Internal, error.to_string(), "")
             }
         }
@@ -218,7 +219,7 @@ impl Service {
         wanted: Option<&ContainerName>,
     ) -> Result<(ContainerName, Allowance), AgentApiError> {
         let mut node = lock(&self.node);
-        let resident = node.journaled().ledger().state().residents().get(pod);
+        let resident = node.journaled().ledger().state().admitted_pods().get(pod);
         let Some(resident) = resident else {
             let error = format!("there is no pod {pod}");
             return Err(AgentApiError::new(
@@ -257,16 +258,16 @@ impl Service {
         allowance: &Allowance,
         path: &Path,
     ) -> Result<String, AgentApiError> {
-        let not_here = |error: &dyn std::fmt::Display| {
+        let unusable = |error: &dyn std::fmt::Display| {
             let hint = "the path must be that of a control group that exists";
             AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
         let Some(hierarchy) = &self.hierarchy else {
-            return Err(not_here(&"control groups are not written here"));
+            return Err(unusable(&"control groups are not written here"));
         };
-        let group = group(hierarchy, path)
+        let group = group_at(hierarchy, path)
             .filter(|group| !group.is_root())
-            .ok_or_else(|| not_here(&format!("{} is no control group of CPUs", path.display())))?;
+            .ok_or_else(|| unusable(&format!("{} is no control group of CPUs", path.display())))?;
         let online = {
             let node = lock(&self.node);
             node.journaled().ledger().rules().machine().online().clone()
@@ -274,13 +275,13 @@ impl Service {
         let migrate = Some(self.config.cgroups.migrate_memory);
         let confine = |allowance: &Allowance| {
             drift::enforce(hierarchy, &group, allowance, &online, migrate)
-                .map_err(|error| not_here(&error))
+                .map_err(|error| unusable(&error))
         };
         confine(allowance)?;
         let shown = format!("/{}", group.as_str());
         let held = lock(&self.node).hold(&shown, pod, name, now());
-        let held = held.map_err(|error| failure(&error))?;
-        self.told.changed();
+        let held = held.map_err(|error| api_error(&error))?;
+        self.telemetry.node_changed();
         // Others may have come or gone meanwhile.
         if let Some(held) = held.filter(|held| held != allowance) {
             confine(&held)?;
@@ -295,20 +296,20 @@ impl Service {
         allowance: &Allowance,
         pid: u32,
     ) -> Result<String, AgentApiError> {
-        let not_here = |error: &dyn std::fmt::Display| {
+        let unusable = |error: &dyn std::fmt::Display| {
             let hint = "it must run, and be ours to confine";
             AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
         let process = PinnedProcess::find(pid, name.clone())
-            .ok_or_else(|| not_here(&format!("there is no process {pid}")))?;
+            .ok_or_else(|| unusable(&format!("there is no process {pid}")))?;
         let confine = |allowance: &Allowance| {
-            confine_process(process.process, &allowance.cpus).map_err(|error| not_here(&error))
+            confine_process(process.process, &allowance.cpus).map_err(|error| unusable(&error))
         };
         confine(allowance)?;
         let alive = &PinnedProcess::is_alive;
         let held = lock(&self.node).hold_process(&process, pod, alive, now());
-        let held = held.map_err(|error| failure(&error))?;
-        self.told.changed();
+        let held = held.map_err(|error| api_error(&error))?;
+        self.telemetry.node_changed();
         // Others may have come or gone meanwhile.
         if let Some(held) = held.filter(|held| held != allowance) {
             confine(&held)?;
@@ -318,13 +319,13 @@ impl Service {
 }
 
 /// The group at an absolute path of the file system.
-fn group(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
+fn group_at(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
     let root = hierarchy.cpuset.folder(&GroupPath::root()).ok()?;
     let below = path.strip_prefix(&root).ok()?;
     GroupPath::parse(below.to_str()?).ok()
 }
 
-fn failure(error: &JournaledLedgerError) -> AgentApiError {
+fn api_error(error: &JournaledLedgerError) -> AgentApiError {
     let (kind, hint) = match error {
         JournaledLedgerError::Journal(_) => (
             ApiErrorKind::Unavailable,
@@ -378,8 +379,9 @@ impl Agent for Service {
             Some(host) => lock(&self.node).admit(&object, &mut host.preferences(), now()),
             None => lock(&self.node).admit(&object, &mut NoPreference, now()),
         };
-        let (decision, updates) = outcome.map_err(|rejected| self.rejection(&object, rejected))?;
-        self.spread(updates);
+        let (decision, updates) =
+            outcome.map_err(|rejected| self.rejection_error(&object, rejected))?;
+        self.publish_updates(updates);
         let (report, generation) = {
             let node = lock(&self.node);
             let report = PodReport::of(node.journaled().ledger(), &object.pod.uid);
@@ -389,17 +391,17 @@ impl Agent for Service {
             let error = "the pod left before this could be told";
             return Err(AgentApiError::new(ApiErrorKind::Conflict, error, ""));
         };
-        if let Err(error) = self.edits(&mut report) {
+        if let Err(error) = self.add_device_edits(&mut report) {
             // A pod that cannot start holds nothing.
             self.release(&report.uid)?;
             return Err(error);
         }
-        let told = decision.map(|decision| explain::admission(&object.pod.name, &decision));
-        let told = told.unwrap_or_default();
+        let explanation = decision.map(|decision| explain::admission(&object.pod.name, &decision));
+        let explanation = explanation.unwrap_or_default();
         Ok(AdmittedPod {
             pod: report,
             generation,
-            explanation: told.lines().map(str::to_owned).collect(),
+            explanation: explanation.lines().map(str::to_owned).collect(),
         })
     }
 
@@ -409,14 +411,14 @@ impl Agent for Service {
             JournaledLedgerError::Ledger(error) => {
                 AgentApiError::new(ApiErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
             }
-            error => failure(&error),
+            error => api_error(&error),
         })?;
         if let Some(host) = &self.devices
             && let Err(error) = host.remove_pod(pod)
         {
-            self.told.troubled(&error.to_string());
+            self.telemetry.warn(&error.to_string());
         }
-        self.spread(updates);
+        self.publish_updates(updates);
         Ok(())
     }
 
@@ -438,19 +440,22 @@ impl Agent for Service {
     }
 
     fn plan(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
-        self.planned(settings).map(|(_, report)| report)
+        self.compute_plan(settings).map(|(_, report)| report)
     }
 
     fn apply(&self, settings: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
-        let (plan, mut report) = self.planned(settings)?;
-        self.amend(plan).map_err(|error| failure(&error))?;
+        let (plan, mut report) = self.compute_plan(settings)?;
+        self.apply_plan(plan).map_err(|error| api_error(&error))?;
         report.applied = true;
         report.generation = lock(&self.node).journaled().generation();
         Ok(report)
     }
 
     fn journal(&self, after: u64, limit: usize) -> Result<JournalPage, AgentApiError> {
-        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reading = self
+            .journal_read_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let path = self.config.state.join(FILE);
         let unreadable = |error: JournalError| {
             AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
@@ -469,8 +474,8 @@ impl Agent for Service {
 impl Probed for Service {
     fn health(&self) -> Health {
         let connected = self.handle.as_ref().map(|all| all.state().is_connected());
-        let mut broken = self.told.broken();
-        let mut waiting = self.told.problems();
+        let mut broken = self.telemetry.broken();
+        let mut waiting = self.telemetry.problems();
         waiting.retain(|problem| !broken.contains(problem));
         if connected == Some(false) {
             let state = "the container runtime is not connected: containers start unpinned";
@@ -489,7 +494,7 @@ impl Probed for Service {
     }
 
     fn measure(&self, metrics: &Metrics) {
-        let (ledger, generation, length, pinned, tally) = {
+        let (ledger, generation, length, pinned, counters) = {
             let node = lock(&self.node);
             let journaled = node.journaled();
             (
@@ -497,22 +502,25 @@ impl Probed for Service {
                 journaled.generation(),
                 journaled.journal_length(),
                 node.kubelet_pinned(),
-                node.tally().clone(),
+                node.counters().clone(),
             )
         };
         crate::metrics::measure_ledger(metrics, &ledger);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.tally(metrics, &tally);
+        let mut totals = self
+            .counter_totals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        totals.admissions(metrics, &counters);
         let asked = self
             .pod_resources
             .as_ref()
             .map(PodResourcesServer::call_counts);
         if let Some(host) = &self.devices {
-            seen.plugins(metrics, host.activity());
+            totals.device_plugins(metrics, host.activity());
         }
         let asked = asked.or_else(|| self.devices.as_ref().map(|host| host.call_counts()));
-        seen.pod_resources(metrics, asked.unwrap_or_default());
-        drop(seen);
+        totals.pod_resources(metrics, asked.unwrap_or_default());
+        drop(totals);
         let number = |value: u64| f64::from(u32::try_from(value).unwrap_or(u32::MAX));
         metrics.set(&catalogue::GENERATION, &[], number(generation));
         let pinned = u64::try_from(pinned).unwrap_or(u64::MAX);
@@ -529,6 +537,6 @@ impl Probed for Service {
 }
 
 /// Whether control groups are to be written at all.
-pub(super) fn writes_groups(config: &AgentConfig) -> bool {
+pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
     config.cgroups.direct != Direct::Never && config.takeover.cpu_set_allocator
 }

@@ -1,21 +1,22 @@
-//! Making a control group what an [`Allowance`] says, and looking at what it is.
+//! Writes an [`Allowance`] to a cgroup, and reads the cgroup's values.
 
 use pinfold_cgroup::{
     CgroupChange, CgroupError, CgroupSettings, CgroupVersion, CpuTimeLimit, GroupPath, Hierarchy,
 };
 use pinfold_core::cpu_set::CpuSet;
 
-use super::Found;
+use super::ObservedCgroup;
 use crate::allowance::{Allowance, Quota};
 
-/// Makes `group` allow exactly this, and checks that it does. A lifted limit on CPU time is lifted for the pod's group
-/// as well: it would throttle the container all the same, and the kubelet does so too for pods with CPUs of their own.
+/// Writes the allowance to `group`, and checks the effective values afterwards. [`Quota::Unlimited`] also removes the
+/// quota of the pod's cgroup, which would throttle the container all the same; the kubelet does so too for pods with
+/// exclusive CPUs.
 ///
-/// CPUs that are not `online` are left out of the check. v2 is still told of them and uses them as soon as they are
-/// back; v1 would reject.
+/// Offline CPUs are left out of the check. cgroup v2 accepts them and uses them as soon as they are online again; v1
+/// rejects them, so they are not written there.
 ///
 /// # Errors
-/// If the kernel does not allow it or makes something else of it; [`CgroupError::Vanished`] if the container ended.
+/// If the kernel rejects a value or applies a different one; [`CgroupError::Vanished`] if the container terminated.
 pub fn enforce(
     hierarchy: &Hierarchy,
     group: &GroupPath,
@@ -28,7 +29,7 @@ pub fn enforce(
         CgroupVersion::V1 => &usable,
         CgroupVersion::V2 => &allowance.cpus,
     };
-    let lift = (allowance.quota == Quota::Lifted).then_some(CpuTimeLimit::UNLIMITED);
+    let lift = (allowance.quota == Quota::Unlimited).then_some(CpuTimeLimit::UNLIMITED);
     let some = |cpus: &CpuSet| (!cpus.is_empty()).then(|| cpus.clone());
     let mut wanted = CgroupSettings {
         cpus: some(cpus),
@@ -49,14 +50,17 @@ pub fn enforce(
     Ok(written)
 }
 
-/// What a container in `group` really has.
-pub(super) fn look(hierarchy: &Hierarchy, group: &GroupPath) -> Result<Found, CgroupError> {
+/// Reads a container's cgroup and the CPU quota of its pod's cgroup.
+pub(super) fn observe(
+    hierarchy: &Hierarchy,
+    group: &GroupPath,
+) -> Result<ObservedCgroup, CgroupError> {
     let state = hierarchy.group(group)?.read()?;
     let pod_cpu_time = match group.pod_group() {
         Some(pod) => hierarchy.group(&pod)?.cpu_time()?,
         None => None,
     };
-    Ok(Found {
+    Ok(ObservedCgroup {
         state,
         pod_cpu_time,
     })

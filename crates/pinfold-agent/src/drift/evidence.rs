@@ -1,4 +1,4 @@
-//! Gathering [`Evidence`]: which CPUs are online, and what the kubelet believes.
+//! Reads the [`Evidence`]: the online CPUs and the kubelet's `cpu_manager_state`.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,11 +12,11 @@ use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES};
 use super::Evidence;
 
 impl Evidence {
-    /// Gathers it. `root` is the machine's root folder, `kubelet` the path of the kubelet's `cpu_manager_state`. A
-    /// file that is not there or not whole is no evidence, and no error either: the kubelet may be writing it.
+    /// Reads it from the machine. `root` is the root directory, `kubelet` the path of the kubelet's
+    /// `cpu_manager_state`. A missing or truncated state file is not an error: the kubelet may be writing it.
     ///
     /// # Errors
-    /// If it cannot be found out which CPUs are online.
+    /// If the online CPUs cannot be read.
     pub fn gather(root: &Path, kubelet: &Path) -> Result<Self, CgroupError> {
         Ok(Self {
             online: control::read_cpus(&root.join("sys/devices/system/cpu/online"))?,

@@ -28,21 +28,21 @@ fn limit(quota: u64) -> CpuTimeLimit {
     }
 }
 
-/// A container on CPUs 4 and 5 that asked for half a CPU's time.
-fn watched() -> Watched {
-    Watched {
-        who: Who {
+/// A container on CPUs 4 and 5 whose runtime specification has a quota of half a CPU.
+fn watched() -> WatchedContainer {
+    WatchedContainer {
+        container: ContainerRef {
             id: "4f0c".into(),
             pod: "1".into(),
-            container: "web".into(),
+            name: "web".into(),
         },
         group: GroupPath::of_container(GROUP).expect("a path"),
         expected: Allowance {
             cpus: cpus("4-5"),
             mems: nodes(0b10),
-            quota: Quota::Lifted,
+            quota: Quota::Unlimited,
         },
-        spec: Spec {
+        spec: RuntimeSpec {
             cpus: None,
             mems: None,
             cpu_time: Some(limit(50_000)),
@@ -50,9 +50,9 @@ fn watched() -> Watched {
     }
 }
 
-/// What it should have.
-fn in_order() -> Found {
-    Found {
+/// The cgroup of that container without drift.
+fn without_drift() -> ObservedCgroup {
+    ObservedCgroup {
         state: CgroupState {
             cpus: cpus("4-5"),
             mems: nodes(0b10),
@@ -64,7 +64,7 @@ fn in_order() -> Found {
     }
 }
 
-/// The kubelet shares CPUs 0 to 3 and believes that the container has 6 and 7.
+/// The kubelet's shared pool is CPUs 0 to 3; in its state the container has CPUs 6 and 7.
 fn evidence() -> Evidence {
     let containers = BTreeMap::from([("web".into(), cpus("6-7"))]);
     Evidence {
@@ -78,19 +78,23 @@ fn evidence() -> Evidence {
     }
 }
 
-fn with_cpus(given: &str, effective: &str) -> Found {
-    let mut found = in_order();
+fn with_cpus(given: &str, effective: &str) -> ObservedCgroup {
+    let mut found = without_drift();
     found.state.cpus = cpus(given);
     found.state.effective_cpus = cpus(effective);
     found
 }
 
-fn culprit(watched: &Watched, found: &Found, evidence: &Evidence) -> Option<Culprit> {
-    compare(watched, found, evidence).map(|drift| drift.culprit)
+fn cause(
+    watched: &WatchedContainer,
+    found: &ObservedCgroup,
+    evidence: &Evidence,
+) -> Option<DriftCause> {
+    compare(watched, found, evidence).map(|drift| drift.cause)
 }
 
 #[test]
-fn whoever_changed_the_cpus_is_known_by_what_is_found() {
+fn the_cause_of_a_cpu_change_is_derived_from_the_cgroup_values() {
     let mut asks = watched();
     asks.spec.cpus = Some(cpus("1-2"));
     let one_offline = Evidence {
@@ -107,141 +111,141 @@ fn whoever_changed_the_cpus_is_known_by_what_is_found() {
     };
     let plain = watched();
     let table = [
-        ("nobody", &plain, evidence(), in_order(), None),
+        ("no drift", &plain, evidence(), without_drift(), None),
         (
-            "its shared pool",
+            "the kubelet's shared pool",
             &plain,
             evidence(),
             with_cpus("0-3", "0-3"),
-            Some(Culprit::Kubelet),
+            Some(DriftCause::Kubelet),
         ),
         (
-            "its entry",
+            "the kubelet's entry for the container",
             &plain,
             evidence(),
             with_cpus("6-7", "6-7"),
-            Some(Culprit::Kubelet),
+            Some(DriftCause::Kubelet),
         ),
         (
-            "no kubelet is known",
+            "no kubelet state",
             &plain,
             unknown,
             with_cpus("0-3", "0-3"),
-            Some(Culprit::Other),
+            Some(DriftCause::Other),
         ),
         (
             "the specification",
             &asks,
             evidence(),
             with_cpus("1-2", "1-2"),
-            Some(Culprit::Runtime),
+            Some(DriftCause::Runtime),
         ),
         (
             "no specification",
             &plain,
             evidence(),
             with_cpus("", "0-7"),
-            Some(Culprit::Runtime),
+            Some(DriftCause::Runtime),
         ),
         (
             "anything else",
             &plain,
             evidence(),
             with_cpus("4", "4"),
-            Some(Culprit::Other),
+            Some(DriftCause::Other),
         ),
         (
-            "v1 forgets the CPU",
+            "v1 removes an offline CPU",
             &plain,
             one_offline.clone(),
             with_cpus("4", "4"),
-            Some(Culprit::CpuOffline),
+            Some(DriftCause::CpuOffline),
         ),
         (
-            "v2 remembers it",
+            "v2 keeps it configured",
             &plain,
             one_offline.clone(),
             with_cpus("4-5", "4"),
-            Some(Culprit::CpuOffline),
+            Some(DriftCause::CpuOffline),
         ),
         (
             "all are offline",
             &plain,
             both_offline,
             with_cpus("4-5", "0-3"),
-            Some(Culprit::CpuOffline),
+            Some(DriftCause::CpuOffline),
         ),
         (
             "offline and changed",
             &plain,
             one_offline,
             with_cpus("0", "0"),
-            Some(Culprit::Other),
+            Some(DriftCause::Other),
         ),
         (
             "a parent was narrowed",
             &plain,
             evidence(),
             with_cpus("4-5", "5"),
-            Some(Culprit::Other),
+            Some(DriftCause::Other),
         ),
     ];
     for (what, watched, evidence, found, expected) in table {
-        assert_eq!(culprit(watched, &found, &evidence), expected, "{what}");
+        assert_eq!(cause(watched, &found, &evidence), expected, "{what}");
     }
 }
 
 #[test]
-fn memory_and_limits_drift_too() {
-    let mut elsewhere = in_order();
+fn memory_nodes_and_cpu_quotas_drift_too() {
+    let mut elsewhere = without_drift();
     elsewhere.state.mems = nodes(0b1);
     elsewhere.state.effective_mems = nodes(0b1);
     assert_eq!(
-        culprit(&watched(), &elsewhere, &evidence()),
-        Some(Culprit::Other)
+        cause(&watched(), &elsewhere, &evidence()),
+        Some(DriftCause::Other)
     );
     elsewhere.state.mems = NodeSet::default();
     assert_eq!(
-        culprit(&watched(), &elsewhere, &evidence()),
-        Some(Culprit::Runtime)
+        cause(&watched(), &elsewhere, &evidence()),
+        Some(DriftCause::Runtime)
     );
 
-    let mut throttled = in_order();
+    let mut throttled = without_drift();
     throttled.state.cpu_time = Some(limit(50_000));
     assert_eq!(
-        culprit(&watched(), &throttled, &evidence()),
-        Some(Culprit::Runtime)
+        cause(&watched(), &throttled, &evidence()),
+        Some(DriftCause::Runtime)
     );
     throttled.state.cpu_time = Some(limit(60_000));
     assert_eq!(
-        culprit(&watched(), &throttled, &evidence()),
-        Some(Culprit::Other)
+        cause(&watched(), &throttled, &evidence()),
+        Some(DriftCause::Other)
     );
-    let mut pod = in_order();
+    let mut pod = without_drift();
     pod.pod_cpu_time = Some(limit(50_000));
     assert_eq!(
-        culprit(&watched(), &pod, &evidence()),
-        Some(Culprit::Kubelet)
+        cause(&watched(), &pod, &evidence()),
+        Some(DriftCause::Kubelet)
     );
 
     let mut as_asked = watched();
-    as_asked.expected.quota = Quota::AsAsked;
-    assert_eq!(culprit(&as_asked, &throttled, &evidence()), None);
+    as_asked.expected.quota = Quota::AsSpecified;
+    assert_eq!(cause(&as_asked, &throttled, &evidence()), None);
 }
 
 #[test]
-fn where_nothing_was_promised_nothing_can_drift() {
+fn a_resource_that_the_allowance_does_not_set_cannot_drift() {
     let mut free = watched();
     free.expected = Allowance {
         cpus: CpuSet::new(),
         mems: NodeSet::default(),
-        quota: Quota::AsAsked,
+        quota: Quota::AsSpecified,
     };
     assert_eq!(compare(&free, &with_cpus("0", "0"), &evidence()), None);
 }
 
 #[test]
-fn a_drift_says_everything_that_differs_and_who_it_was() {
+fn the_text_of_a_drift_names_every_difference_and_the_cause() {
     let mut found = with_cpus("0-3", "0-3");
     found.state.effective_mems = nodes(0b1);
     found.pod_cpu_time = Some(limit(50_000));
@@ -249,11 +253,11 @@ fn a_drift_says_everything_that_differs_and_who_it_was() {
     assert_eq!(
         drift.to_string(),
         "container web of pod 1: CPUs 0-3 instead of 4-5, memory of nodes 0 instead of 1, \
-         a limit on CPU time that was lifted; the kubelet wrote what its own managers believe"
+         a CPU quota instead of none; the kubelet wrote the state of its CPU manager"
     );
 }
 
-/// A folder that plays a machine with cgroup v1 and one container. What is given is in force.
+/// A directory with the files of a cgroup v1 machine and one container. Configured values are also the effective ones.
 fn machine() -> TempDir {
     let root = tempfile::tempdir().expect("a folder");
     let put = |path: &str, text: &str| {
@@ -287,21 +291,21 @@ fn overwrite(root: &Path, cpus: &str) {
     fs::write(file, cpus).expect("a file");
 }
 
-fn outcomes(round: &Round) -> Vec<&Outcome> {
-    round.drifts.iter().map(|(_, outcome)| outcome).collect()
+fn outcomes(scan: &DriftScan) -> Vec<&RepairOutcome> {
+    scan.drifts.iter().map(|(_, outcome)| outcome).collect()
 }
 
 #[test]
-fn what_drifted_is_put_right_and_counted() {
+fn drift_is_repaired_and_counted() {
     let root = machine();
     let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    let mut watch = Watch::default();
+    let mut monitor = DriftMonitor::default();
     let containers = [watched()];
     let now = Instant::now();
-    let round = watch.round(&hierarchy, &containers, &evidence(), now);
+    let scan = monitor.scan(&hierarchy, &containers, &evidence(), now);
     assert!(
-        matches!(outcomes(&round)[..], [Outcome::Repaired]),
-        "{round:?}"
+        matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
+        "{scan:?}"
     );
     let read = |path: &str| fs::read_to_string(root.path().join(path)).expect("a file");
     assert_eq!(read(&format!("cpuset{GROUP}/cpuset.cpus")), "4-5\n");
@@ -315,173 +319,183 @@ fn what_drifted_is_put_right_and_counted() {
     }
     assert_eq!(read("cpu/kubepods/cpu.cfs_quota_us"), "50000\n");
 
-    let quiet = watch.round(&hierarchy, &containers, &evidence(), now);
+    let quiet = monitor.scan(&hierarchy, &containers, &evidence(), now);
     assert!(
-        quiet.drifts.is_empty() && quiet.unseen.is_empty(),
+        quiet.drifts.is_empty() && quiet.unreadable.is_empty(),
         "{quiet:?}"
     );
 
     overwrite(root.path(), "0-3");
-    watch.round(&hierarchy, &containers, &evidence(), now);
-    let tally = watch.tally(Culprit::Kubelet);
-    assert_eq!((tally.drifted, tally.repaired, tally.failed), (1, 1, 0));
-}
-
-#[test]
-fn whoever_is_just_being_told_something_else_has_not_drifted() {
-    let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    let mut watch = Watch::default();
-    let (containers, now) = ([watched()], Instant::now());
-    overwrite(root.path(), "0-3");
-    let round = watch.round_of(&hierarchy, &containers, &evidence(), now, &|_| false);
-    assert!(round.drifts.is_empty(), "{round:?}");
-    assert_eq!(watch.tally(Culprit::Kubelet), Tally::default());
-    let path = root.path().join(format!("cpuset{GROUP}/cpuset.cpus"));
-    let found = fs::read_to_string(path).expect("a file");
-    assert_eq!(found.trim(), "0-3", "nothing is written");
-    let round = watch.round_of(&hierarchy, &containers, &evidence(), now, &|_| true);
-    assert!(
-        matches!(outcomes(&round)[..], [Outcome::Repaired]),
-        "{round:?}"
+    monitor.scan(&hierarchy, &containers, &evidence(), now);
+    let counters = monitor.counters(DriftCause::Kubelet);
+    assert_eq!(
+        (counters.drifted, counters.repaired, counters.failed),
+        (1, 1, 0)
     );
 }
 
 #[test]
-fn a_container_that_ended_is_no_trouble() {
+fn a_container_whose_allowance_has_just_changed_is_not_repaired() {
     let root = machine();
     let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    fs::remove_dir_all(root.path().join(format!("cpuset{GROUP}"))).expect("it can go");
-    let round = Watch::default().round(&hierarchy, &[watched()], &evidence(), Instant::now());
-    assert_eq!(round.gone, [watched().who]);
-    assert!(round.unseen.is_empty() && round.drifts.is_empty());
+    let mut monitor = DriftMonitor::default();
+    let (containers, now) = ([watched()], Instant::now());
+    overwrite(root.path(), "0-3");
+    let scan = monitor.scan_settled(&hierarchy, &containers, &evidence(), now, &|_| false);
+    assert!(scan.drifts.is_empty(), "{scan:?}");
+    assert_eq!(
+        monitor.counters(DriftCause::Kubelet),
+        DriftCounters::default()
+    );
+    let path = root.path().join(format!("cpuset{GROUP}/cpuset.cpus"));
+    let found = fs::read_to_string(path).expect("a file");
+    assert_eq!(found.trim(), "0-3", "nothing is written");
+    let scan = monitor.scan_settled(&hierarchy, &containers, &evidence(), now, &|_| true);
+    assert!(
+        matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
+        "{scan:?}"
+    );
 }
 
 #[test]
-fn a_cpu_that_is_offline_is_told_once_and_left_alone() {
+fn a_vanished_cgroup_is_reported_as_gone_and_not_as_unreadable() {
     let root = machine();
     let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    let mut watch = Watch::default();
+    fs::remove_dir_all(root.path().join(format!("cpuset{GROUP}"))).expect("it can go");
+    let scan = DriftMonitor::default().scan(&hierarchy, &[watched()], &evidence(), Instant::now());
+    assert_eq!(scan.gone, [watched().container]);
+    assert!(scan.unreadable.is_empty() && scan.drifts.is_empty());
+}
+
+#[test]
+fn an_offline_cpu_is_counted_once_and_not_repaired() {
+    let root = machine();
+    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let mut monitor = DriftMonitor::default();
     let now = Instant::now();
-    watch.round(&hierarchy, &[watched()], &evidence(), now);
+    monitor.scan(&hierarchy, &[watched()], &evidence(), now);
     overwrite(root.path(), "4");
     let offline = Evidence {
         online: cpus("0-4"),
         ..evidence()
     };
     for _ in 0..3 {
-        let round = watch.round(&hierarchy, &[watched()], &offline, now);
+        let scan = monitor.scan(&hierarchy, &[watched()], &offline, now);
         assert!(
-            matches!(outcomes(&round)[..], [Outcome::Beyond]),
-            "{round:?}"
+            matches!(outcomes(&scan)[..], [RepairOutcome::NotRepairable]),
+            "{scan:?}"
         );
     }
-    assert_eq!(watch.tally(Culprit::CpuOffline).drifted, 1);
-    // It is back, and v1 has forgotten that the group ever had it.
-    let round = watch.round(&hierarchy, &[watched()], &evidence(), now);
+    assert_eq!(monitor.counters(DriftCause::CpuOffline).drifted, 1);
+    // The CPU is online again; v1 does not add it to the cgroup by itself.
+    let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), now);
     assert!(
-        matches!(outcomes(&round)[..], [Outcome::Repaired]),
-        "{round:?}"
+        matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
+        "{scan:?}"
     );
 }
 
 #[test]
-fn a_repair_that_cannot_be_is_told_with_its_reason() {
+fn a_failed_repair_is_reported_with_its_error() {
     let root = machine();
     fs::write(root.path().join("cpuset/kubepods/cpuset.cpus"), "0-3").expect("a file");
     let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    let mut watch = Watch::default();
-    let round = watch.round(&hierarchy, &[watched()], &evidence(), Instant::now());
-    let told = match outcomes(&round)[..] {
-        [Outcome::Failed(error)] => error.to_string(),
-        _ => panic!("{round:?}"),
+    let mut monitor = DriftMonitor::default();
+    let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), Instant::now());
+    let error = match outcomes(&scan)[..] {
+        [RepairOutcome::Failed(error)] => error.to_string(),
+        _ => panic!("{scan:?}"),
     };
-    assert!(told.contains("lacks 4-5"), "{told}");
-    let failed: u64 = Culprit::ALL
-        .map(|culprit| watch.tally(culprit).failed)
+    assert!(error.contains("lacks 4-5"), "{error}");
+    let failed: u64 = DriftCause::ALL
+        .map(|cause| monitor.counters(cause).failed)
         .iter()
         .sum();
     assert_eq!(failed, 1);
 }
 
 #[test]
-fn a_fight_is_told_and_repairs_become_rarer_until_there_is_peace() {
+fn a_conflict_is_reported_and_the_pauses_between_repairs_double_until_it_ends() {
     let root = machine();
     let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    let patience = Patience {
+    let limits = RepairLimits {
         repairs: 3,
         within: Duration::from_secs(120),
         first_pause: Duration::from_secs(60),
         longest_pause: Duration::from_secs(200),
     };
-    let mut watch = Watch::new(patience, None);
+    let mut monitor = DriftMonitor::new(limits, None);
     let start = Instant::now();
     let mut repairs = Vec::new();
-    let mut told = Vec::new();
+    let mut conflicts = Vec::new();
     // The kubelet overwrites every 10 seconds, for 15 minutes.
     for second in (0..900).step_by(10) {
         overwrite(root.path(), "0-3");
         let now = start + Duration::from_secs(second);
-        let round = watch.round(&hierarchy, &[watched()], &evidence(), now);
-        match outcomes(&round)[..] {
-            [Outcome::Repaired] => repairs.push(second),
-            [Outcome::HeldBack(until)] => assert!(*until > now),
-            _ => panic!("{round:?}"),
+        let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+        match outcomes(&scan)[..] {
+            [RepairOutcome::Repaired] => repairs.push(second),
+            [RepairOutcome::BackedOff(until)] => assert!(*until > now),
+            _ => panic!("{scan:?}"),
         }
-        told.extend(round.fights.iter().map(|fight| (second, fight.repairs)));
+        conflicts.extend(
+            scan.conflicts
+                .iter()
+                .map(|conflict| (second, conflict.repairs)),
+        );
     }
     assert_eq!(repairs, [0, 10, 20, 80, 200, 400, 600, 800]);
     assert_eq!(
-        told,
+        conflicts,
         [(20, 3), (80, 4), (200, 5), (400, 6), (600, 7), (800, 8)]
     );
-    assert_eq!(watch.fights(), 1);
-    let tally = watch.tally(Culprit::Kubelet);
-    let repaired = tally.repaired + watch.tally(Culprit::Other).repaired;
+    assert_eq!(monitor.conflicts(), 1);
+    let counters = monitor.counters(DriftCause::Kubelet);
+    let repaired = counters.repaired + monitor.counters(DriftCause::Other).repaired;
     assert_eq!(repaired, 8);
-    assert_eq!(tally.held_back, 90 - 8);
+    assert_eq!(counters.backed_off, 90 - 8);
 
     overwrite(root.path(), "4-5");
-    for (second, fights) in [(900, 1), (1000, 1), (1001, 0)] {
+    for (second, conflicts) in [(900, 1), (1000, 1), (1001, 0)] {
         let now = start + Duration::from_secs(second);
-        watch.round(&hierarchy, &[watched()], &evidence(), now);
-        assert_eq!(watch.fights(), fights, "after {second} seconds");
+        monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+        assert_eq!(monitor.conflicts(), conflicts, "after {second} seconds");
     }
 }
 
 #[test]
-fn rare_repairs_are_no_fight_and_who_left_is_forgotten() {
+fn rare_repairs_are_no_conflict_and_history_of_removed_containers_is_dropped() {
     let root = machine();
     let hierarchy = Hierarchy::find(root.path()).expect("v1");
-    let mut watch = Watch::default();
+    let mut monitor = DriftMonitor::default();
     let start = Instant::now();
     for minute in 0..10 {
         overwrite(root.path(), "0-3");
         let now = start + Duration::from_secs(minute * 61);
-        let round = watch.round(&hierarchy, &[watched()], &evidence(), now);
-        assert!(round.fights.is_empty(), "minute {minute}");
+        let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+        assert!(scan.conflicts.is_empty(), "minute {minute}");
     }
     for _ in 0..3 {
         overwrite(root.path(), "0-3");
-        watch.round(
+        monitor.scan(
             &hierarchy,
             &[watched()],
             &evidence(),
             start + Duration::from_secs(601),
         );
     }
-    assert_eq!(watch.fights(), 1);
-    watch.round(
+    assert_eq!(monitor.conflicts(), 1);
+    monitor.scan(
         &hierarchy,
         &[],
         &evidence(),
         start + Duration::from_secs(602),
     );
-    assert_eq!(watch.fights(), 0);
+    assert_eq!(monitor.conflicts(), 0);
 }
 
 #[test]
-fn evidence_is_gathered_from_the_machine_and_the_kubelet_s_file() {
+fn evidence_is_read_from_sysfs_and_cpu_manager_state() {
     let root = machine();
     let file = root.path().join("cpu_manager_state");
     let gathered = Evidence::gather(root.path(), &file).expect("CPUs are online");

@@ -98,7 +98,7 @@ impl JournaledLedger {
             found.push(JournalDifference::TailLost { bytes });
         }
         let state = self.ledger.state();
-        let pods = state.residents().keys();
+        let pods = state.admitted_pods().keys();
         let not_running = pods.filter(|pod| !running.pods.contains_key(*pod));
         found.extend(not_running.cloned().map(JournalDifference::NotRunning));
         self.compare_rules(now, &mut found);
@@ -140,7 +140,7 @@ impl JournaledLedger {
         containers: &BTreeMap<ContainerName, CpuSet>,
         found: &mut Vec<JournalDifference>,
     ) {
-        let Some(resident) = self.ledger.state().residents().get(pod) else {
+        let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
             let mut used = CpuSet::new();
             containers.values().for_each(|cpus| used |= cpus);
             return found.push(self.unknown(pod, None, &used));

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pinfold_agent_api::{PodOutcomeReport, RulesChangeReport};
-use pinfold_core::decision::{Assignment, Verdict};
+use pinfold_core::decision::{AdmissionResult, Assignment};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, LedgerState, Rules, SettingsError};
 use pinfold_core::name::PodUid;
@@ -130,7 +130,7 @@ impl RulesChange {
     #[must_use]
     pub fn report(&self, ledger: &Ledger) -> RulesChangeReport {
         let pods = self.outcomes.iter().map(|(uid, outcome)| {
-            let resident = ledger.state().residents().get(uid);
+            let resident = ledger.state().admitted_pods().get(uid);
             let (name, needs_restart, reason, to) = match outcome {
                 PodOutcome::Unchanged => ("unchanged", false, "", None),
                 PodOutcome::Moved { to, needs_restart } => ("moved", *needs_restart, "", Some(to)),
@@ -194,20 +194,20 @@ fn keep(ledger: &Ledger, rules: &Arc<Rules>) -> Option<(PodOutcomes, Ledger)> {
     if !same_managers {
         return None;
     }
-    let mut kept = ledger.under(rules.clone())?;
+    let mut kept = ledger.with_rules(rules.clone())?;
     let mut outcomes = Vec::new();
     for pod in pods(ledger) {
         let has = ledger.assignment(&pod.uid)?;
         let mut trial = kept.clone();
         trial.release(&pod.uid).ok()?;
         let decision = trial.admit(&pod, &mut NoPreference).ok()?.decision;
-        let outcome = match &decision.verdict {
-            Verdict::Rejected(_) => PodOutcome::Unaligned {
+        let outcome = match &decision.result {
+            AdmissionResult::Rejected(_) => PodOutcome::Unaligned {
                 reason: explain::one_line(&decision),
                 to: has,
                 needs_restart: false,
             },
-            Verdict::Admitted(to)
+            AdmissionResult::Admitted(to)
                 if nodes(rules, to).len() < nodes(rules, &has).len() && same_devices(&has, to) =>
             {
                 let to = to.clone();
@@ -215,7 +215,7 @@ fn keep(ledger: &Ledger, rules: &Arc<Rules>) -> Option<(PodOutcomes, Ledger)> {
                 let needs_restart = false;
                 PodOutcome::Moved { to, needs_restart }
             }
-            Verdict::Admitted(_) => PodOutcome::Unchanged,
+            AdmissionResult::Admitted(_) => PodOutcome::Unchanged,
         };
         outcomes.push((pod.uid.clone(), outcome));
     }
@@ -230,7 +230,7 @@ fn place_all(
     let mut new = Ledger::new(rules.clone());
     let pool = ledger.state().pool();
     for resource in pool.resources() {
-        new.offer(resource.clone(), pool.devices(resource).cloned());
+        new.set_devices(resource.clone(), pool.devices(resource).cloned());
     }
     let relaxed = Settings {
         topology_policy: TopologyPolicy::BestEffort.name().to_owned(),
@@ -281,9 +281,9 @@ fn place_all(
 fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Result<Assignment, String> {
     let admission = ledger.admit(pod, &mut NoPreference);
     let decision = admission.map_err(|error| error.to_string())?.decision;
-    match &decision.verdict {
-        Verdict::Admitted(assignment) => Ok(assignment.clone()),
-        Verdict::Rejected(_) => Err(explain::one_line(&decision)),
+    match &decision.result {
+        AdmissionResult::Admitted(assignment) => Ok(assignment.clone()),
+        AdmissionResult::Rejected(_) => Err(explain::one_line(&decision)),
     }
 }
 
@@ -294,7 +294,7 @@ fn admit_unaligned(
     pod: &Arc<Pod>,
 ) -> Result<Assignment, String> {
     let resume = |rules: &Arc<Rules>, state: &LedgerState| {
-        Ledger::resume(rules.clone(), state.clone()).map_err(|finding| finding.to_string())
+        Ledger::from_journal(rules.clone(), state.clone()).map_err(|finding| finding.to_string())
     };
     let mut other = resume(relaxed, ledger.state())?;
     let assignment = admit(&mut other, pod)?;
@@ -303,7 +303,7 @@ fn admit_unaligned(
 }
 
 fn pods(ledger: &Ledger) -> Vec<Arc<Pod>> {
-    let residents = ledger.residents().into_iter();
+    let residents = ledger.admitted_pods().into_iter();
     residents.map(|resident| resident.pod.clone()).collect()
 }
 
@@ -312,7 +312,7 @@ fn nodes(rules: &Rules, assignment: &Assignment) -> NodeSet {
     let mut nodes = NodeSet::EMPTY;
     for container in &assignment.containers {
         for cpu in container.cpus.iter().flat_map(|cpus| cpus.iter()) {
-            if let Some(place) = rules.topology().place(cpu) {
+            if let Some(place) = rules.topology().location(cpu) {
                 nodes = nodes | NodeSet::single(place.node);
             }
         }

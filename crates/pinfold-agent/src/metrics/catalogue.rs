@@ -107,7 +107,7 @@ pinfold_daemon::catalogue! {
     FRAGMENTATION: GAUGE, "pinfold_fragmentation_ratio" ["resource"],
         "How scattered what is free is: 0 if one NUMA node has as much of it as it could, near 1 if all have a little.";
     /// Drift.
-    DRIFT: COUNTER, "pinfold_drift_total" ["culprit"],
+    DRIFT: COUNTER, "pinfold_drift_total" ["cause"],
         "Times that a control group was not as the journal says, by who changed it.";
     /// Drift now.
     DRIFTED: GAUGE, "pinfold_drifted_containers" [],

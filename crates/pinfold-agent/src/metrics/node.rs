@@ -26,7 +26,7 @@ fn size(value: usize) -> f64 {
 /// Measures who holds what, and what is free where.
 pub fn measure_ledger(metrics: &Metrics, ledger: &Ledger) {
     let occupancy = ledger.occupancy();
-    metrics.set(&PODS, &[], size(ledger.residents().len()));
+    metrics.set(&PODS, &[], size(ledger.admitted_pods().len()));
     measure_cpus(metrics, ledger, &occupancy);
     measure_memory(metrics, &occupancy);
     measure_devices(metrics, &occupancy);

@@ -45,7 +45,7 @@ pub fn objects(picture: &Picture, name: &str) -> Published {
 
 /// The pods with CPUs of their own.
 fn pod_cpus(picture: &Picture) -> Vec<PodCpuAllocation> {
-    let residents = picture.ledger.residents().into_iter();
+    let residents = picture.ledger.admitted_pods().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
         let name = picture.names.get(uid).cloned();
@@ -66,7 +66,7 @@ fn pod_cpus(picture: &Picture) -> Vec<PodCpuAllocation> {
 /// The same, container by container.
 fn allocations(picture: &Picture) -> Vec<PodAllocation> {
     let cpus = picture.ledger.state().cpus();
-    let residents = picture.ledger.residents().into_iter();
+    let residents = picture.ledger.admitted_pods().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
         let name = picture.names.get(uid).cloned();

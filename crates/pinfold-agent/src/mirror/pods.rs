@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kubelet_api::pod_resources as api;
-use pinfold_core::device::{Device, DeviceOffer};
+use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_kube::state::StateFiles;
 
@@ -130,9 +130,9 @@ fn listed(pod: &api::PodResources) -> Holding {
 /// The devices on offer with the places that pod resources know. Every device that they list works; the others are
 /// as the state files have them.
 pub(super) fn located(
-    mut offers: BTreeMap<ResourceName, DeviceOffer>,
+    mut offers: BTreeMap<ResourceName, AdvertisedDevices>,
     listed: &[api::ContainerDevices],
-) -> BTreeMap<ResourceName, DeviceOffer> {
+) -> BTreeMap<ResourceName, AdvertisedDevices> {
     let mut places: BTreeMap<(&str, &str), Option<Vec<i64>>> = BTreeMap::new();
     for devices in listed {
         for id in &devices.device_ids {

@@ -1,115 +1,124 @@
-//! Letting pods and containers in, by the rulebook in force.
+//! Admits pods and containers by the kubelet's or Koordinator's rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::decision::Decision;
 use pinfold_core::ledger::GrantedCpus;
-use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_kube::koordinator::{ResourceStatus, keys};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 use pinfold_render::explain;
 
-use super::guest::{Guest, Sandbox};
-use super::{Node, Plugins, Rejected, Rulebook, stand_in};
+use super::managed_container::{ManagedContainer, Sandbox};
+use super::{AdmitError, DevicePreference, ManagedNode, Rulebook, standalone_uid};
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{PodOrigin, PodRecord};
 use pinfold_kube::generation::GENERATION;
 
-/// The container that stands for all containers of a pod whose specification nobody knows.
+/// Name of the single container that represents all containers of a pod without a known spec.
 pub(super) const EVERY_CONTAINER: &str = "*";
 
-impl Node {
-    /// Lets the pod of a sandbox in, if there is anything to decide yet.
-    pub(super) fn take_in(
+impl ManagedNode {
+    /// Admits the pod of a sandbox. Does nothing if the ledger has the pod already, or if its containers will be admitted
+    /// one by one.
+    pub(super) fn admit_sandbox(
         &mut self,
         sandbox: &Sandbox,
-        specification: Option<&PodObject>,
-        plugins: Plugins<'_>,
+        spec: Option<&PodObject>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<(), Rejected> {
-        if self.lives_here(&sandbox.uid) {
-            self.owed.remove(&sandbox.uid);
+    ) -> Result<(), AdmitError> {
+        if self.has_pod(&sandbox.uid) {
+            self.pending_releases.remove(&sandbox.uid);
             return Ok(());
         }
-        match (specification, &self.rulebook) {
-            (Some(pod), _) => self.take_in_pod(pod, PodOrigin::Runtime, plugins, now),
-            (None, Rulebook::Koordinator(_)) => {
-                self.take_in_pod(&whole(sandbox), PodOrigin::Runtime, plugins, now)
-            }
+        match (spec, &self.rulebook) {
+            (Some(pod), _) => self.admit_pod(pod, PodOrigin::Runtime, preference, now),
+            (None, Rulebook::Koordinator(_)) => self.admit_pod(
+                &pod_of_sandbox(sandbox),
+                PodOrigin::Runtime,
+                preference,
+                now,
+            ),
             (None, Rulebook::Kubelet) => Ok(None),
         }
         .map(drop)
     }
 
-    /// Lets a pod in whose specification is known. With the decision, if the ledger made one.
-    pub(super) fn take_in_pod(
+    /// Admits a pod with a known spec. Returns the ledger's decision, if it made one.
+    pub(super) fn admit_pod(
         &mut self,
         pod: &PodObject,
         origin: PodOrigin,
-        plugins: Plugins<'_>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<Option<Decision>, Rejected> {
-        let mut note = note(origin, &pod.meta.labels, &pod.meta.annotations);
+    ) -> Result<Option<Decision>, AdmitError> {
+        let mut record = record(origin, &pod.meta.labels, &pod.meta.annotations);
         let core = Arc::new(pod.pod.clone());
-        let mut told = String::new();
-        if let Some(status) = self.scheduled(pod, &core, now)? {
+        let mut prior = String::new();
+        if let Some(status) = self.scheduler_choice(pod, &core, now)? {
             let followed = match self.rulebook {
-                Rulebook::Kubelet => self.follow_by_rules(&core, &status, &note, plugins, now),
-                Rulebook::Koordinator(_) => self.follow(&core, &status, &note, now),
+                Rulebook::Kubelet => {
+                    self.admit_on_scheduler_choice(&core, &status, &record, preference, now)
+                }
+                Rulebook::Koordinator(_) => {
+                    self.grant_scheduler_choice(&core, &status, &record, now)
+                }
             };
             match followed {
                 Ok(decision) => return Ok(decision),
                 Err(error @ JournaledLedgerError::Journal(_)) => return Err(error.into()),
-                Err(why) => told = self.not_followed(pod, &status, &why.to_string()),
+                Err(why) => prior = self.choice_not_used(pod, &status, &why.to_string()),
             }
-            note.annotations.remove(keys::RESOURCE_STATUS);
+            record.annotations.remove(keys::RESOURCE_STATUS);
         }
         if matches!(self.rulebook, Rulebook::Koordinator(_)) {
-            let outcome = self.take_in_by_koordinator(pod, &core, note, &told, now);
-            if matches!(outcome, Err(Rejected::Rules { .. })) {
-                self.tally.count_given(false);
+            let outcome = self.admit_by_koordinator(pod, &core, record, &prior, now);
+            if matches!(outcome, Err(AdmitError::Rules { .. })) {
+                self.counters.count_grant(false);
             } else if !self.journaled.ledger().exclusive_cpus(&core.uid).is_empty() {
-                self.tally.count_given(true);
+                self.counters.count_grant(true);
             }
             return outcome.map(|()| None);
         }
-        self.decide(&core, note, &told, plugins, now).map(Some)
+        self.decide(&core, record, &prior, preference, now)
+            .map(Some)
     }
 
-    /// Asks the ledger. `told` is what has been said about the pod so far.
+    /// Admits a pod by the ledger's rules. The journal entry begins with `prior`, the reason why the scheduler's choice
+    /// was not used.
     fn decide(
         &mut self,
         pod: &Arc<Pod>,
-        note: PodRecord,
-        told: &str,
-        plugins: Plugins<'_>,
+        record: PodRecord,
+        prior: &str,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<Decision, Rejected> {
+    ) -> Result<Decision, AdmitError> {
         let decision = self
             .journaled
-            .admit_with_context(pod, note, told, plugins, now)?;
+            .admit_with_context(pod, record, prior, preference, now)?;
         let rules = self.journaled.ledger().rules();
-        self.tally.count(pod, &decision, rules);
+        self.counters.count(pod, &decision, rules);
         match decision.is_admitted() {
             true => Ok(decision),
-            false => Err(Rejected::Rules {
-                told: explain::one_line(&decision),
+            false => Err(AdmitError::Rules {
+                reason: explain::one_line(&decision),
                 decision: Some(Box::new(decision)),
             }),
         }
     }
 
-    /// What a scheduler chose for the pod, if it bound CPUs.
-    fn scheduled(
+    /// The CPUs in the pod's `resource-status` annotation; `None` if a scheduler chose none.
+    fn scheduler_choice(
         &mut self,
         pod: &PodObject,
         core: &Arc<Pod>,
         now: Timestamp,
-    ) -> Result<Option<ResourceStatus>, Rejected> {
+    ) -> Result<Option<ResourceStatus>, AdmitError> {
         let fidelity = self.journaled.ledger().rules().fidelity();
         match ResourceStatus::read(pod, fidelity) {
             Ok(read) => Ok(read.value.filter(|status| !status.cpus.is_empty())),
@@ -117,99 +126,92 @@ impl Node {
         }
     }
 
-    /// Gives a pod the CPUs its scheduler chose, which its containers share.
-    fn follow(
+    /// Assigns the CPUs that the scheduler chose to the pod; all its containers share them.
+    fn grant_scheduler_choice(
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        note: &PodRecord,
+        record: &PodRecord,
         now: Timestamp,
     ) -> Result<Option<Decision>, JournaledLedgerError> {
-        let told = format!("CPUs {}, as its scheduler chose", status.cpus);
-        let granted = every_container(core, status);
+        let message = format!("CPUs {}, chosen by the scheduler", status.cpus);
+        let granted = grant_to_all(core, status);
         self.journaled
-            .grant(core, &granted, note.clone(), told, now)?;
-        self.tally.count_given(true);
+            .grant(core, &granted, record.clone(), message, now)?;
+        self.counters.count_grant(true);
         Ok(None)
     }
 
-    /// The same by the kubelet's rules: every container has its own of them, and memory and devices are aligned to
-    /// them.
-    fn follow_by_rules(
+    /// Admits a pod by the kubelet's rules on the CPUs that the scheduler chose: each container gets its own part of them,
+    /// and memory and devices are aligned to them.
+    fn admit_on_scheduler_choice(
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        note: &PodRecord,
-        plugins: Plugins<'_>,
+        record: &PodRecord,
+        preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<Option<Decision>, JournaledLedgerError> {
         let chosen = &status.cpus;
-        let note = note.clone();
+        let record = record.clone();
         let decision = self
             .journaled
-            .admit_with_cpus(core, chosen, note, plugins, now)?;
+            .admit_with_cpus(core, chosen, record, preference, now)?;
         let rules = self.journaled.ledger().rules();
-        self.tally.count(core, &decision, rules);
+        self.counters.count(core, &decision, rules);
         Ok(Some(decision))
     }
 
-    /// Why what a scheduler chose was not followed.
-    fn not_followed(&self, pod: &PodObject, status: &ResourceStatus, why: &str) -> String {
+    /// The journal text that says why the scheduler's CPUs were not used.
+    fn choice_not_used(&self, pod: &PodObject, status: &ResourceStatus, why: &str) -> String {
         let chosen = &status.cpus;
         let made_for = pod.meta.annotations.get(GENERATION);
         let at = self.journaled.generation();
         let age = made_for.map_or_else(String::new, |then| {
             format!(" for generation {then} of the node, which is at {at}")
         });
-        format!("its scheduler chose CPUs {chosen}{age}: {why}; decided here instead")
+        format!("the scheduler chose CPUs {chosen}{age}: {why}; the agent decided instead")
     }
 
-    /// Lets a container in that is being created.
-    pub(super) fn take_in_container(
+    /// Admits a container that the runtime is creating, unless its pod was admitted as a whole.
+    pub(super) fn admit_container(
         &mut self,
-        mut guest: Guest,
-        plugins: Plugins<'_>,
+        mut container: ManagedContainer,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<Guest, Rejected> {
-        let Some(sandbox) = self.sandboxes.get(&guest.sandbox) else {
-            return Err(Rejected::UnknownSandbox(guest.sandbox));
+    ) -> Result<ManagedContainer, AdmitError> {
+        let Some(sandbox) = self.sandboxes.get(&container.sandbox) else {
+            return Err(AdmitError::UnknownSandbox(container.sandbox));
         };
-        let decided = self.lives_here(&guest.pod) || self.sharing.contains(&guest.sandbox);
+        let decided =
+            self.has_pod(&container.pod) || self.shared_sandboxes.contains(&container.sandbox);
         if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
-            let (pod, note) = alone(sandbox, &guest);
-            guest.resident.clone_from(&pod.uid);
-            self.owed.remove(&pod.uid);
-            if !self.lives_here(&pod.uid) {
-                self.decide(&pod, note, "", plugins, now)?;
+            let (pod, record) = single_container_pod(sandbox, &container);
+            container.resident.clone_from(&pod.uid);
+            self.pending_releases.remove(&pod.uid);
+            if !self.has_pod(&pod.uid) {
+                self.decide(&pod, record, "", preference, now)?;
             }
         }
-        guest.told = self.allowance(&guest);
-        Ok(guest)
+        container.sent_allowance = self.allowance(&container);
+        Ok(container)
     }
 
-    pub(super) fn lives_here(&self, pod: &PodUid) -> bool {
-        self.journaled
-            .ledger()
-            .state()
-            .residents()
-            .contains_key(pod)
-    }
-
-    /// Turns a pod away before the ledger was asked, and writes that down.
+    /// Rejects a pod without consulting the ledger, and journals the rejection.
     pub(super) fn reject<T>(
         &mut self,
         pod: &Arc<Pod>,
         why: String,
         now: Timestamp,
-    ) -> Result<T, Rejected> {
+    ) -> Result<T, AdmitError> {
         self.journaled.reject(pod, why.clone(), now)?;
-        let (told, decision) = (why, None);
-        Err(Rejected::Rules { told, decision })
+        let (reason, decision) = (why, None);
+        Err(AdmitError::Rules { reason, decision })
     }
 }
 
-/// The chosen CPUs for every container: they share them.
-pub(super) fn every_container(pod: &Pod, status: &ResourceStatus) -> GrantedCpus {
+/// Grants the scheduler's CPUs to every container of the pod, which share them.
+pub(super) fn grant_to_all(pod: &Pod, status: &ResourceStatus) -> GrantedCpus {
     let of = |container: &Container| (container.name.clone(), status.cpus.clone());
     match status.cpus.is_empty() {
         true => GrantedCpus::new(),
@@ -217,8 +219,8 @@ pub(super) fn every_container(pod: &Pod, status: &ResourceStatus) -> GrantedCpus
     }
 }
 
-/// What is worth remembering about a pod.
-pub(super) fn note(
+/// The journal's record on a pod: its origin, and the labels and annotations that affect its CPUs.
+pub(super) fn record(
     origin: PodOrigin,
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
@@ -239,28 +241,28 @@ pub(super) fn note(
     }
 }
 
-/// A container by itself, as a pod.
-fn alone(sandbox: &Sandbox, guest: &Guest) -> (Arc<Pod>, PodRecord) {
-    let container = guest
-        .asked
-        .container(guest.name.clone(), sandbox.class_by_place());
+/// A pod with only this container, for a container that is admitted without its pod's spec.
+fn single_container_pod(sandbox: &Sandbox, managed: &ManagedContainer) -> (Arc<Pod>, PodRecord) {
+    let container = managed
+        .resources
+        .container(managed.name.clone(), sandbox.qos_by_cgroup());
     let pod = Pod {
-        uid: stand_in(&guest.pod, &guest.name),
-        name: format!("{}/{}", sandbox.full_name(), guest.name),
+        uid: standalone_uid(&managed.pod, &managed.name),
+        name: format!("{}/{}", sandbox.full_name(), managed.name),
         init_containers: Vec::new(),
         containers: vec![container],
         pod_requests: None,
         pod_limits: None,
     };
-    let note = note(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
-    (Arc::new(pod), note)
+    let record = record(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
+    (Arc::new(pod), record)
 }
 
-/// A pod as far as its sandbox tells: all its containers as one.
-fn whole(sandbox: &Sandbox) -> PodObject {
+/// A pod made from the sandbox alone: one container with the total resources of all.
+fn pod_of_sandbox(sandbox: &Sandbox) -> PodObject {
     let container = sandbox
         .total
-        .container(EVERY_CONTAINER.into(), sandbox.class_by_place());
+        .container(EVERY_CONTAINER.into(), sandbox.qos_by_cgroup());
     PodObject {
         meta: ObjectMeta {
             namespace: sandbox.namespace.clone(),

@@ -1,7 +1,7 @@
-//! [`Koordinator`]: its rules for CPUs of one's own and for pools, on the node's ledger.
+//! [`Koordinator`]: Koordinator's rules for exclusive CPUs and CPU pools, applied to the node's ledger.
 //!
-//! The ledger holds who has which CPUs; the class of each pod and what its scheduler or this node chose for it are read
-//! from what was noted about it, once.
+//! The ledger holds the CPUs of each pod. The pod's QoS class and its allocation are read once from the labels and
+//! annotations in the journal's record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,41 +26,41 @@ use pinfold_kube::koordinator::{self as objects, ReportAnnotations, ResourceStat
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
-use super::admit::every_container;
-use super::{Node, Rejected, Rulebook};
+use super::admit::grant_to_all;
+use super::{AdmitError, ManagedNode, Rulebook};
 use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{PodOrigin, PodRecord};
 
-/// Best-effort CPU, in thousandths.
+/// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 
-/// How Koordinator's rules are applied.
+/// Koordinator's settings of this node, and the state of its pods.
 #[derive(Clone, Debug)]
 pub struct Koordinator {
-    /// The configuration of its scheduler plugin, for decisions that are made here.
+    /// Arguments of the scheduler plugin NodeNUMAResource, for pods that the agent places itself.
     pub args: KoordinatorArgs,
-    /// How pods are aligned where they do not say (the node's label).
+    /// NUMA policy of pods that set none (the node's label).
     pub numa_policy: Option<NumaPolicy>,
-    /// CPUs for SYSTEM pods; none: no rule for them.
+    /// CPUs for SYSTEM pods. Empty: no special CPUs.
     pub system_cpus: CpuSet,
-    /// Whether SYSTEM pods have those for themselves.
+    /// Whether only SYSTEM pods may use `system_cpus`.
     pub system_exclusive: bool,
-    /// CPUs of the node's reservation, which nobody gets.
+    /// CPUs of the node reservation, which no pod may use.
     pub node_reserved: CpuSet,
-    /// Whether best-effort pods keep to NUMA nodes.
+    /// Whether best-effort pods are aligned to NUMA nodes.
     pub aligns_best_effort: bool,
-    /// Whether the kubelet pins new pods itself: then their CPUs are left to it.
+    /// Whether the kubelet pins new pods itself; the agent then does not set their CPUs.
     pub kubelet: KubeletPinning,
     topology: Arc<KoordinatorTopology>,
     zones: Vec<NodeAmounts>,
-    /// What is known of each pod, as long as it is here.
-    terms: BTreeMap<PodUid, Arc<PodTerms>>,
+    /// The pods in the ledger.
+    pods: BTreeMap<PodUid, Arc<KoordinatorPod>>,
 }
 
-/// What decides which CPUs the containers of a pod may use.
+/// The facts about a pod that decide which CPUs its containers may use.
 #[derive(Debug)]
-struct PodTerms {
+struct KoordinatorPod {
     origin: PodOrigin,
     qos: Option<KoordinatorQos>,
     kube_qos: QosClass,
@@ -69,7 +69,7 @@ struct PodTerms {
 }
 
 impl Koordinator {
-    /// Koordinator's rules for a node under these rules.
+    /// Koordinator's settings for a machine and its reserved CPUs, with defaults for the rest.
     #[must_use]
     pub fn new(rules: &Rules, args: KoordinatorArgs) -> Self {
         let machine = rules.machine();
@@ -97,37 +97,37 @@ impl Koordinator {
             kubelet: KubeletPinning::None,
             topology: Arc::new(facts.topology(rules.fidelity())),
             zones: machine.nodes().iter().map(zone).collect(),
-            terms: BTreeMap::new(),
+            pods: BTreeMap::new(),
         }
     }
 
-    /// The same rules on a node that is run otherwise.
+    /// The same settings for changed ledger rules.
     #[must_use]
-    pub(super) fn under(&self, rules: &Rules) -> Self {
+    pub(super) fn with_rules(&self, rules: &Rules) -> Self {
         let fresh = Self::new(rules, self.args.clone());
         Self {
             topology: fresh.topology,
             zones: fresh.zones,
-            terms: BTreeMap::new(),
+            pods: BTreeMap::new(),
             ..self.clone()
         }
     }
 
-    /// Learns about pods that came, and forgets those that left.
-    pub(super) fn learn(&mut self, journaled: &JournaledLedger) {
-        let residents = journaled.ledger().state().residents();
-        self.terms.retain(|pod, _| residents.contains_key(pod));
+    /// Adds pods that are new in the ledger, and drops those that were released.
+    pub(super) fn refresh_pods(&mut self, journaled: &JournaledLedger) {
+        let residents = journaled.ledger().state().admitted_pods();
+        self.pods.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
-            if self.terms.contains_key(uid) {
+            if self.pods.contains_key(uid) {
                 continue;
             }
-            let note = journaled.records().get(uid).cloned().unwrap_or_default();
-            let terms = PodTerms::of(&resident.pod, &note, journaled.ledger());
-            self.terms.insert(uid.clone(), Arc::new(terms));
+            let record = journaled.records().get(uid).cloned().unwrap_or_default();
+            let terms = KoordinatorPod::of(&resident.pod, &record, journaled.ledger());
+            self.pods.insert(uid.clone(), Arc::new(terms));
         }
     }
 
-    /// The pools that are left when everybody has theirs.
+    /// The CPU pools: the CPUs that no pod holds exclusively and no reservation excludes.
     pub(super) fn pools(&self, ledger: &Ledger) -> Pools {
         let mut holders = CpuHolders {
             kubelet_reserved: ledger.rules().reserved_cpus(),
@@ -137,7 +137,7 @@ impl Koordinator {
         if self.system_exclusive {
             holders.system_exclusive.clone_from(&self.system_cpus);
         }
-        for (pod, terms) in &self.terms {
+        for (pod, terms) in &self.pods {
             let cpus = ledger.exclusive_cpus(pod);
             match terms.origin {
                 PodOrigin::Kubelet => holders.kubelet_pinned |= &cpus,
@@ -147,15 +147,15 @@ impl Koordinator {
         Pools::of(&self.topology, &holders)
     }
 
-    /// What the containers of a pod may use, with the NUMA nodes of its memory.
+    /// The CPUs that the containers of a pod may use, and the NUMA nodes of its memory.
     pub(super) fn allowed(
         &self,
         pod: &PodUid,
         pools: &Pools,
         ledger: &Ledger,
     ) -> (AllowedCpus, NodeSet) {
-        let unknown = PodTerms::unknown();
-        let terms = self.terms.get(pod).map_or(&unknown, |terms| &**terms);
+        let unknown = KoordinatorPod::unknown();
+        let terms = self.pods.get(pod).map_or(&unknown, |terms| &**terms);
         if terms.origin == PodOrigin::Kubelet {
             return (AllowedCpus::Untouched, NodeSet::EMPTY);
         }
@@ -182,9 +182,9 @@ impl Koordinator {
         (allowed, with_memory.map(|part| part.node).collect())
     }
 
-    /// Whether all best-effort pods find room on these CPUs: what they ask for, but a CPU each at least.
+    /// Whether these CPUs cover the requests of all best-effort pods, counting at least one CPU each.
     fn suffices(&self, cpus: &CpuSet) -> bool {
-        let best_effort = self.terms.values().filter(|terms| terms.is_best_effort());
+        let best_effort = self.pods.values().filter(|terms| terms.is_best_effort());
         let need = best_effort.fold(0_i64, |sum, terms| {
             sum.saturating_add(terms.requests.get(BATCH_CPU).max(MILLI))
         });
@@ -192,14 +192,14 @@ impl Koordinator {
         need <= room
     }
 
-    /// The node as Koordinator's scheduler plugin would see it.
+    /// The node as the scheduler plugin NodeNUMAResource sees it.
     fn plugin_node(&self, ledger: &Ledger) -> KoordinatorNode {
         let reserved = ledger.rules().reserved_cpus();
         let mut set_aside = self.node_reserved.clone();
         if self.system_exclusive {
             set_aside |= &self.system_cpus;
         }
-        for (pod, terms) in &self.terms {
+        for (pod, terms) in &self.pods {
             if terms.origin == PodOrigin::Kubelet {
                 set_aside |= &ledger.exclusive_cpus(pod);
             }
@@ -222,7 +222,7 @@ impl Koordinator {
             ledger: pinfold_core::koordinator::ledger::KoordinatorLedger::new(fidelity),
             ..KoordinatorNode::default()
         };
-        for (pod, terms) in &self.terms {
+        for (pod, terms) in &self.pods {
             let allocation = terms.allocation.clone();
             let held = allocation.filter(|_| terms.origin != PodOrigin::Kubelet);
             node.assume(pod.clone(), &terms.requests, held);
@@ -230,7 +230,7 @@ impl Koordinator {
         node
     }
 
-    /// What this node chooses for a pod that no scheduler chose anything for.
+    /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would.
     fn choose(
         &self,
         demand: &PodDemand,
@@ -246,16 +246,16 @@ impl Koordinator {
     }
 }
 
-impl PodTerms {
-    fn of(pod: &Arc<Pod>, note: &PodRecord, ledger: &Ledger) -> Self {
+impl KoordinatorPod {
+    fn of(pod: &Arc<Pod>, record: &PodRecord, ledger: &Ledger) -> Self {
         let fidelity = ledger.rules().fidelity();
-        let object = object(pod, note);
+        let object = pod_object(pod, record);
         let demand = objects::demand(&object, fidelity).map(|read| read.value);
         let demand = demand.unwrap_or_default();
         let status = ResourceStatus::read(&object, fidelity).map(|read| read.value);
         let status = status.ok().flatten();
         Self {
-            origin: note.origin,
+            origin: record.origin,
             qos: demand.qos,
             kube_qos: QosClass::of(pod),
             allocation: status.map(|status| status.allocation(&demand)),
@@ -263,7 +263,7 @@ impl PodTerms {
         }
     }
 
-    /// Of a pod that nothing is known about.
+    /// The defaults for a pod that is not in the ledger.
     fn unknown() -> Self {
         Self {
             origin: PodOrigin::Runtime,
@@ -280,12 +280,12 @@ impl PodTerms {
     }
 }
 
-/// A pod as it was noted.
-fn object(pod: &Arc<Pod>, note: &PodRecord) -> PodObject {
+/// The pod object with the labels and annotations of the journal's record.
+fn pod_object(pod: &Arc<Pod>, record: &PodRecord) -> PodObject {
     PodObject {
         meta: ObjectMeta {
-            labels: note.labels.clone(),
-            annotations: note.annotations.clone(),
+            labels: record.labels.clone(),
+            annotations: record.annotations.clone(),
             ..ObjectMeta::default()
         },
         pod: Pod::clone(pod),
@@ -298,20 +298,21 @@ fn object(pod: &Arc<Pod>, note: &PodRecord) -> PodObject {
     }
 }
 
-impl Node {
-    /// Lets a pod in by Koordinator's rules. `told` is what has been said about it so far.
-    pub(super) fn take_in_by_koordinator(
+impl ManagedNode {
+    /// Admits a pod by Koordinator's rules. The journal entry begins with `prior`, the reason why the scheduler's choice
+    /// was not used.
+    pub(super) fn admit_by_koordinator(
         &mut self,
         pod: &PodObject,
         core: &Arc<Pod>,
-        mut note: PodRecord,
-        told: &str,
+        mut record: PodRecord,
+        prior: &str,
         now: Timestamp,
-    ) -> Result<(), Rejected> {
-        let Rulebook::Koordinator(book) = &mut self.rulebook else {
+    ) -> Result<(), AdmitError> {
+        let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {
             return Ok(());
         };
-        book.learn(&self.journaled);
+        koordinator.refresh_pods(&self.journaled);
         let ledger = self.journaled.ledger();
         let fidelity = ledger.rules().fidelity();
         let demand = match objects::demand(pod, fidelity) {
@@ -325,27 +326,28 @@ impl Node {
                 return self.reject(core, problem.to_string(), now);
             }
         }
-        let allocation = match book.choose(&demand, ledger) {
+        let allocation = match koordinator.choose(&demand, ledger) {
             Ok(allocation) => allocation.unwrap_or_default(),
             Err(rejection) => return self.reject(core, rejection.to_string(), now),
         };
-        let status = ResourceStatus::of(&allocation, &book.topology, fidelity);
-        let class = demand.qos.map_or("no class", KoordinatorQos::as_str);
+        let status = ResourceStatus::of(&allocation, &koordinator.topology, fidelity);
+        let class = demand.qos.map_or("no QoS class", KoordinatorQos::as_str);
         let what = match allocation.cpus.is_empty() {
-            true => format!("{class}: shares CPUs"),
+            true => format!("{class}: shared pool"),
             false => format!("{class}: CPUs {}", allocation.cpus),
         };
-        let told = match told.is_empty() {
+        let message = match prior.is_empty() {
             true => what,
-            false => format!("{told}; {what}"),
+            false => format!("{prior}; {what}"),
         };
         if allocation != Allocation::default() {
             let text = status.to_json();
-            note.annotations
+            record
+                .annotations
                 .insert(keys::RESOURCE_STATUS.to_owned(), text);
         }
-        let granted = every_container(core, &status);
-        self.journaled.grant(core, &granted, note, told, now)?;
+        let granted = grant_to_all(core, &status);
+        self.journaled.grant(core, &granted, record, message, now)?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Comparing the journal with everything that a runtime has, and repairing toward the journal.
+//! Compares the pods of the runtime with the journal, and repairs differences toward the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,94 +12,103 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
-use super::guest::{Guest, Sandbox};
-use super::{Node, Plugins, Rejected, Strangers, Update, admit, stand_in};
+use super::managed_container::{ManagedContainer, Sandbox};
+use super::{
+    AdmitError, DevicePreference, ManagedNode, UnknownContainers, Update, admit, standalone_uid,
+};
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::PodOrigin;
 use pinfold_journal::Timestamp;
 
-/// Something that was not as the journal says, and what was done about it.
+/// A difference between the runtime and the journal, and how it was resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Remark {
-    /// A pod of the journal does not run any more: what it held is free.
-    Gone(PodUid),
-    /// A pod or container that nobody knew was decided about as if it had come now.
+pub enum SyncChange {
+    /// A pod of the journal does not run any more: its resources were released.
+    Released(PodUid),
+    /// A running pod or container that was not in the journal was admitted.
     Adopted(PodUid),
-    /// A pod or container that nobody knew goes on with what is shared, for this reason.
-    Shares {
-        /// Which.
+    /// A running pod or container that was not in the journal uses the shared pool.
+    UsesSharedPool {
+        /// UID of the pod, or of the container in the ledger.
         pod: PodUid,
-        /// Why.
+        /// Why it was not admitted.
         why: String,
     },
-    /// The kubelet has pinned this pod, which keeps its CPUs until it ends.
-    Pinned {
-        /// Which.
+    /// A pod that the kubelet pinned keeps its CPUs until it terminates.
+    KeptKubeletCpus {
+        /// UID of the pod.
         pod: PodUid,
         /// Its CPUs.
         cpus: CpuSet,
     },
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for SyncChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Remark::Gone(pod) => {
+            SyncChange::Released(pod) => {
                 write!(
                     f,
-                    "pod {pod} ended while nobody looked; what it held is free"
+                    "pod {pod} terminated while the agent was not connected; its resources were released"
                 )
             }
-            Remark::Adopted(pod) => write!(f, "pod {pod} runs and was not known; it is now"),
-            Remark::Shares { pod, why } => {
-                write!(f, "pod {pod} runs and was not known; it shares CPUs: {why}")
-            }
-            Remark::Pinned { pod, cpus } => {
+            SyncChange::Adopted(pod) => write!(
+                f,
+                "running pod {pod} was not in the journal and was admitted"
+            ),
+            SyncChange::UsesSharedPool { pod, why } => {
                 write!(
                     f,
-                    "pod {pod} keeps CPUs {cpus}, which the kubelet gave it, until it ends"
+                    "running pod {pod} was not in the journal and uses the shared pool: {why}"
+                )
+            }
+            SyncChange::KeptKubeletCpus { pod, cpus } => {
+                write!(
+                    f,
+                    "pod {pod} keeps CPUs {cpus}, assigned by the kubelet, until it terminates"
                 )
             }
         }
     }
 }
 
-impl Node {
-    /// The runtime tells everything it has. What every container may use, and what was not as the journal says.
+impl ManagedNode {
+    /// Replaces the node's sandboxes and containers by all those of the runtime. Returns the updates of all containers,
+    /// and the differences to the journal that were resolved.
     ///
     /// # Errors
-    /// If a repair could not be written down.
+    /// If the journal cannot be written.
     pub fn synchronize(
         &mut self,
         pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
-        guests: Vec<Guest>,
-        plugins: Plugins<'_>,
+        containers: Vec<ManagedContainer>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
-        let mut remarks = Vec::new();
-        self.release_the_gone(&pods, &guests, now, &mut remarks)?;
-        self.meet_all(pods, guests, plugins, now, remarks)
+    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
+        let mut changes = Vec::new();
+        self.release_terminated(&pods, &containers, now, &mut changes)?;
+        self.sync_all(pods, containers, preference, now, changes)
     }
 
-    /// The same where the kubelet gives out devices: `beside` are those of pods that nobody knows yet, whose CPUs and
-    /// memory go where they are.
+    /// Like [`ManagedNode::synchronize`], where the kubelet assigns devices: the CPUs and memory of pods that are not in
+    /// the journal yet are aligned to their `kubelet_devices`.
     ///
     /// # Errors
-    /// If a repair could not be written down.
-    pub fn synchronize_beside(
+    /// If the journal cannot be written.
+    pub fn synchronize_with_kubelet_devices(
         &mut self,
         mut pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
-        guests: Vec<Guest>,
-        mut beside: BTreeMap<PodUid, AlignedPod>,
+        containers: Vec<ManagedContainer>,
+        mut kubelet_devices: BTreeMap<PodUid, AlignedPod>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
-        let mut remarks = Vec::new();
-        self.release_the_gone(&pods, &guests, now, &mut remarks)?;
+    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
+        let mut changes = Vec::new();
+        self.release_terminated(&pods, &containers, now, &mut changes)?;
         for (sandbox, pod) in &mut pods {
-            let Some(aligned) = beside.remove(&sandbox.uid) else {
+            let Some(aligned) = kubelet_devices.remove(&sandbox.uid) else {
                 continue;
             };
-            if let (Some(object), false) = (pod.as_deref(), self.lives_here(&sandbox.uid)) {
+            if let (Some(object), false) = (pod.as_deref(), self.has_pod(&sandbox.uid)) {
                 for (resource, devices) in aligned.offers {
                     self.journaled.set_devices(&resource, Some(devices), now)?;
                 }
@@ -113,156 +122,166 @@ impl Node {
             .iter()
             .map(|(sandbox, _)| sandbox.uid.clone())
             .collect();
-        let outcome = self.meet_all(pods, guests, &mut NoPreference, now, remarks)?;
+        let outcome = self.sync_all(pods, containers, &mut NoPreference, now, changes)?;
         for uid in &uids {
-            if !self.lives_here(uid) {
+            if !self.has_pod(uid) {
                 self.withdraw_devices(uid, now)?;
             }
         }
         Ok(outcome)
     }
 
-    fn meet_all(
+    /// Replaces the sandboxes and containers by those of the runtime, after terminated pods were released.
+    fn sync_all(
         &mut self,
         pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
-        guests: Vec<Guest>,
-        plugins: Plugins<'_>,
+        containers: Vec<ManagedContainer>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-        mut remarks: Vec<Remark>,
-    ) -> Result<(Vec<Update>, Vec<Remark>), JournaledLedgerError> {
+        mut changes: Vec<SyncChange>,
+    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
         self.sandboxes.clear();
-        self.guests.retain(|_, guest| guest.is_outside());
-        // Whoever had to share once does so until it is started again: it is not asked about every time.
-        let shared = std::mem::take(&mut self.sharing);
-        self.owed.clear();
-        // Whoever has CPUs already comes before those who have yet to get some.
+        self.containers
+            .retain(|_, container| container.is_external());
+        // A pod that was rejected once stays in the shared pool until it restarts: it is not admitted again at every scan.
+        let rejected_before = std::mem::take(&mut self.shared_sandboxes);
+        self.pending_releases.clear();
+        // Pods that the kubelet pinned come first, so that no other pod is assigned their CPUs.
         let (pinned, others): (Vec<_>, Vec<_>) = pods
             .into_iter()
             .partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
-        for (sandbox, specification) in pinned.into_iter().chain(others) {
-            let specification = specification.as_deref();
-            if shared.contains(&sandbox.id) && !self.lives_here(&sandbox.uid) {
-                self.sharing.insert(sandbox.id.clone());
+        for (sandbox, spec) in pinned.into_iter().chain(others) {
+            let spec = spec.as_deref();
+            if rejected_before.contains(&sandbox.id) && !self.has_pod(&sandbox.uid) {
+                self.shared_sandboxes.insert(sandbox.id.clone());
                 self.sandboxes.insert(sandbox.id.clone(), sandbox);
                 continue;
             }
-            self.meet(&sandbox, specification, plugins, now, &mut remarks)?;
+            self.sync_pod(&sandbox, spec, preference, now, &mut changes)?;
             self.sandboxes.insert(sandbox.id.clone(), sandbox);
         }
-        for guest in guests {
-            let guest = self.meet_container(guest, plugins, now, &mut remarks)?;
-            self.guests.insert(guest.id.clone(), guest);
+        for container in containers {
+            let container = self.sync_container(container, preference, now, &mut changes)?;
+            self.containers.insert(container.id.clone(), container);
         }
-        Ok((self.updates(), remarks))
+        Ok((self.updates(), changes))
     }
 
-    fn release_the_gone(
+    /// Releases the pods of the ledger that the runtime does not have any more, except declared ones.
+    fn release_terminated(
         &mut self,
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
-        guests: &[Guest],
+        containers: &[ManagedContainer],
         now: Timestamp,
-        remarks: &mut Vec<Remark>,
+        changes: &mut Vec<SyncChange>,
     ) -> Result<(), JournaledLedgerError> {
         let mut alive: BTreeSet<PodUid> = pods.iter().map(|(pod, _)| pod.uid.clone()).collect();
-        alive.extend(guests.iter().map(|guest| stand_in(&guest.pod, &guest.name)));
-        let notes = self.journaled.records();
-        let stays = |pod: &PodUid| {
-            let note = notes.get(pod);
-            note.is_some_and(|note| note.origin == PodOrigin::Api)
+        alive.extend(
+            containers
+                .iter()
+                .map(|container| standalone_uid(&container.pod, &container.name)),
+        );
+        let records = self.journaled.records();
+        let is_declared = |pod: &PodUid| {
+            let record = records.get(pod);
+            record.is_some_and(|record| record.origin == PodOrigin::Api)
         };
-        let residents = self.journaled.ledger().state().residents().keys();
-        let gone = residents.filter(|pod| !alive.contains(*pod) && !stays(pod));
-        for pod in gone.cloned().collect::<Vec<_>>() {
+        let residents = self.journaled.ledger().state().admitted_pods().keys();
+        let terminated = residents.filter(|pod| !alive.contains(*pod) && !is_declared(pod));
+        for pod in terminated.cloned().collect::<Vec<_>>() {
             self.journaled.release(&pod, now)?;
             self.withdraw_devices(&pod, now)?;
-            remarks.push(Remark::Gone(pod));
+            changes.push(SyncChange::Released(pod));
         }
         Ok(())
     }
 
-    /// A pod that runs.
-    fn meet(
+    /// Adds a running pod, and admits it if it is not in the journal.
+    fn sync_pod(
         &mut self,
         sandbox: &Sandbox,
-        specification: Option<&PodObject>,
-        plugins: Plugins<'_>,
+        spec: Option<&PodObject>,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-        remarks: &mut Vec<Remark>,
+        changes: &mut Vec<SyncChange>,
     ) -> Result<(), JournaledLedgerError> {
         let uid = &sandbox.uid;
-        if self.lives_here(uid) || self.has_stand_ins(uid) {
+        if self.has_pod(uid) || self.has_standalone_containers(uid) {
             return Ok(());
         }
         if let Some(cpus) = self.pins.pods.get(uid).cloned() {
-            return self.keep_pinned(sandbox, &cpus, now, remarks);
+            return self.keep_kubelet_cpus(sandbox, &cpus, now, changes);
         }
-        if self.strangers == Strangers::Share {
-            let why = "that is how strangers are treated here".to_owned();
-            remarks.push(Remark::Shares {
+        if self.unknown_containers == UnknownContainers::UseSharedPool {
+            let why = "unknownContainers is reject".to_owned();
+            changes.push(SyncChange::UsesSharedPool {
                 pod: uid.clone(),
                 why,
             });
-            self.sharing.insert(sandbox.id.clone());
+            self.shared_sandboxes.insert(sandbox.id.clone());
             return Ok(());
         }
-        let outcome = self.take_in(sandbox, specification, plugins, now);
+        let outcome = self.admit_sandbox(sandbox, spec, preference, now);
         if outcome.is_err() {
-            self.sharing.insert(sandbox.id.clone());
+            self.shared_sandboxes.insert(sandbox.id.clone());
         }
-        self.remark(uid, outcome, remarks)
+        self.record_admission(uid, outcome, changes)
     }
 
-    /// Whether the containers of a pod live here each by itself.
-    fn has_stand_ins(&self, pod: &PodUid) -> bool {
-        let prefix = stand_in(pod, &"".into());
+    /// Whether containers of the pod were admitted without its spec.
+    fn has_standalone_containers(&self, pod: &PodUid) -> bool {
+        let prefix = standalone_uid(pod, &"".into());
         let mut after = self
             .journaled
             .ledger()
             .state()
-            .residents()
+            .admitted_pods()
             .range(prefix.clone()..);
         let next = after.next();
         next.is_some_and(|(resident, _)| resident.as_str().starts_with(prefix.as_str()))
     }
 
-    /// A container that runs.
-    fn meet_container(
+    /// Adds a running container, and admits it if it is not in the journal.
+    fn sync_container(
         &mut self,
-        guest: Guest,
-        plugins: Plugins<'_>,
+        container: ManagedContainer,
+        preference: DevicePreference<'_>,
         now: Timestamp,
-        remarks: &mut Vec<Remark>,
-    ) -> Result<Guest, JournaledLedgerError> {
-        let alone = stand_in(&guest.pod, &guest.name);
-        let known = self.lives_here(&alone);
-        let shares = guest.clone();
-        match self.take_in_container(guest, plugins, now) {
-            Ok(mut guest) => {
-                if !known && guest.resident == alone {
-                    remarks.push(Remark::Adopted(alone));
+        changes: &mut Vec<SyncChange>,
+    ) -> Result<ManagedContainer, JournaledLedgerError> {
+        let standalone = standalone_uid(&container.pod, &container.name);
+        let known = self.has_pod(&standalone);
+        let unadmitted = container.clone();
+        match self.admit_container(container, preference, now) {
+            Ok(mut container) => {
+                if !known && container.resident == standalone {
+                    changes.push(SyncChange::Adopted(standalone));
                 }
-                // Whatever it was told once: it is told again.
-                guest.told = None;
-                Ok(guest)
+                // The runtime may have lost earlier updates: the allowance is sent again.
+                container.sent_allowance = None;
+                Ok(container)
             }
             Err(rejected) => {
-                self.remark(&alone, Err(rejected), remarks)?;
-                Ok(shares)
+                self.record_admission(&standalone, Err(rejected), changes)?;
+                Ok(unadmitted)
             }
         }
     }
 
-    fn remark(
+    /// Adds the result of admitting a running pod to `changes`. Only a failed journal write is an error.
+    fn record_admission(
         &self,
         pod: &PodUid,
-        outcome: Result<(), Rejected>,
-        remarks: &mut Vec<Remark>,
+        outcome: Result<(), AdmitError>,
+        changes: &mut Vec<SyncChange>,
     ) -> Result<(), JournaledLedgerError> {
         match outcome {
-            Ok(()) if self.lives_here(pod) => remarks.push(Remark::Adopted(pod.clone())),
+            Ok(()) if self.has_pod(pod) => changes.push(SyncChange::Adopted(pod.clone())),
             Ok(()) => {}
-            Err(Rejected::Journal(error @ JournaledLedgerError::Journal(_))) => return Err(error),
-            Err(rejected) => remarks.push(Remark::Shares {
+            Err(AdmitError::Journal(error @ JournaledLedgerError::Journal(_))) => {
+                return Err(error);
+            }
+            Err(rejected) => changes.push(SyncChange::UsesSharedPool {
                 pod: pod.clone(),
                 why: rejected.to_string(),
             }),
@@ -270,13 +289,13 @@ impl Node {
         Ok(())
     }
 
-    /// A pod that the kubelet pinned keeps its CPUs.
-    fn keep_pinned(
+    /// Grants a pod the CPUs that the kubelet assigned to it.
+    fn keep_kubelet_cpus(
         &mut self,
         sandbox: &Sandbox,
         cpus: &GrantedCpus,
         now: Timestamp,
-        remarks: &mut Vec<Remark>,
+        changes: &mut Vec<SyncChange>,
     ) -> Result<(), JournaledLedgerError> {
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
@@ -294,19 +313,19 @@ impl Node {
             pod_requests: None,
             pod_limits: None,
         });
-        let note = admit::note(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
-        let told = format!("keeps CPUs {all}, which the kubelet gave it");
-        match self.journaled.grant(&pod, cpus, note, told, now) {
-            Ok(()) => remarks.push(Remark::Pinned {
+        let record = admit::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
+        let message = format!("keeps CPUs {all}, assigned by the kubelet");
+        match self.journaled.grant(&pod, cpus, record, message, now) {
+            Ok(()) => changes.push(SyncChange::KeptKubeletCpus {
                 pod: sandbox.uid.clone(),
                 cpus: all,
             }),
             Err(error @ JournaledLedgerError::Journal(_)) => return Err(error),
             Err(error) => {
-                self.sharing.insert(sandbox.id.clone());
-                remarks.push(Remark::Shares {
+                self.shared_sandboxes.insert(sandbox.id.clone());
+                changes.push(SyncChange::UsesSharedPool {
                     pod: sandbox.uid.clone(),
-                    why: format!("the kubelet gave it CPUs {all}, but {error}"),
+                    why: format!("the kubelet assigned CPUs {all}, but {error}"),
                 });
             }
         }

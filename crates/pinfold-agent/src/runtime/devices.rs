@@ -1,4 +1,4 @@
-//! [`Devices`]: who gives out devices, and what containers need for them.
+//! [`DeviceSource`]: which program assigns devices, and the container adjustments they need.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,39 +13,39 @@ use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{PodObject, is_extended};
 
-use super::errands::Errands;
-use super::{Runtime, Witness, edits, lock};
-use crate::node::{Node, Sandbox};
+use super::background_calls::BackgroundCalls;
+use super::{NriPlugin, Telemetry, device_edits, lock};
+use crate::node::{ManagedNode, Sandbox};
 
-/// What a container needs for its devices, by pod, container and devices.
-type Answers = Errands<(PodUid, ContainerName, DevicesByResource), ContainerEdits>;
+/// `Allocate` calls of device plugins, by pod, container and devices.
+type AllocationCalls = BackgroundCalls<(PodUid, ContainerName, DevicesByResource), ContainerEdits>;
 
-/// How long device plugins are waited for, of the two seconds that a runtime gives us.
-const PLUGINS_ANSWER: Duration = Duration::from_millis(900);
-/// What is said when they take longer.
-const NOT_YET: &str =
-    "its device plugins have not answered yet; they are still being asked, try again";
+/// How long to wait for device plugins: the runtime drops an NRI plugin after two seconds.
+const DEVICE_PLUGIN_TIMEOUT: Duration = Duration::from_millis(900);
+/// The error when they take longer.
+const STILL_WAITING: &str =
+    "the device plugins have not answered yet; the call is still running, try again";
 
-/// Device plugins of our own.
-pub struct Ours {
+/// Device plugins that registered with the agent.
+pub struct AgentDevices {
     pub(super) host: Arc<DeviceHost>,
-    answers: Answers,
-    /// Containers whose plugins are told that they start.
-    starts: Errands<(PodUid, ContainerName), ()>,
+    allocations: AllocationCalls,
+    /// `PreStartContainer` calls of device plugins.
+    starts: BackgroundCalls<(PodUid, ContainerName), ()>,
 }
 
-impl Ours {
-    /// These plugins.
+impl AgentDevices {
+    /// The device plugins of this host.
     #[must_use]
     pub fn new(host: Arc<DeviceHost>) -> Self {
         Self {
             host,
-            answers: Errands::default(),
-            starts: Errands::default(),
+            allocations: BackgroundCalls::default(),
+            starts: BackgroundCalls::default(),
         }
     }
 
-    /// A container is about to start: its plugins are told.
+    /// Calls `PreStartContainer` of the container's device plugins.
     pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), Rejection> {
         let (host, key) = (self.host.clone(), (pod, name));
         let (pod, name) = key.clone();
@@ -53,28 +53,28 @@ impl Ours {
             let ready = host.pre_start(&pod, &name);
             ready.map_err(|error| error.to_string())
         };
-        let ready = self.starts.run(&key, PLUGINS_ANSWER, start);
+        let ready = self.starts.run(&key, DEVICE_PLUGIN_TIMEOUT, start);
         ready
             .map_err(Rejection::new)?
-            .ok_or(Rejection::new(NOT_YET))
+            .ok_or(Rejection::new(STILL_WAITING))
     }
 }
 
-/// Who gives out devices.
-pub enum Devices {
-    /// We do, with plugins of our own.
-    Ours(Ours),
-    /// The kubelet does; it tells which on request.
-    Kubelets(PodResourcesClient),
+/// Which program assigns devices to containers.
+pub enum DeviceSource {
+    /// The agent, with the device plugins that registered with it.
+    Agent(AgentDevices),
+    /// The kubelet; its podresources API lists them.
+    Kubelet(PodResourcesClient),
 }
 
-impl Runtime {
-    /// The pod as it is to be decided about: beside the devices that the kubelet has given it, if it has.
-    pub(super) fn with_devices(&self, pod: &PodObject) -> Option<align::AlignedPod> {
-        let Devices::Kubelets(reader) = &self.devices else {
+impl NriPlugin {
+    /// The devices that the kubelet assigned to a pod, as constraints for its admission; `None` if there are none.
+    pub(super) fn kubelet_devices(&self, pod: &PodObject) -> Option<align::AlignedPod> {
+        let DeviceSource::Kubelet(reader) = &self.devices else {
             return None;
         };
-        if !asks_for_devices(pod) || !reader.is_there() {
+        if !requests_devices(pod) || !reader.is_there() {
             return None;
         }
         match reader.get(&pod.meta.namespace, &pod.meta.name) {
@@ -84,29 +84,29 @@ impl Runtime {
             )),
             Err(error) => {
                 let name = &pod.pod.name;
-                self.witness.troubled(&format!(
-                    "the kubelet does not tell the devices of {name}, so it is not aligned to them: {error}"
+                self.telemetry.warn(&format!(
+                    "podresources API of the kubelet failed for pod {name}, so it is not aligned to its devices: {error}"
                 ));
                 None
             }
         }
     }
 
-    /// What a container needs for its devices.
+    /// Adds what the device plugins return for a container's devices to its adjustment.
     pub(super) fn device_edits(
         &self,
         adjustment: ContainerAdjustment,
         pod: &PodUid,
         name: &ContainerName,
     ) -> Result<ContainerAdjustment, Rejection> {
-        let Devices::Ours(ours) = &self.devices else {
+        let DeviceSource::Agent(agent) = &self.devices else {
             return Ok(adjustment);
         };
         let devices = lock(&self.node).devices(pod, name);
         if devices.is_empty() {
             return Ok(adjustment);
         }
-        let host = ours.host.clone();
+        let host = agent.host.clone();
         let key = (pod.clone(), name.clone(), devices);
         let allocate = {
             let (pod, name, devices) = key.clone();
@@ -115,59 +115,59 @@ impl Runtime {
                 wanted.map_err(|error| error.to_string())
             }
         };
-        let wanted = ours.answers.run(&key, PLUGINS_ANSWER, allocate);
+        let wanted = agent.allocations.run(&key, DEVICE_PLUGIN_TIMEOUT, allocate);
         let Some(wanted) = wanted.map_err(Rejection::new)? else {
-            return Err(Rejection::new(NOT_YET));
+            return Err(Rejection::new(STILL_WAITING));
         };
         for conflict in &wanted.conflicts {
-            self.witness.troubled(&conflict.to_string());
+            self.telemetry.warn(&conflict.to_string());
         }
-        Ok(edits::adjust(adjustment, &wanted)?)
+        Ok(device_edits::adjust(adjustment, &wanted)?)
     }
 
-    /// The devices that the kubelet has given to pods that nobody knows yet.
-    pub(super) fn given_to_strangers(
+    /// The devices that the kubelet assigned to pods that are not in the ledger yet.
+    pub(super) fn kubelet_devices_of_new_pods(
         &self,
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
     ) -> BTreeMap<PodUid, align::AlignedPod> {
         match &self.devices {
-            Devices::Kubelets(reader) => {
-                given_to_strangers(&self.node, reader, &*self.witness, pods)
+            DeviceSource::Kubelet(reader) => {
+                kubelet_devices_of_new_pods(&self.node, reader, &*self.telemetry, pods)
             }
-            Devices::Ours(_) => BTreeMap::new(),
+            DeviceSource::Agent(_) => BTreeMap::new(),
         }
     }
 }
 
-/// The devices that the kubelet has given to pods that nobody knows yet, asked for all of them at once.
-pub(crate) fn given_to_strangers(
-    node: &Mutex<Node>,
+/// The devices that the kubelet assigned to pods that are not in the ledger yet, from one `List` call.
+pub(crate) fn kubelet_devices_of_new_pods(
+    node: &Mutex<ManagedNode>,
     reader: &PodResourcesClient,
-    witness: &dyn Witness,
+    telemetry: &dyn Telemetry,
     pods: &[(Sandbox, Option<Arc<PodObject>>)],
 ) -> BTreeMap<PodUid, align::AlignedPod> {
-    let strangers: Vec<&Arc<PodObject>> = {
+    let new_pods: Vec<&Arc<PodObject>> = {
         let node = lock(node);
         let unknown = pods
             .iter()
-            .filter(|(sandbox, _)| !node.is_here(&sandbox.uid));
+            .filter(|(sandbox, _)| !node.has_pod(&sandbox.uid));
         let known = unknown.filter_map(|(_, pod)| pod.as_ref());
-        known.filter(|pod| asks_for_devices(pod)).collect()
+        known.filter(|pod| requests_devices(pod)).collect()
     };
-    if strangers.is_empty() || !reader.is_there() {
+    if new_pods.is_empty() || !reader.is_there() {
         return BTreeMap::new();
     }
     let listed = match reader.list() {
         Ok(listed) => listed,
         Err(error) => {
-            let count = strangers.len();
-            witness.troubled(&format!(
-                "the kubelet does not tell the devices of {count} pods, so they are not aligned to them: {error}"
+            let count = new_pods.len();
+            telemetry.warn(&format!(
+                "podresources API of the kubelet failed, so {count} pods are not aligned to their devices: {error}"
             ));
             return BTreeMap::new();
         }
     };
-    let aligned = strangers.into_iter().filter_map(|pod| {
+    let aligned = new_pods.into_iter().filter_map(|pod| {
         let meta = &pod.meta;
         let mut listed = listed.iter();
         let found = listed.find(|one| one.name == meta.name && one.namespace == meta.namespace)?;
@@ -177,8 +177,8 @@ pub(crate) fn given_to_strangers(
     aligned.collect()
 }
 
-/// Whether any container asks for something that device plugins give.
-fn asks_for_devices(pod: &PodObject) -> bool {
-    let mut asked = pod.pod.all_containers().flat_map(|one| one.limits.keys());
-    asked.any(|resource| is_extended(resource.as_str()))
+/// Whether a container of the pod requests an extended resource.
+fn requests_devices(pod: &PodObject) -> bool {
+    let mut resources = pod.pod.all_containers().flat_map(|one| one.limits.keys());
+    resources.any(|resource| is_extended(resource.as_str()))
 }

@@ -9,28 +9,28 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::journaled_ledger::JournaledLedger;
-use crate::node::{KubeletPins, Rulebook, Strangers};
+use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 use pinfold_journal::JournalLimits;
 
-/// Remembers what it was told.
+/// Remembers what it was reported.
 #[derive(Default)]
 struct Listener(Mutex<Vec<String>>);
 
-impl Witness for Listener {
-    fn connected(&self, _: &RuntimeInfo) {}
-    fn decided(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
-    fn remarked(&self, _: &Remark) {}
-    fn failed(&self, _: &JournaledLedgerError) {}
-    fn troubled(&self, problem: &str) {
+impl Telemetry for Listener {
+    fn runtime_connected(&self, _: &RuntimeInfo) {}
+    fn record_decision(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
+    fn record_sync_change(&self, _: &SyncChange) {}
+    fn record_error(&self, _: &JournaledLedgerError) {}
+    fn warn(&self, problem: &str) {
         self.0.lock().expect("unpoisoned").push(problem.to_owned());
     }
-    fn changed(&self) {}
+    fn node_changed(&self) {}
 }
 
 /// Every pod is one of guaranteed CPUs, as many as its name says.
 struct Numbered;
 
-impl Specifications for Numbered {
+impl PodSpecSource for Numbered {
     fn pod(&self, uid: &PodUid, _: Duration) -> Option<Arc<PodObject>> {
         let count = uid.as_str().rsplit('-').next()?;
         let manifest = format!(
@@ -44,8 +44,8 @@ impl Specifications for Numbered {
 
 struct Stage {
     _folder: TempDir,
-    runtime: Runtime,
-    told: Arc<Listener>,
+    runtime: NriPlugin,
+    reported: Arc<Listener>,
     later: Receiver<Vec<Update>>,
 }
 
@@ -63,30 +63,30 @@ fn stage(pins: bool) -> Stage {
     };
     let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
     let journaled = JournaledLedger::open(folder.path(), Arc::new(rules), JournalLimits::default());
-    let node = Node::new(
+    let node = ManagedNode::new(
         journaled.expect("a journal"),
         Rulebook::Kubelet,
-        Strangers::Adopt,
+        UnknownContainers::Adopt,
         KubeletPins::default(),
     );
-    let told = Arc::new(Listener::default());
-    let (others, later) = sync_channel(16);
-    let runtime = Runtime {
+    let reported = Arc::new(Listener::default());
+    let (updates_sender, later) = sync_channel(16);
+    let runtime = NriPlugin {
         node: Arc::new(Mutex::new(node)),
-        specifications: Box::new(Numbered),
-        devices: Devices::Kubelets(PodResourcesClient::new(
+        pod_specs: Box::new(Numbered),
+        devices: DeviceSource::Kubelet(PodResourcesClient::new(
             "/nowhere/kubelet.sock",
             Duration::ZERO,
         )),
         pins,
-        witness: told.clone(),
-        others,
-        clock: || Timestamp(0),
+        telemetry: reported.clone(),
+        updates: updates_sender,
+        clock: || Timestamp::UNIX_EPOCH,
     };
     Stage {
         _folder: folder,
         runtime,
-        told,
+        reported,
         later,
     }
 }
@@ -152,7 +152,7 @@ fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
         stage
             .runtime
             .run_pod_sandbox(&sandbox_of(uid))
-            .expect("not ours to reject");
+            .expect("not agent to reject");
         assert_eq!(stage.cpus(uid), "", "{uid}");
     }
     let pod = sandbox_of("a-4");
@@ -166,9 +166,15 @@ fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
         .runtime
         .synchronize(both.map(sandbox_of).into(), both.map(container_of).into());
     assert_eq!(synchronized.expect("answered"), []);
-    assert!(stage.later.try_recv().is_err(), "nobody is told anything");
-    let told = stage.told.0.lock().expect("unpoisoned").join("\n");
-    assert!(told.contains("default/b-9 would be rejected"), "{told}");
+    assert!(
+        stage.later.try_recv().is_err(),
+        "nobody is reported anything"
+    );
+    let reported = stage.reported.0.lock().expect("unpoisoned").join("\n");
+    assert!(
+        reported.contains("default/b-9 would be rejected"),
+        "{reported}"
+    );
     // What the rules gave is still written down.
     let node = lock(&stage.runtime.node);
     assert_eq!(
@@ -193,6 +199,6 @@ fn an_old_sandbox_that_is_removed_takes_nothing_from_the_new_one() {
     stage.runtime.run_pod_sandbox(&new).expect("let in again");
     stage.runtime.remove_pod_sandbox(&old).expect("removed");
     let node = lock(&stage.runtime.node);
-    assert!(node.is_here(&"a-4".into()));
+    assert!(node.has_pod(&"a-4".into()));
     assert!(node.has_sandbox_of(&"a-4".into()));
 }

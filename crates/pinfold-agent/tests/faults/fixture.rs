@@ -114,7 +114,7 @@ pub(crate) type Held = BTreeMap<String, String>;
 
 pub(crate) fn held(journaled: &JournaledLedger) -> Held {
     let cpus = journaled.ledger().state().cpus();
-    let residents = journaled.ledger().state().residents();
+    let residents = journaled.ledger().state().admitted_pods();
     let own = |uid: &PodUid| (uid.to_string(), cpus.containers_of(uid).to_string());
     residents.keys().map(own).collect()
 }
@@ -124,11 +124,11 @@ pub(crate) fn step(
     journaled: &mut JournaledLedger,
     random: &mut Random,
 ) -> Result<(), JournaledLedgerError> {
-    let now = Timestamp(journaled.generation());
+    let now = Timestamp::UNIX_EPOCH;
     let residents: Vec<PodUid> = journaled
         .ledger()
         .state()
-        .residents()
+        .admitted_pods()
         .keys()
         .cloned()
         .collect();

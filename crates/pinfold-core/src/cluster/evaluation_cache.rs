@@ -1,8 +1,8 @@
 //! [`EvaluationCache`]: evaluations of nodes for pods of the same shape, reused until the node changes.
 //!
 //! Every cached evaluation carries the generation of its node and is valid while the node has that generation. No
-//! generation is used for two states of a node, so a stale evaluation is never taken for a valid one. The cache holds the
-//! [`MAX_SHAPES`] shapes used last, with at most one evaluation per shape and node.
+//! generation is used for two states of a node, so a stale evaluation is never taken for a valid one. The cache holds
+//! the [`MAX_SHAPES`] shapes used last, with at most one evaluation per shape and node.
 
 use std::cell::Cell;
 

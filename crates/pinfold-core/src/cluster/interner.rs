@@ -1,8 +1,8 @@
 //! [`Interner`]: one copy of each machine description, shared by all nodes with equal hardware.
 //!
-//! Most nodes of a cluster have one of a few machine types. The tables of a machine's CPUs are much larger than the state
-//! that changes on a node: thousands of copies would not fit into the CPU caches, and loading them would take longer than
-//! the decisions.
+//! Most nodes of a cluster have one of a few machine types. The tables of a machine's CPUs are much larger than the
+//! state that changes on a node: thousands of copies would not fit into the CPU caches, and loading them would take
+//! longer than the decisions.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Interner {
                     intern(&mut self.volcano, numa);
                 }
             }
-            Dialect::Kubelet(_) | Dialect::Unknown => {}
+            Dialect::Kubelet(_) | Dialect::SchedulerPlugins(_) | Dialect::Unknown => {}
         }
     }
 }

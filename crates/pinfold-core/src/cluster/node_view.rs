@@ -1,7 +1,7 @@
 //! [`NodeView`]: the machine of a node and the pods on its CPUs, for pictures and tables.
 //!
-//! A kubelet's ledger has the machine. Koordinator's and Volcano's reports list core, NUMA node and socket of every CPU,
-//! from which a machine without distances and caches is built.
+//! A kubelet's ledger has the machine. Koordinator's and Volcano's reports list core, NUMA node and socket of every
+//! CPU, from which a machine without distances and caches is built.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ struct CpuLocation {
 }
 
 impl Cluster {
-    /// The machine of a node and the pods on it. `name_of` returns the displayed name of a pod. `None` if the cluster does
-    /// not have the node, or if the node does not report its CPUs.
+    /// The machine of a node and the pods on it. `name_of` returns the displayed name of a pod. `None` if the cluster
+    /// does not have the node, or if the node does not report its CPUs.
     #[must_use]
     pub fn node_view(
         &self,
@@ -56,13 +56,13 @@ impl Cluster {
             },
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
             Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
-            Dialect::Unknown => return None,
+            Dialect::SchedulerPlugins(_) | Dialect::Unknown => return None,
         };
         let holding = view.occupancy.holders.len();
         let pods = usize::try_from(node.pods())
             .unwrap_or(0)
             .max(here().count());
-        view.occupancy.without = pods.saturating_sub(holding);
+        view.occupancy.shared_only_pods = pods.saturating_sub(holding);
         Some(view)
     }
 }

@@ -82,11 +82,11 @@ impl RejectionSummary {
             _ => {}
         }
         let short = explanation.shortage.iter();
-        let mut short = short.filter(|facts| facts.asked > facts.free);
+        let mut short = short.filter(|facts| facts.requested > facts.free);
         let facts = short.next().or_else(|| explanation.shortage.first())?;
         Some(RejectionSummary::Whole {
             resource: facts.resource.clone(),
-            asked: facts.asked,
+            asked: facts.requested,
             free: facts.free,
         })
     }
@@ -106,11 +106,11 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<RejectionSummar
             _ => width(facts)?,
         };
         let most = sum_of_largest(facts.nodes.iter().map(|node| node.free), width)
-            .saturating_add(facts.elsewhere.free);
-        if facts.asked > most {
+            .saturating_add(facts.without_topology.free);
+        if facts.requested > most {
             return Some(RejectionSummary::Aligned {
                 resource: facts.resource.clone(),
-                asked: facts.asked,
+                asked: facts.requested,
                 nodes: width,
                 most,
             });
@@ -125,7 +125,7 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<RejectionSummar
 fn width(facts: &ResourceFacts) -> Option<usize> {
     let most = facts.nodes.len();
     let enough = |width: &usize| {
-        sum_of_largest(facts.nodes.iter().map(|node| node.total), *width) >= facts.asked
+        sum_of_largest(facts.nodes.iter().map(|node| node.total), *width) >= facts.requested
     };
     (1..=most).find(enough).or((most > 0).then_some(most))
 }

@@ -1,14 +1,14 @@
-//! [`Accumulator`]: CPUs being gathered, largest wholes first. Mirrors `cpuAccumulator`.
+//! [`CpuAccumulator`]: collects CPUs, the largest whole groups first. Mirrors `cpuAccumulator`.
 //!
-//! The order inside each kind of group is always the same: fewest available CPUs first, then the lower
-//! id, so that what is already broken is used up first. Groups are visited down one of two ladders:
+//! Groups of one kind are always sorted by the fewest available CPUs, then by the lower ID, so that partly used groups
+//! are used up first. Groups are visited in one of two orders:
 //!
 //! ```text
 //! fewer sockets than NUMA nodes:   socket ─► NUMA node ─► core ─► CPU
 //! otherwise:                       NUMA node ─► socket ─► core ─► CPU
 //! ```
 //!
-//! The order of a step is fixed when the step begins; what the step itself takes does not change it.
+//! The order of a step is fixed when the step begins; the CPUs that the step takes do not change it.
 
 use smallvec::SmallVec;
 
@@ -18,26 +18,25 @@ use crate::fidelity::Fidelity;
 use crate::machine::cpu_levels::CoreChild;
 use crate::machine::cpus::{CpuGroup, CpuTopology};
 
-/// Positions of groups in the order in which they are visited. A group that lies in two parents is
-/// there twice.
+/// Indexes of groups in the order in which they are visited. A group with two parents is there twice.
 pub(super) type Visits = SmallVec<[usize; 16]>;
 
-/// Cores as (available CPUs, position), in the order in which they are visited.
+/// Cores as (available CPUs, index), in the order in which they are visited.
 type CoreVisits = SmallVec<[(usize, usize); 64]>;
 
-pub(super) struct Accumulator<'a> {
+pub(super) struct CpuAccumulator<'a> {
     pub(super) topology: &'a CpuTopology,
-    /// What can still be taken.
+    /// The CPUs that can still be taken.
     pub(super) free: CpuSet,
     pub(super) taken: CpuSet,
     wanted: usize,
-    /// How many CPUs were counted as taken. With the original's defects this can be more than were.
+    /// The number of CPUs counted as taken. With the kubelet's defects this can be more than were taken.
     counted: usize,
     order: CpuOrder,
     fidelity: Fidelity,
 }
 
-impl<'a> Accumulator<'a> {
+impl<'a> CpuAccumulator<'a> {
     pub(super) fn new(
         topology: &'a CpuTopology,
         available: &CpuSet,
@@ -248,7 +247,7 @@ impl<'a> Accumulator<'a> {
         self.nodes().into_iter().flat_map(inside).collect()
     }
 
-    /// Groups with an available CPU, by how many they have, then by id. Mirrors `cpuAccumulator.sort`.
+    /// Groups with an available CPU, by the number of available CPUs, then by ID. Mirrors `cpuAccumulator.sort`.
     fn fewest_available_first<Id>(
         &self,
         groups: &[CpuGroup<Id>],
@@ -261,7 +260,7 @@ impl<'a> Accumulator<'a> {
         rows.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// The cores of each group on the step above them: NUMA nodes or sockets, whichever is lower.
+    /// The cores of each group one level above them: NUMA nodes or sockets, whichever is lower.
     fn parents_of_cores(&self) -> SmallVec<[&'a [CoreChild]; 16]> {
         let levels = self.topology.levels();
         match self.sockets_come_first() {
@@ -276,8 +275,8 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    /// The cores of one parent in which CPUs of `free` are left, if `wanted` by how many and by how many
-    /// they have in all. One parent's share of `sortAvailableCores`.
+    /// The cores of one parent with available CPUs, sorted by the number of available CPUs and the total number if
+    /// `wanted`. One parent's part of `sortAvailableCores`.
     fn cores(
         &self,
         children: &[CoreChild],

@@ -1,4 +1,4 @@
-//! [`Combinations`]: all ways to choose k of n positions, and [`Kept`], one of them remembered.
+//! [`Combinations`]: all ways to choose k of n positions, and [`Kept`], a combination that was remembered.
 
 use smallvec::SmallVec;
 
@@ -40,12 +40,11 @@ impl Combinations {
     }
 }
 
-/// A combination that was remembered while the enumeration went on.
+/// A combination that is remembered while the enumeration continues.
 ///
-/// The original remembers it as a slice whose storage the enumeration may go on writing to. A slice that
-/// grows one by one is copied when its length is 0, 1, 2, 4, 8, ... and extended in place otherwise; so
-/// later combinations with the same first 1, 2, 3, 5, 9, ... positions overwrite the positions after
-/// these.
+/// The kubelet remembers it as a slice whose backing array the enumeration may still write to. A slice that grows one
+/// by one is reallocated when its length is 0, 1, 2, 4, 8, ... and extended in place otherwise; so later combinations
+/// with the same first 1, 2, 3, 5, 9, ... positions overwrite the positions after these.
 #[derive(Clone, Debug)]
 pub(super) struct Kept(Chosen);
 
@@ -58,7 +57,7 @@ impl Kept {
         &self.0
     }
 
-    /// What becomes of it in shared storage when the enumeration comes to `next`.
+    /// Overwrites the shared part of the backing array as the enumeration does when it reaches `next`.
     pub(super) fn overwrite(&mut self, next: &[usize]) {
         let own = own_storage(self.0.len());
         if next.len() == self.0.len() && next[..own] == self.0[..own] {
@@ -67,8 +66,8 @@ impl Kept {
     }
 }
 
-/// How many leading positions of a combination are in storage that no other combination is written to:
-/// one more than the largest power of two below its length.
+/// The number of leading positions of a combination in storage that no other combination is written to: one more than
+/// the largest power of two below its length.
 fn own_storage(len: usize) -> usize {
     match len {
         0 | 1 => len,

@@ -1,14 +1,13 @@
 //! [`take_distributed`]: CPUs spread evenly over the NUMA nodes that are needed.
 //!
-//! The fewest nodes that can serve the wish each give the same number of CPUs, in groups of a given
-//! size. What does not divide evenly goes, group by group, to some of these nodes. Of all choices of
-//! that many nodes and of nodes for the remainder, the one counts that leaves all nodes most alike: the
-//! smallest standard deviation of the CPUs left. If no choice works, CPUs are packed. Mirrors
-//! `takeByTopologyNUMADistributed`.
+//! The fewest nodes that can satisfy the request each provide the same number of CPUs, in groups of a given size. The
+//! remainder is taken, group by group, from some of these nodes. Of all choices of that many nodes and of nodes for the
+//! remainder, the one with the smallest standard deviation of the CPUs left is used. If no choice works, CPUs are
+//! packed. Mirrors `takeByTopologyNUMADistributed`.
 
-use super::accumulator::Accumulator;
-use super::distribution::{Plan, Search};
-use super::packed::{Packing, take_packed};
+use super::accumulator::CpuAccumulator;
+use super::distribution::{DistributionPlan, DistributionSearch};
+use super::packed::{PackingOptions, take_packed};
 use super::take::{CpuOrder, TakeError};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
@@ -17,7 +16,7 @@ use crate::machine::cpus::CpuTopology;
 /// Takes `count` CPUs out of `available`, spread over NUMA nodes in groups of `group` CPUs.
 ///
 /// # Errors
-/// If there are not enough; in exact fidelity also where the original does not return or fails.
+/// If there are not enough; in exact fidelity also where the kubelet does not return or fails.
 pub fn take_distributed(
     topology: &CpuTopology,
     available: &CpuSet,
@@ -31,28 +30,28 @@ pub fn take_distributed(
         0 => 1,
         some => some,
     };
-    let packing = Packing {
+    let packing = PackingOptions {
         order,
         align_by_cache: false,
     };
     if !count.is_multiple_of(group) {
         return take_packed(topology, available, count, packing, fidelity);
     }
-    let mut pile = Accumulator::new(topology, available, count, order, fidelity);
-    if pile.is_satisfied() {
-        return Ok(pile.taken);
+    let mut accumulator = CpuAccumulator::new(topology, available, count, order, fidelity);
+    if accumulator.is_satisfied() {
+        return Ok(accumulator.taken);
     }
-    if pile.is_impossible() {
+    if accumulator.is_impossible() {
         return Err(TakeError::NotEnough {
             requested: count,
             available: available.len(),
         });
     }
-    match Search::new(&pile, count, group, fidelity).best()? {
+    match DistributionSearch::new(&accumulator, count, group, fidelity).best()? {
         Some(plan) => {
-            carry_out(&mut pile, &plan, group, packing, fidelity)?;
-            match (pile.needed(), pile.surplus()) {
-                (0, 0) => Ok(pile.taken),
+            take_plan(&mut accumulator, &plan, group, packing, fidelity)?;
+            match (accumulator.needed(), accumulator.surplus()) {
+                (0, 0) => Ok(accumulator.taken),
                 (0, surplus) => Err(TakeError::TookTooMany { surplus }),
                 (missing, _) => Err(TakeError::TookTooFew { missing }),
             }
@@ -61,30 +60,30 @@ pub fn take_distributed(
     }
 }
 
-/// Takes what the plan says.
-fn carry_out(
-    pile: &mut Accumulator<'_>,
-    plan: &Plan,
+/// Takes the CPUs of a plan.
+fn take_plan(
+    accumulator: &mut CpuAccumulator<'_>,
+    plan: &DistributionPlan,
     group: usize,
-    packing: Packing,
+    packing: PackingOptions,
     fidelity: Fidelity,
 ) -> Result<(), TakeError> {
-    let topology = pile.topology;
-    let take_on = |pile: &mut Accumulator<'_>, node: usize, count: usize| {
-        let here = &topology.nodes()[node].cpus & &pile.free;
-        // A node of an overwritten combination may have too few; the original then takes none there.
+    let topology = accumulator.topology;
+    let take_on = |accumulator: &mut CpuAccumulator<'_>, node: usize, count: usize| {
+        let here = &topology.nodes()[node].cpus & &accumulator.free;
+        // A node of an overwritten combination may have too few CPUs; the kubelet then takes none there.
         let cpus = take_packed(topology, &here, count, packing, fidelity).unwrap_or_default();
-        pile.take(&cpus);
+        accumulator.take(&cpus);
     };
     for &node in &plan.nodes {
-        take_on(pile, node, plan.share);
+        take_on(accumulator, node, plan.share);
     }
     let mut left = plan.remainder;
     while left > 0 {
         let before = left;
         for &node in &plan.extra {
-            if left > 0 && pile.free.common_len(&topology.nodes()[node].cpus) >= group {
-                take_on(pile, node, group);
+            if left > 0 && accumulator.free.common_len(&topology.nodes()[node].cpus) >= group {
+                take_on(accumulator, node, group);
                 left -= group;
             }
         }

@@ -1,51 +1,51 @@
-//! [`Search`]: the most even way to take CPUs from several NUMA nodes.
+//! [`DistributionSearch`]: the most even way to take CPUs from several NUMA nodes.
 //!
 //! Tries 1, 2, 3, ... nodes and stops at the first number that works. A choice is scored by the standard
 //! deviation of the CPUs that all nodes have left, rounded to thousandths; the first of equal choices wins.
 //! Mirrors the search inside `takeByTopologyNUMADistributed`.
 //!
-//! There are up to 3^n choices for n nodes. The search stops after a fixed number of steps: exact fidelity
-//! then says that it cannot tell, sound fidelity takes the best choice so far, or else the nodes with the
-//! most CPUs ([`Search::greedy`]).
+//! There are up to 3^n choices for n nodes. The search stops after a fixed number of steps: exact fidelity then fails
+//! with an error, sound fidelity uses the best choice so far, or else the nodes with the most CPUs
+//! ([`DistributionSearch::greedy`]).
 
-use super::accumulator::{Accumulator, Visits};
+use super::accumulator::{CpuAccumulator, Visits};
 use super::combinations::{Combinations, Kept};
 use super::take::TakeError;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
 
-/// Which nodes give, as positions in the topology.
-pub(super) struct Plan {
-    /// Each gives `share` CPUs.
+/// The nodes that CPUs are taken from, as indexes in the topology.
+pub(super) struct DistributionPlan {
+    /// Each provides `share` CPUs.
     pub(super) nodes: Visits,
     pub(super) share: usize,
-    /// These give one group more in turn, until the remainder is gone.
+    /// These provide one more group in turn, until the remainder is zero.
     pub(super) extra: Visits,
     pub(super) remainder: usize,
 }
 
-/// How unlike the nodes are left: the standard deviation in thousandths of a CPU.
+/// The standard deviation of the CPUs left per node, in thousandths of a CPU.
 type Balance = u64;
 
-/// Steps, one per node of every combination looked at, before a prediction of the original gives up:
-/// about half a second. All choices of thirteen nodes take fewer.
+/// The maximum number of steps, one per node of every combination, under exact fidelity: about half a second. All
+/// choices of thirteen nodes take fewer.
 const EXACT_STEPS: usize = 1 << 24;
-/// Steps before a good choice is good enough: some milliseconds. All choices of ten nodes take fewer.
+/// The maximum number of steps under sound fidelity: some milliseconds. All choices of ten nodes take fewer.
 const SOUND_STEPS: usize = 1 << 18;
 
 /// The search for the best nodes to take from.
-pub(super) struct Search {
+pub(super) struct DistributionSearch {
     /// Nodes with available CPUs, in the order in which they are tried.
     nodes: Visits,
-    /// Available CPUs by the node's position in the topology.
+    /// Available CPUs by the node's index in the topology.
     free: [i64; 64],
     /// The average CPUs left per node afterwards, in thousandths. The same for every choice.
     mean: i64,
-    /// How many different nodes there are.
+    /// The number of distinct nodes.
     distinct: usize,
     count: usize,
     group: usize,
-    /// The least and the largest number of nodes to try.
+    /// The smallest and the largest number of nodes to try.
     range: (usize, usize),
     fidelity: Fidelity,
     steps_left: usize,
@@ -55,7 +55,7 @@ pub(super) struct Search {
 enum Stop {
     /// Out of steps.
     Exhausted,
-    /// Where the original does not end either.
+    /// The kubelet would fail or never return here.
     Failed(TakeError),
 }
 
@@ -65,19 +65,19 @@ impl From<TakeError> for Stop {
     }
 }
 
-impl Search {
+impl DistributionSearch {
     pub(super) fn new(
-        pile: &Accumulator<'_>,
+        accumulator: &CpuAccumulator<'_>,
         count: usize,
         group: usize,
         fidelity: Fidelity,
     ) -> Self {
-        let topology = pile.topology;
+        let topology = accumulator.topology;
         let mut free = [0; 64];
         for (slot, node) in free.iter_mut().zip(topology.nodes()) {
-            *slot = signed(pile.free.common_len(&node.cpus));
+            *slot = signed(accumulator.free.common_len(&node.cpus));
         }
-        let mut nodes = pile.nodes();
+        let mut nodes = accumulator.nodes();
         if !fidelity.counts_repeated_groups() {
             let mut seen = 0_u64;
             nodes.retain(|&mut at| {
@@ -104,8 +104,8 @@ impl Search {
         }
     }
 
-    /// The best plan, or none if CPUs cannot be distributed.
-    pub(super) fn best(mut self) -> Result<Option<Plan>, TakeError> {
+    /// The best plan; `None` if CPUs cannot be distributed.
+    pub(super) fn best(mut self) -> Result<Option<DistributionPlan>, TakeError> {
         for width in self.range.0..=self.range.1 {
             let mut best = None;
             match self.try_width(width, &mut best) {
@@ -126,11 +126,11 @@ impl Search {
         Ok(None)
     }
 
-    fn plan(&self, best: &Best) -> Plan {
+    fn plan(&self, best: &BestDistribution) -> DistributionPlan {
         let node = |&position: &usize| self.nodes[position];
         let nodes: Visits = best.nodes.positions().iter().map(node).collect();
         let share = self.share(nodes.len());
-        Plan {
+        DistributionPlan {
             remainder: self.count - share * nodes.len(),
             share,
             nodes,
@@ -138,23 +138,23 @@ impl Search {
         }
     }
 
-    /// What each of `width` nodes gives.
+    /// The number of CPUs that each of `width` nodes provides.
     fn share(&self, width: usize) -> usize {
         self.count / width / self.group * self.group
     }
 
-    /// Pays for looking at one combination.
-    fn look_at(&mut self, chosen: &[usize]) -> Result<(), Stop> {
+    /// Spends the steps for one combination.
+    fn spend_steps(&mut self, chosen: &[usize]) -> Result<(), Stop> {
         let left = self.steps_left.checked_sub(chosen.len());
         self.steps_left = left.ok_or(Stop::Exhausted)?;
         Ok(())
     }
 
-    /// Looks at every choice of `width` nodes.
-    fn try_width(&mut self, width: usize, best: &mut Option<Best>) -> Result<(), Stop> {
+    /// Tries every choice of `width` nodes.
+    fn try_width(&mut self, width: usize, best: &mut Option<BestDistribution>) -> Result<(), Stop> {
         let mut combinations = Combinations::new(self.nodes.len(), width);
         while let Some(chosen) = combinations.next() {
-            self.look_at(chosen)?;
+            self.spend_steps(chosen)?;
             if let Some(best) = best {
                 if self.fidelity.shares_combination_storage() {
                     best.nodes.overwrite(chosen);
@@ -168,7 +168,7 @@ impl Search {
             if let Some((balance, extra)) = self.try_nodes(&nodes)?
                 && balance < limit
             {
-                *best = Some(Best {
+                *best = Some(BestDistribution {
                     balance,
                     nodes: Kept::new(chosen),
                     extra,
@@ -178,9 +178,9 @@ impl Search {
         Ok(())
     }
 
-    /// The best balance when exactly `nodes` give, and who then gives the remainder.
+    /// The best balance with exactly these `nodes`, and the nodes that then provide the remainder.
     fn try_nodes(&mut self, nodes: &[usize]) -> Result<Option<(Balance, Visits)>, Stop> {
-        if !self.can_serve(nodes) {
+        if !self.can_satisfy(nodes) {
             return Ok(None);
         }
         let share = self.share(nodes.len());
@@ -190,19 +190,22 @@ impl Search {
         }
         let remainder = self.count - share * nodes.len();
         if remainder == 0 {
-            return Ok(Some((self.balance(self.unlikeness(&left)), Visits::new())));
+            return Ok(Some((
+                self.balance(self.squared_deviations(&left)),
+                Visits::new(),
+            )));
         }
         let group = signed(self.group);
-        let givers: Visits = nodes
+        let candidates: Visits = nodes
             .iter()
             .copied()
             .filter(|&at| left[at] >= group)
             .collect();
-        self.try_remainders(&givers, &left, remainder / self.group)
+        self.try_remainders(&candidates, &left, remainder / self.group)
     }
 
-    /// Whether these distinct nodes have the CPUs, the whole groups and the even shares.
-    fn can_serve(&self, nodes: &[usize]) -> bool {
+    /// Whether these distinct nodes have enough CPUs in whole groups and even shares.
+    fn can_satisfy(&self, nodes: &[usize]) -> bool {
         let mut seen = 0_u64;
         let mut cpus = 0;
         let mut groups = 0;
@@ -220,45 +223,45 @@ impl Search {
         cpus >= signed(self.count) && groups * group >= signed(self.count)
     }
 
-    /// The best way to give `groups` groups more, one at a time in turn, by some of `givers`. Larger
-    /// circles of givers are tried first and win ties.
+    /// The best way to take `groups` more groups, one at a time in turn, from some of `candidates`. Larger subsets are
+    /// tried first and win ties.
     fn try_remainders(
         &mut self,
-        givers: &[usize],
+        candidates: &[usize],
         left: &[i64; 64],
         groups: usize,
     ) -> Result<Option<(Balance, Visits)>, Stop> {
-        let unlikeness = self.unlikeness(left);
+        let squared_deviations = self.squared_deviations(left);
         let mut best: Option<(Balance, Kept)> = None;
-        for size in (1..=givers.len()).rev() {
-            let mut combinations = Combinations::new(givers.len(), size);
+        for size in (1..=candidates.len()).rev() {
+            let mut combinations = Combinations::new(candidates.len(), size);
             while let Some(chosen) = combinations.next() {
-                self.look_at(chosen)?;
+                self.spend_steps(chosen)?;
                 if let Some((_, kept)) = &mut best
                     && self.fidelity.shares_combination_storage()
                 {
                     kept.overwrite(chosen);
                 }
-                let circle: Visits = chosen.iter().map(|&at| givers[at]).collect();
-                let Some(given) = self.give_in_turn(&circle, left, groups)? else {
+                let circle: Visits = chosen.iter().map(|&at| candidates[at]).collect();
+                let Some(given) = self.take_in_turn(&circle, left, groups)? else {
                     continue;
                 };
-                let balance = self.balance(unlikeness + given);
+                let balance = self.balance(squared_deviations + given);
                 if best.as_ref().is_none_or(|(least, _)| balance < *least) {
                     best = Some((balance, Kept::new(chosen)));
                 }
             }
         }
         let named = |(balance, kept): (Balance, Kept)| {
-            let extra = kept.positions().iter().map(|&at| givers[at]).collect();
+            let extra = kept.positions().iter().map(|&at| candidates[at]).collect();
             (balance, extra)
         };
         Ok(best.map(named))
     }
 
-    /// By how much the unlikeness grows when the circle gives `groups` groups, one at a time in turn;
-    /// `None` if it does not have them.
-    fn give_in_turn(
+    /// The increase of the sum of squared deviations when `groups` groups are taken from the subset, one at a time in
+    /// turn; `None` if the subset does not have them.
+    fn take_in_turn(
         &self,
         circle: &[usize],
         left: &[i64; 64],
@@ -292,14 +295,14 @@ impl Search {
         Ok(Some(change))
     }
 
-    /// The squared distance of one node from the mean, in millionths.
+    /// The squared deviation of one node from the mean, in millionths.
     fn deviation(&self, cpus: i64) -> i64 {
         let distance = cpus * 1000 - self.mean;
         distance * distance
     }
 
-    /// The sum of squared distances from the mean.
-    fn unlikeness(&self, left: &[i64; 64]) -> i64 {
+    /// The sum of squared deviations from the mean.
+    fn squared_deviations(&self, left: &[i64; 64]) -> i64 {
         let involved = self.free.iter().zip(left).filter(|&(&free, _)| free > 0);
         involved.map(|(_, &left)| self.deviation(left)).sum()
     }
@@ -310,17 +313,19 @@ impl Search {
         clippy::cast_sign_loss,
         reason = "sums stay below 2^50: 64 nodes of at most 4096 CPUs"
     )]
-    fn balance(&self, unlikeness: i64) -> Balance {
-        (unlikeness as f64 / self.distinct as f64).sqrt().round() as Balance
+    fn balance(&self, squared_deviations: i64) -> Balance {
+        (squared_deviations as f64 / self.distinct as f64)
+            .sqrt()
+            .round() as Balance
     }
 
-    /// A good choice without a search: the `width` nodes with the most CPUs, and for the remainder
-    /// always the one that has the most left.
-    fn greedy(&self, width: usize) -> Option<Plan> {
+    /// A good choice without a search: the `width` nodes with the most CPUs, and for the remainder always the one with
+    /// the most left.
+    fn greedy(&self, width: usize) -> Option<DistributionPlan> {
         let mut nodes = self.nodes.clone();
         nodes.sort_by_key(|&at| std::cmp::Reverse(self.free[at]));
         nodes.truncate(width);
-        if nodes.len() < width || !self.can_serve(&nodes) {
+        if nodes.len() < width || !self.can_satisfy(&nodes) {
             return None;
         }
         let share = self.share(width);
@@ -335,7 +340,7 @@ impl Search {
             left[most] -= signed(self.group);
             extra.push(most);
         }
-        Some(Plan {
+        Some(DistributionPlan {
             nodes,
             share,
             extra,
@@ -345,13 +350,13 @@ impl Search {
 }
 
 /// The best choice so far.
-struct Best {
+struct BestDistribution {
     balance: Balance,
     nodes: Kept,
     extra: Visits,
 }
 
-/// How many nodes could be needed, at least and at most. Mirrors `rangeNUMANodesNeededToSatisfy`.
+/// The smallest and the largest number of nodes that may be needed. Mirrors `rangeNUMANodesNeededToSatisfy`.
 fn nodes_needed(
     topology: &CpuTopology,
     nodes_available: usize,
@@ -367,7 +372,7 @@ fn nodes_needed(
     )
 }
 
-/// `sum / n` in thousandths, rounded half away from zero as the original does.
+/// `sum / n` in thousandths, rounded half away from zero as the kubelet does.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

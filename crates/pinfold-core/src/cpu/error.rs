@@ -1,4 +1,4 @@
-//! Why the CPU manager could not be set up, started or served a request.
+//! Errors of the CPU manager: configuration, saved state, allocation.
 
 use serde::Serialize;
 
@@ -7,20 +7,20 @@ use super::take::TakeError;
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::name::{ContainerName, PodUid};
 
-/// Why a static policy cannot be made of the settings. The messages are the kubelet's.
+/// Settings that the static policy does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuPolicyError {
-    /// The options do not fit.
+    /// Invalid options.
     #[error(transparent)]
     Options(#[from] CpuOptionError),
-    /// The reserved CPUs are not as many as the reservation says.
+    /// The number of reserved CPUs differs from the reservation.
     #[error(
         "[cpumanager] unable to reserve the required amount of CPUs (size of {reserved} did not equal {count})"
     )]
     ReservedSize {
-        /// The CPUs, named or chosen.
+        /// The CPUs, configured or chosen.
         reserved: CpuList,
-        /// How many there should be.
+        /// The number of CPUs in the reservation.
         count: usize,
     },
     /// A reserved CPU that the machine does not have.
@@ -28,12 +28,12 @@ pub enum CpuPolicyError {
         "[cpumanager] unable to build the reserved physical CPUs from the reserved set: unknown CPU ID: {0}"
     )]
     UnknownReserved(i64),
-    /// Choosing the reserved CPUs has no end in the original.
+    /// The kubelet never returns from choosing the reserved CPUs.
     #[error("[cpumanager] unable to choose the reserved CPUs: {0}")]
     Reserving(TakeError),
 }
 
-/// Why a recorded state cannot be taken over. The messages are the kubelet's.
+/// A saved state that the static policy does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuStateError {
     /// Containers hold CPUs, but there is no shared pool.
@@ -57,21 +57,21 @@ pub enum CpuStateError {
         /// The shared pool.
         shared: CpuSet,
     },
-    /// A container's CPUs are in the shared pool too.
+    /// A container's exclusive CPUs are in the shared pool as well.
     #[error(
         "pod: {pod}, container: {container} cpuset: \"{cpus}\" overlaps with default cpuset \"{shared}\""
     )]
     Overlap {
-        /// Whose.
+        /// The pod.
         pod: PodUid,
-        /// Which.
+        /// The container.
         container: ContainerName,
         /// Its CPUs.
         cpus: CpuSet,
         /// The shared pool.
         shared: CpuSet,
     },
-    /// The machine has other CPUs than the state knows.
+    /// The CPUs of the machine differ from those in the state.
     #[error(
         "current set of available CPUs \"{machine}\" doesn't match with CPUs in state \"{known}\""
     )]
@@ -83,47 +83,47 @@ pub enum CpuStateError {
     },
 }
 
-/// Why a pod or container got no CPUs. The messages are the kubelet's.
+/// Why a pod or container cannot be assigned CPUs. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuError {
-    /// Whole cores only, and the request does not fill them.
+    /// `full-pcpus-only` is on, and the request does not fill whole cores.
     #[error(
         "SMT Alignment Error: requested {requested} cpus not multiple cpus per core = {per_core}"
     )]
     NotWholeCores {
-        /// CPUs asked for.
+        /// The requested number of CPUs.
         requested: usize,
         /// Threads per core.
         per_core: usize,
     },
-    /// Whole cores only, and too few are free.
+    /// `full-pcpus-only` is on, and too few whole cores are free.
     #[error(
         "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = {available}, requested CPUs = {requested}, CPUs per core = {per_core}"
     )]
     TooFewWholeCores {
-        /// CPUs asked for.
+        /// The requested number of CPUs.
         requested: usize,
         /// Threads per core.
         per_core: usize,
-        /// CPUs of whole free cores.
+        /// The number of CPUs on whole free cores.
         available: usize,
     },
-    /// Exclusive containers use up the pod's CPUs before an init container without CPUs of its own runs.
+    /// Exclusive containers use up the pod's CPUs before an init container without exclusive CPUs runs.
     #[error("pod rejected, pod has shared init containers but no cpus available for them")]
     NothingLeftForInit,
-    /// Exclusive containers use up the pod's CPUs, and others have none of their own.
+    /// Exclusive containers use up the pod's CPUs, and other containers have no exclusive ones.
     #[error(
         "pod rejected, sum of exclusive container cpu requests equals pod budget, leaving no cpus for shared containers"
     )]
     NothingLeftToShare,
-    /// The CPUs are not there.
+    /// Too few CPUs are free.
     #[error(transparent)]
     Take(#[from] TakeError),
 }
 
 impl CpuError {
-    /// The reason a rejected pod shows in its status.
+    /// The reason in the status of a rejected pod.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl CpuError {
         }
     }
 
-    /// The message a rejected pod shows in its status. Mirrors `GetPodAdmitResult`.
+    /// The message in the status of a rejected pod. Mirrors `GetPodAdmitResult`.
     #[must_use]
     pub fn status_message(&self) -> String {
         match self {
@@ -147,24 +147,24 @@ impl CpuError {
     }
 }
 
-/// Why a CPU manager cannot be made of a configuration. The messages are the kubelet's.
+/// A configuration that the CPU manager does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuConfigError {
-    /// No such policy.
+    /// Unknown policy.
     #[error("unknown policy: \"{0}\"")]
     UnknownPolicy(String),
-    /// The policy `none` has no options.
+    /// Options for the policy `none`, which has none.
     #[error("new none policy error: None policy: received unsupported options={0}")]
     NoneHasOptions(String),
-    /// The static policy without any reservation.
+    /// The static policy without a reservation.
     #[error("[cpumanager] unable to determine reserved CPU resources for static policy")]
     NoReservation,
-    /// The static policy with a reservation of zero: the shared pool could run dry.
+    /// The static policy with a reservation of zero: the shared pool could become empty.
     #[error(
         "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero"
     )]
     ZeroReservation,
-    /// The static policy rejects its settings.
+    /// Invalid settings of the static policy.
     #[error("new static policy error: {0}")]
     Static(#[from] CpuPolicyError),
 }

@@ -1,9 +1,8 @@
-//! The hints of the static policy: on which NUMA nodes a request could be served.
+//! The hints of the static policy: the sets of NUMA nodes that fit a request.
 //!
-//! A set of nodes will do if it holds every CPU that the pod may use again, and these together with the
-//! free CPUs on it are enough. It is preferred if it is as small as on an empty machine; with
-//! `align-by-socket` also if it touches as few sockets as that. Mirrors `GetTopologyHints`,
-//! `GetPodTopologyHints` and `generateCPUTopologyHints`.
+//! A set of nodes fits if it contains every CPU that the pod may reuse, and these together with the free CPUs on it are
+//! enough. It is preferred if it is as small as on an empty machine; with `align-by-socket` also if it touches as few
+//! sockets as that. Mirrors `GetTopologyHints`, `GetPodTopologyHints` and `generateCPUTopologyHints`.
 
 use smallvec::smallvec;
 
@@ -18,7 +17,7 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod};
 
 impl StaticCpus {
-    /// Where one container could go.
+    /// The hints of one container.
     #[must_use]
     pub fn container_hints(
         &self,
@@ -32,13 +31,13 @@ impl StaticCpus {
             return ProviderHints::none();
         }
         self.row(match state.container(&pod.uid, &container.name) {
-            Some(held) if held.len() != requested => ResourceHints::Cannot,
+            Some(held) if held.len() != requested => ResourceHints::Unsatisfiable,
             Some(held) => self.hints(&holding(held), requested),
             None => self.hints(&self.supply(state, reusable, &pod.uid), requested),
         })
     }
 
-    /// Where the pod as a whole could go.
+    /// The hints of the pod as a whole.
     #[must_use]
     pub fn pod_hints(&self, state: &CpuState, reusable: &CpuSet, pod: &Pod) -> ProviderHints {
         let requested = demand::pod_cpus(pod, self.pod_level);
@@ -47,7 +46,7 @@ impl StaticCpus {
         }
         if self.pod_level.manages(pod) {
             if self.check_pod_budget(pod).is_err() {
-                return self.row(ResourceHints::Cannot);
+                return self.row(ResourceHints::Unsatisfiable);
             }
             if let Some(held) = self.pod_as_recorded(state, pod) {
                 return self.row(self.hints(&holding(held), requested));
@@ -59,7 +58,7 @@ impl StaticCpus {
                 continue;
             };
             if held.len() != demand::container_cpus(pod, container, self.pod_level) {
-                return self.row(ResourceHints::Cannot);
+                return self.row(ResourceHints::Unsatisfiable);
             }
             assigned |= held;
         }
@@ -90,7 +89,7 @@ impl StaticCpus {
             thresholds: smallvec![Threshold::new(need, free.chain(unknown))],
         };
         if component.is_empty() {
-            return ResourceHints::Cannot;
+            return ResourceHints::Unsatisfiable;
         }
         ResourceHints::Family(Family {
             components: smallvec![component],
@@ -112,7 +111,7 @@ impl StaticCpus {
             .collect()
     }
 
-    /// CPUs that the machine does not have, and the node on which the original looks for them.
+    /// CPUs that the machine does not have, and the node on which the kubelet counts them.
     fn unknown(&self, cpus: &CpuSet) -> Option<(NodeId, usize)> {
         let unknown = cpus.len() - cpus.common_len(self.topology.all());
         let shown = unknown > 0 && self.fidelity.puts_unknown_cpus_on_node_0();
@@ -135,7 +134,7 @@ impl StaticCpus {
     }
 }
 
-/// The supply of someone who already holds what was asked for.
+/// The supply of a container or pod that already holds its CPUs.
 fn holding(cpus: &CpuSet) -> Supply {
     Supply {
         free: cpus.clone(),

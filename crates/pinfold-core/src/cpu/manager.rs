@@ -1,4 +1,4 @@
-//! [`CpuManager`]: the CPU policy that a kubelet configuration names.
+//! [`CpuManager`]: the CPU policy of a kubelet configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 use super::options::{CpuOptions, OptionGates};
 use super::pod_level::PodCpuRejection;
 use super::state::{CpuEdits, CpuState};
-use super::static_policy::{CpuGrant, Reservation, StaticCpus, StaticSettings};
+use super::static_policy::{CpuGrant, CpuReservation, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
@@ -18,41 +18,41 @@ use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 use crate::quantity::Quantity;
 
-/// The part of a kubelet configuration that concerns CPUs.
+/// The CPU manager's part of a kubelet configuration.
 #[derive(Clone, Debug)]
 pub struct CpuConfig<'a> {
     /// `none` or `static`.
     pub policy: &'a str,
-    /// The policy's options as written.
+    /// The policy's options as configured.
     pub options: &'a BTreeMap<String, String>,
-    /// Which unfinished options may be used.
+    /// The feature gates for alpha and beta options.
     pub gates: OptionGates,
-    /// CPU reserved for the system and the kubelet together.
+    /// `cpu` of systemReserved and kubeReserved together.
     pub reserved: Option<&'a Quantity>,
-    /// The CPUs reserved by name; empty if none are.
+    /// `reservedSystemCPUs`; empty if not configured.
     pub reserved_cpus: CpuList,
     /// The name of the topology manager's policy.
     pub topology_policy: &'a str,
     /// Whether pods with pod-level resources are managed.
     pub pod_level: PodLevel,
-    /// Whether the original's defects are repeated.
+    /// Whether the kubelet's defects are repeated.
     pub fidelity: Fidelity,
 }
 
-/// The CPU policy in charge of a machine.
+/// The CPU policy of a machine.
 #[derive(Clone, Debug)]
 pub enum CpuManager {
-    /// No container gets CPUs of its own.
+    /// No container is assigned exclusive CPUs.
     None,
-    /// Containers that ask for whole CPUs get their own.
+    /// Guaranteed containers that request whole CPUs are assigned exclusive ones.
     Static(Box<StaticCpus>),
 }
 
 impl CpuManager {
-    /// Makes the policy of a configuration. Mirrors `NewManager`.
+    /// Builds the policy of a configuration. Mirrors `NewManager`.
     ///
     /// # Errors
-    /// If the configuration does not fit the machine or itself.
+    /// If the configuration contradicts the machine or itself.
     pub fn new(topology: Arc<CpuTopology>, config: &CpuConfig<'_>) -> Result<Self, CpuConfigError> {
         match config.policy {
             "none" if config.options.is_empty() => Ok(CpuManager::None),
@@ -66,7 +66,7 @@ impl CpuManager {
                 let settings = StaticSettings {
                     options: CpuOptions::parse(config.options, config.gates)
                         .map_err(CpuPolicyError::from)?,
-                    reservation: Reservation {
+                    reservation: CpuReservation {
                         count: usize::try_from(milli.div_ceil(1000)).unwrap_or(usize::MAX),
                         cpus: config.reserved_cpus.clone(),
                     },
@@ -82,7 +82,7 @@ impl CpuManager {
         }
     }
 
-    /// The static policy, if that is in charge.
+    /// The static policy; `None` under the policy `none`.
     #[must_use]
     pub fn as_static(&self) -> Option<&StaticCpus> {
         match self {
@@ -94,7 +94,7 @@ impl CpuManager {
     /// See [`StaticCpus::start`].
     ///
     /// # Errors
-    /// If the recorded state does not fit.
+    /// If the saved state contradicts itself, the reservation or the machine.
     pub fn start(&self, state: &CpuState) -> Result<CpuEdits, CpuStateError> {
         self.as_static()
             .map_or(Ok(CpuEdits::new()), |policy| policy.start(state))
@@ -125,7 +125,7 @@ impl CpuManager {
     /// See [`StaticCpus::allocate`].
     ///
     /// # Errors
-    /// If the CPUs are not there.
+    /// If too few CPUs are free.
     pub fn allocate(
         &self,
         state: &CpuState,
@@ -143,7 +143,7 @@ impl CpuManager {
     /// See [`StaticCpus::allocate_pod`].
     ///
     /// # Errors
-    /// If the CPUs are not there, or would leave a container without any.
+    /// If too few CPUs are free, or none would be left for the pod's other containers.
     pub fn allocate_pod(
         &self,
         state: &CpuState,
@@ -170,7 +170,7 @@ impl CpuManager {
     }
 }
 
-/// How Go prints a map of texts: `map[a:1 b:2]`.
+/// A map of strings as Go prints it: `map[a:1 b:2]`.
 fn as_go_map(options: &BTreeMap<String, String>) -> String {
     let rows: Vec<String> = options
         .iter()

@@ -1,7 +1,7 @@
 //! [`CpuOptions`]: the options of the static policy, as the kubelet's configuration names them.
 //!
-//! Mirrors `NewStaticPolicyOptions`, `CheckPolicyOptionAvailable` and `ValidateStaticPolicyOptions`. Where
-//! several options are wrong the kubelet complains about any of them; here it is the first by name.
+//! Mirrors `NewStaticPolicyOptions`, `CheckPolicyOptionAvailable` and `ValidateStaticPolicyOptions`. Where several
+//! options are wrong the kubelet reports any of them; here it is the first by name.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ const DISTRIBUTE_ACROSS_CORES: &str = "distribute-cpus-across-cores";
 const STRICT_RESERVATION: &str = "strict-cpu-reservation";
 const PREFER_ALIGN_BY_CACHE: &str = "prefer-align-cpus-by-uncorecache";
 
-/// The name of the topology policy that `align-by-socket` contradicts.
+/// The topology policy that is incompatible with `align-by-socket`.
 const SINGLE_NUMA_NODE: &str = "single-numa-node";
 
-/// What the static policy does beyond its default.
+/// The options of the static policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct CpuOptions {
-    /// Only requests that fill whole physical cores are served.
+    /// Only requests that fill whole physical cores are admitted.
     pub full_pcpus_only: bool,
     /// A request that needs several NUMA nodes is spread evenly over them.
     #[serde(rename = "distribute-cpus-across-numa")]
@@ -34,7 +34,7 @@ pub struct CpuOptions {
     /// CPUs are taken from different physical cores where possible.
     #[serde(rename = "distribute-cpus-across-cores")]
     pub distribute_across_cores: bool,
-    /// Reserved CPUs are no part of the shared pool either.
+    /// Reserved CPUs are not part of the shared pool either.
     #[serde(rename = "strict-cpu-reservation")]
     pub strict_reservation: bool,
     /// CPUs are taken from one L3 cache where possible.
@@ -42,8 +42,7 @@ pub struct CpuOptions {
     pub prefer_align_by_cache: bool,
 }
 
-/// Which unfinished options may be used: the kubelet's gates `CPUManagerPolicyAlphaOptions` (off by
-/// default) and `CPUManagerPolicyBetaOptions` (on by default).
+/// The feature gates `CPUManagerPolicyAlphaOptions` (off by default) and `CPUManagerPolicyBetaOptions` (on by default).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionGates {
     /// `align-by-socket` and `distribute-cpus-across-cores`.
@@ -61,10 +60,10 @@ impl Default for OptionGates {
     }
 }
 
-/// Options that cannot be used. The messages are the kubelet's.
+/// Invalid options. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuOptionError {
-    /// No such option.
+    /// Unknown option.
     #[error("unknown CPU Manager Policy option: {}", go_text::quoted(name))]
     Unknown {
         /// Its name.
@@ -88,12 +87,12 @@ pub enum CpuOptionError {
         /// Its name.
         name: String,
     },
-    /// Neither true nor false.
+    /// A value that is not a boolean.
     #[error("bad value for option {}: {source}", go_text::quoted(name))]
     BadValue {
-        /// Whose value.
+        /// The option.
         name: String,
-        /// What is wrong with it.
+        /// The parse error.
         source: GoTextError,
     },
     /// Two options that contradict each other.
@@ -104,7 +103,7 @@ pub enum CpuOptionError {
         "Topolgy manager {SINGLE_NUMA_NODE} policy is incompatible with CPUManager {ALIGN_BY_SOCKET} policy option"
     )]
     AlignBySocketOnOneNode,
-    /// `align-by-socket` on a machine whose NUMA nodes span sockets.
+    /// `align-by-socket` on a machine with more sockets than NUMA nodes.
     #[error(
         "Align by socket is not compatible with hardware where number of sockets are more than number of NUMA"
     )]
@@ -112,10 +111,10 @@ pub enum CpuOptionError {
 }
 
 impl CpuOptions {
-    /// Reads the options as the configuration spells them.
+    /// Parses the options of a kubelet configuration.
     ///
     /// # Errors
-    /// If one is unknown, not allowed, no boolean, or contradicts another.
+    /// If an option is unknown, not enabled, not a boolean, or contradicts another one.
     pub fn parse(
         options: &BTreeMap<String, String>,
         gates: OptionGates,
@@ -157,10 +156,10 @@ impl CpuOptions {
         }
     }
 
-    /// Whether the options fit the machine and the topology policy.
+    /// Checks the options against the machine and the topology policy.
     ///
     /// # Errors
-    /// If `align-by-socket` fits neither.
+    /// If `align-by-socket` is incompatible with one of them.
     pub fn validate(
         &self,
         topology: &CpuTopology,
@@ -192,7 +191,7 @@ mod tests {
     };
 
     #[test]
-    fn an_option_is_what_go_takes_for_a_boolean() {
+    fn an_option_is_parsed_as_go_parses_a_boolean() {
         for (value, expected) in [("T", true), ("True", true), ("1", true), ("f", false)] {
             let options = parse(&[(FULL_PCPUS_ONLY, value)], ALL).unwrap();
             assert_eq!(options.full_pcpus_only, expected, "{value}");
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_count_only_between_options_that_are_on() {
+    fn only_options_that_are_on_contradict_each_other() {
         let both = [(DISTRIBUTE_ACROSS_CORES, "true"), (FULL_PCPUS_ONLY, "true")];
         let rejected = "static policy options full-pcpus-only and distribute-cpus-across-cores \
                        can not be used at the same time";

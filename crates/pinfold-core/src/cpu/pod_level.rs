@@ -1,8 +1,8 @@
-//! CPUs for a pod that states its resources as a whole: one set for the pod, divided among its containers.
+//! CPUs of a pod with pod-level resources: one set for the pod, divided among its containers.
 //!
-//! Containers that ask for whole CPUs get their own out of the pod's set; init containers that end give
-//! theirs back. All others share what is left of it. Only with [`PodLevel::Managed`] and hints per pod.
-//! Mirrors `AllocatePod` and `validatePodScopeResources`.
+//! Containers that request whole CPUs are assigned exclusive ones from the pod's set; init containers that finish
+//! release theirs. All other containers share the rest of the set. Only with [`PodLevel::Managed`] and the topology
+//! scope `pod`. Mirrors `AllocatePod` and `validatePodScopeResources`.
 //!
 //! [`PodLevel::Managed`]: crate::demand::PodLevel::Managed
 
@@ -16,13 +16,13 @@ use crate::name::ContainerName;
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// Why a pod got no CPUs, and what the original had written down by then.
+/// Why a pod was not assigned CPUs, and the edits that the kubelet had made by then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct PodCpuRejection {
-    /// Why.
+    /// The error.
     pub error: CpuError,
-    /// What stays behind: the pod's set, which nobody uses and nobody takes back. Always empty in sound
+    /// Edits that remain: the pod's set, which no container uses and the kubelet never releases. Always empty in sound
     /// fidelity.
     pub left_behind: Vec<CpuEdit>,
 }
@@ -37,10 +37,10 @@ impl From<CpuError> for PodCpuRejection {
 }
 
 impl StaticCpus {
-    /// Gives a pod its CPUs, on `affinity` first, and divides them.
+    /// Assigns a pod its CPUs, on `affinity` first, and divides them among its containers.
     ///
     /// # Errors
-    /// If the CPUs are not there, or would leave a container without any.
+    /// If too few CPUs are free, or none would be left for the pod's other containers.
     pub fn allocate_pod(
         &self,
         state: &CpuState,
@@ -86,7 +86,7 @@ impl StaticCpus {
         }
     }
 
-    /// Which of the pod's CPUs each container runs on, in the pod's order.
+    /// The CPUs of each container, in the pod's order.
     fn divide<'p>(
         &self,
         whole: &CpuSet,
@@ -94,7 +94,7 @@ impl StaticCpus {
     ) -> Result<Vec<(&'p ContainerName, CpuSet)>, TakeError> {
         let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
         let mut shares = Vec::new();
-        // What sidecars have not taken for good.
+        // The pod's CPUs without those of sidecars.
         let mut left = whole.clone();
         for container in &pod.init_containers {
             let own = match (count(container), container.restartable) {
@@ -121,7 +121,7 @@ impl StaticCpus {
         Ok(shares.into_iter().map(named).collect())
     }
 
-    /// Whether exclusive containers leave CPUs for those that have none of their own.
+    /// Checks that exclusive containers leave CPUs for the containers without exclusive ones.
     pub(crate) fn check_pod_budget(&self, pod: &Pod) -> Result<(), CpuError> {
         let budget = demand::pod_cpus(pod, self.pod_level);
         let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
@@ -147,8 +147,8 @@ impl StaticCpus {
         }
     }
 
-    /// The pod's recorded set, if it is still what the pod asks for. The original does not look for it:
-    /// after a restart it chooses anew and loses the old one.
+    /// The pod's recorded set, if it is still what the pod requests. The kubelet does not look for it: after a restart
+    /// it chooses a new set and leaks the old one.
     pub(super) fn pod_as_recorded<'s>(&self, state: &'s CpuState, pod: &Pod) -> Option<&'s CpuSet> {
         let held = state.pod(&pod.uid)?;
         let fits = held.len() == demand::pod_cpus(pod, self.pod_level);

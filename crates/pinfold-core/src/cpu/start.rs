@@ -1,4 +1,4 @@
-//! Taking over a recorded state. Mirrors the static policy's `validateState`.
+//! Validates a saved state. Mirrors the static policy's `validateState`.
 
 use super::error::CpuStateError;
 use super::state::{CpuEdits, CpuState};
@@ -6,7 +6,7 @@ use super::static_policy::StaticCpus;
 use crate::demand::PodLevel;
 
 impl StaticCpus {
-    /// Checks that the state fits the machine and the reservation; an empty one gets its shared pool.
+    /// Checks the state against the machine and the reservation; an empty state is initialized with its shared pool.
     ///
     /// # Errors
     /// If the state contradicts itself, the reservation or the machine.

@@ -1,7 +1,6 @@
-//! [`CpuState`]: who holds which CPUs of one machine, and [`CpuEdit`], the only way to change it.
+//! [`CpuState`]: the shared pool and all exclusive CPUs of one machine, and [`CpuEdit`], the only way to change it.
 //!
-//! An edit holds what it changes *from* and *to*, so that it can be written down, checked when it is
-//! replayed, and undone.
+//! An edit contains the values before and after, so that it can be journaled, checked when it is replayed, and undone.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,10 @@ use smallvec::SmallVec;
 use crate::cpu_set::CpuSet;
 use crate::name::{ContainerName, PodUid};
 
-/// The CPUs of each container that holds some, by pod.
+/// Exclusive CPUs by pod and container.
 pub type ContainerCpus = BTreeMap<PodUid, BTreeMap<ContainerName, CpuSet>>;
 
-/// Who holds which CPUs. What the kubelet keeps in `cpu_manager_state`.
+/// The shared pool and all exclusive CPUs: the content of the kubelet's `cpu_manager_state`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuState {
     shared: CpuSet,
@@ -28,50 +27,50 @@ pub struct CpuState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuEdit {
-    /// The shared pool: the CPUs of everybody who holds none (the kubelet's default CPU set).
+    /// The shared pool: the CPUs of all containers without exclusive ones (the kubelet's default CPU set).
     SharedPool {
-        /// What it was.
+        /// The pool before.
         before: CpuSet,
-        /// What it becomes.
+        /// The pool after.
         after: CpuSet,
     },
-    /// The CPUs of one container.
+    /// The exclusive CPUs of one container.
     Container {
-        /// Whose.
+        /// The pod.
         pod: PodUid,
-        /// Which.
+        /// The container.
         container: ContainerName,
-        /// What it held; `None` if nothing was recorded.
+        /// The CPUs before; `None` without an entry.
         before: Option<CpuSet>,
-        /// What it holds; `None` to forget it.
+        /// The CPUs after; `None` to remove the entry.
         after: Option<CpuSet>,
     },
-    /// The CPUs of a pod with pod-level resources, which its containers divide among themselves.
+    /// The CPUs of a pod with pod-level resources, which are divided among its containers.
     PodSet {
-        /// Whose.
+        /// The pod.
         pod: PodUid,
-        /// What it held.
+        /// The CPUs before.
         before: Option<CpuSet>,
-        /// What it holds; `None` to forget it.
+        /// The CPUs after; `None` to remove the entry.
         after: Option<CpuSet>,
     },
 }
 
-/// The changes of one decision, in order.
+/// The edits of one decision, in order.
 pub type CpuEdits = SmallVec<[CpuEdit; 2]>;
 
-/// An edit that does not start from what the state holds. Nothing was changed.
+/// An edit whose value before differs from the state. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the CPU state holds {found:?} where the change expects {expected:?}")]
-pub struct Conflict {
-    /// What the edit starts from.
+pub struct StaleCpuEdit {
+    /// The value that the edit expects.
     pub expected: Option<CpuSet>,
-    /// What the state holds.
+    /// The value in the state.
     pub found: Option<CpuSet>,
 }
 
 impl CpuState {
-    /// The state as it was written down elsewhere. Pods without a container are left out.
+    /// A state from saved values. Pods without containers are left out.
     #[must_use]
     pub fn restored(
         shared: CpuSet,
@@ -92,31 +91,31 @@ impl CpuState {
         &self.shared
     }
 
-    /// All containers that hold CPUs.
+    /// The exclusive CPUs of all containers.
     #[must_use]
     pub fn containers(&self) -> &ContainerCpus {
         &self.containers
     }
 
-    /// All pods that hold CPUs as a whole.
+    /// The CPUs of all pods with pod-level resources.
     #[must_use]
     pub fn pods(&self) -> &BTreeMap<PodUid, CpuSet> {
         &self.pods
     }
 
-    /// What one container holds.
+    /// The exclusive CPUs of one container.
     #[must_use]
     pub fn container(&self, pod: &PodUid, container: &ContainerName) -> Option<&CpuSet> {
         self.containers.get(pod)?.get(container)
     }
 
-    /// What a pod with pod-level resources holds as a whole.
+    /// The CPUs of a pod with pod-level resources.
     #[must_use]
     pub fn pod(&self, pod: &PodUid) -> Option<&CpuSet> {
         self.pods.get(pod)
     }
 
-    /// What the containers of a pod hold together.
+    /// The exclusive CPUs of all containers of a pod.
     #[must_use]
     pub fn containers_of(&self, pod: &PodUid) -> CpuSet {
         let mut all = CpuSet::new();
@@ -131,13 +130,13 @@ impl CpuState {
         all
     }
 
-    /// The edit that makes `after` the shared pool; `None` if it is that already.
+    /// The edit that sets the shared pool; `None` if nothing changes.
     pub(crate) fn set_shared(&self, after: CpuSet) -> Option<CpuEdit> {
         let before = self.shared.clone();
         (before != after).then_some(CpuEdit::SharedPool { before, after })
     }
 
-    /// The edit that gives a container `after`; `None` if it has that already.
+    /// The edit that sets the CPUs of a container; `None` if nothing changes.
     pub(crate) fn set_container(
         &self,
         pod: &PodUid,
@@ -153,7 +152,7 @@ impl CpuState {
         })
     }
 
-    /// The edit that gives a pod `after`; `None` if it has that already.
+    /// The edit that sets the CPUs of a pod; `None` if nothing changes.
     pub(super) fn set_pod(&self, pod: &PodUid, after: Option<CpuSet>) -> Option<CpuEdit> {
         let before = self.pods.get(pod).cloned();
         (before != after).then(|| CpuEdit::PodSet {
@@ -163,11 +162,11 @@ impl CpuState {
         })
     }
 
-    /// Makes a change.
+    /// Applies an edit.
     ///
     /// # Errors
-    /// If the state is not what the edit starts from.
-    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), Conflict> {
+    /// If the state differs from the value before.
+    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), StaleCpuEdit> {
         match edit {
             CpuEdit::SharedPool { before, after } => self.change_shared(before, after),
             CpuEdit::Container {
@@ -182,11 +181,11 @@ impl CpuState {
         }
     }
 
-    /// Undoes a change. A decision is undone by reverting its edits last to first.
+    /// Reverts an edit. A decision is undone by reverting its edits last to first.
     ///
     /// # Errors
-    /// If the state is not what the edit led to.
-    pub fn revert(&mut self, edit: &CpuEdit) -> Result<(), Conflict> {
+    /// If the state differs from the value after.
+    pub fn revert(&mut self, edit: &CpuEdit) -> Result<(), StaleCpuEdit> {
         match edit {
             CpuEdit::SharedPool { before, after } => self.change_shared(after, before),
             CpuEdit::Container {
@@ -201,7 +200,7 @@ impl CpuState {
         }
     }
 
-    fn change_shared(&mut self, from: &CpuSet, to: &CpuSet) -> Result<(), Conflict> {
+    fn change_shared(&mut self, from: &CpuSet, to: &CpuSet) -> Result<(), StaleCpuEdit> {
         expect(Some(from), Some(&self.shared))?;
         self.shared.clone_from(to);
         Ok(())
@@ -213,7 +212,7 @@ impl CpuState {
         container: &ContainerName,
         from: Option<&CpuSet>,
         to: Option<&CpuSet>,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), StaleCpuEdit> {
         expect(from, self.container(pod, container))?;
         if let Some(cpus) = to {
             let containers = self.containers.entry(pod.clone()).or_default();
@@ -232,7 +231,7 @@ impl CpuState {
         pod: &PodUid,
         from: Option<&CpuSet>,
         to: Option<&CpuSet>,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), StaleCpuEdit> {
         expect(from, self.pods.get(pod))?;
         match to {
             Some(cpus) => self.pods.insert(pod.clone(), cpus.clone()),
@@ -242,10 +241,10 @@ impl CpuState {
     }
 }
 
-fn expect(expected: Option<&CpuSet>, found: Option<&CpuSet>) -> Result<(), Conflict> {
+fn expect(expected: Option<&CpuSet>, found: Option<&CpuSet>) -> Result<(), StaleCpuEdit> {
     match expected == found {
         true => Ok(()),
-        false => Err(Conflict {
+        false => Err(StaleCpuEdit {
             expected: expected.cloned(),
             found: found.cloned(),
         }),
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_that_starts_elsewhere_changes_nothing() {
+    fn a_stale_edit_changes_nothing() {
         let mut state = CpuState::restored(cpus("0-3"), BTreeMap::new(), BTreeMap::new());
         let untouched = state.clone();
         let edit = CpuEdit::SharedPool {
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_forgotten_with_its_last_container() {
+    fn the_entry_of_a_pod_is_removed_with_its_last_container() {
         let mut state = CpuState::default();
         let (pod, container) = (PodUid::from("p"), ContainerName::from("c"));
         let given = state
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_survives_being_written_down() {
+    fn an_edit_survives_serialization() {
         let edit = CpuEdit::PodSet {
             pod: PodUid::from("p"),
             before: None,

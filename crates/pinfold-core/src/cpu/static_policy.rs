@@ -1,20 +1,19 @@
-//! [`StaticCpus`]: whole CPUs for Guaranteed containers that ask for them, a shared pool for the rest.
+//! [`StaticCpus`]: exclusive CPUs for Guaranteed containers that request whole CPUs, a shared pool for all others.
 //!
 //! ```text
-//! all CPUs ─┬─ shared pool ─┬─ reserved: never handed out
+//! all CPUs ─┬─ shared pool ─┬─ reserved: never assigned exclusively
 //!           │               └─ available
-//!           └─ exclusive: one container's own
+//!           └─ exclusive: assigned to one container
 //! ```
 //!
-//! Every method looks at a [`CpuState`] and returns the change; nothing is changed here. Mirrors
-//! `staticPolicy`.
+//! Every method reads a [`CpuState`] and returns edits; nothing is changed here. Mirrors `staticPolicy`.
 
 use std::sync::Arc;
 
 use super::distributed::take_distributed;
 use super::error::{CpuError, CpuPolicyError};
 use super::options::CpuOptions;
-use super::packed::{Packing, take_packed};
+use super::packed::{PackingOptions, take_packed};
 use super::state::{CpuEdits, CpuState};
 use super::take::{CpuOrder, TakeError};
 use crate::cpu_set::{CpuList, CpuSet, CpuSetTextError};
@@ -25,27 +24,27 @@ use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// CPUs that are kept out of exclusive use, for the system and the kubelet.
+/// CPUs reserved for the system and the kubelet: never assigned exclusively.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reservation {
+pub struct CpuReservation {
     /// How many.
     pub count: usize,
-    /// Which; if empty the policy chooses.
+    /// Which ones; if empty the policy chooses.
     pub cpus: CpuList,
 }
 
-/// What a static policy is made of, besides the machine.
+/// The settings of a static policy.
 #[derive(Clone, Debug)]
 pub struct StaticSettings<'a> {
     /// Its options.
     pub options: CpuOptions,
     /// The reserved CPUs.
-    pub reservation: Reservation,
+    pub reservation: CpuReservation,
     /// The name of the topology manager's policy: some options contradict some policies.
     pub topology_policy: &'a str,
     /// Whether pods with pod-level resources are managed.
     pub pod_level: PodLevel,
-    /// Whether the original's defects are repeated.
+    /// Whether the kubelet's defects are repeated.
     pub fidelity: Fidelity,
 }
 
@@ -58,36 +57,36 @@ pub struct StaticCpus {
     reserved_physical: CpuSet,
     pub(super) pod_level: PodLevel,
     pub(super) fidelity: Fidelity,
-    /// `cpu`, so that hints need no new text.
+    /// `cpu`, kept here so that hints need no new string.
     pub(super) resource: ResourceName,
-    /// For each socket the NUMA nodes it has CPUs on.
+    /// For each socket the NUMA nodes of its CPUs.
     pub(super) nodes_of_socket: Vec<NodeSet>,
 }
 
-/// What one decision hands out.
+/// The CPUs assigned by one decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuGrant {
-    /// The change of the state.
+    /// The edits that assign them.
     pub edits: CpuEdits,
-    /// The container's own CPUs, or the whole pod's; `None` for the shared pool.
+    /// The exclusive CPUs of the container or pod; `None` for the shared pool.
     pub cpus: Option<CpuSet>,
-    /// The CPUs that later containers of the pod may use again, if that has changed.
+    /// The CPUs that later containers of the pod may reuse, if that has changed.
     pub reusable: Option<CpuSet>,
 }
 
-/// CPUs a request may be served from.
+/// The CPUs that a request may be satisfied from.
 pub(super) struct Supply {
-    /// Nobody's.
+    /// CPUs that no container holds.
     pub(super) free: CpuSet,
-    /// Left by init containers of the same pod.
+    /// CPUs of init containers of the same pod.
     pub(super) reuse: CpuSet,
 }
 
 impl StaticCpus {
-    /// Checks the settings and chooses the reserved CPUs. Mirrors `NewStaticPolicy`.
+    /// Validates the settings and chooses the reserved CPUs. Mirrors `NewStaticPolicy`.
     ///
     /// # Errors
-    /// If options or reservation do not fit the machine.
+    /// If options or reservation contradict the machine.
     pub fn new(
         topology: Arc<CpuTopology>,
         settings: StaticSettings<'_>,
@@ -115,7 +114,7 @@ impl StaticCpus {
         Ok(policy)
     }
 
-    fn choose_reserved(&self, reservation: &Reservation) -> Result<CpuSet, CpuPolicyError> {
+    fn choose_reserved(&self, reservation: &CpuReservation) -> Result<CpuSet, CpuPolicyError> {
         let count = reservation.count;
         let wrong_size = |reserved| CpuPolicyError::ReservedSize { reserved, count };
         if !reservation.cpus.is_empty() {
@@ -142,73 +141,73 @@ impl StaticCpus {
         }
     }
 
-    /// The CPUs and everything on the same physical cores.
+    /// The CPUs and their siblings on the same physical cores.
     fn with_siblings(&self, cpus: &CpuSet) -> Result<CpuSet, CpuPolicyError> {
         let mut all = CpuSet::new();
         for cpu in cpus {
             let unknown = CpuPolicyError::UnknownReserved(i64::from(cpu.get()));
-            let place = self.topology.place(cpu).ok_or(unknown)?;
+            let place = self.topology.location(cpu).ok_or(unknown)?;
             all |= &self.topology.cpus_of_core(place.core);
         }
         Ok(all)
     }
 
-    /// The machine it is for.
+    /// The CPUs of the machine.
     #[must_use]
     pub fn topology(&self) -> &Arc<CpuTopology> {
         &self.topology
     }
 
-    /// Its options.
+    /// The options.
     #[must_use]
     pub fn options(&self) -> CpuOptions {
         self.options
     }
 
-    /// CPUs that are never handed out.
+    /// CPUs that are never assigned exclusively.
     #[must_use]
     pub fn reserved(&self) -> &CpuSet {
         &self.reserved
     }
 
-    /// The reserved CPUs and everything on the same physical cores.
+    /// The reserved CPUs and their siblings on the same physical cores.
     #[must_use]
     pub fn reserved_physical(&self) -> &CpuSet {
         &self.reserved_physical
     }
 
-    /// CPUs that can be handed out at all. Mirrors `GetAllocatableCPUs`.
+    /// CPUs that can be assigned on an empty machine. Mirrors `GetAllocatableCPUs`.
     #[must_use]
     pub fn allocatable(&self) -> CpuSet {
         self.topology.all() - &self.reserved
     }
 
-    /// CPUs that nobody holds and that can be handed out. Mirrors `GetAvailableCPUs`.
+    /// CPUs that no container holds and that can be assigned. Mirrors `GetAvailableCPUs`.
     #[must_use]
     pub fn available(&self, state: &CpuState) -> CpuSet {
         state.shared() - &self.reserved
     }
 
-    /// CPUs that a container of `pod` could get: those nobody holds, and `reusable` ones of its own pod; with
-    /// `full-pcpus-only` no threads of split cores.
+    /// CPUs that a container of `pod` could be assigned: free ones, and `reusable` ones of its own pod; with
+    /// `full-pcpus-only` without the threads of partly used cores.
     #[must_use]
     pub fn usable(&self, state: &CpuState, reusable: &CpuSet, pod: &PodUid) -> CpuSet {
         let supply = self.supply(state, reusable, pod);
         &supply.free | &supply.reuse
     }
 
-    /// Whether the policy leaves the pod alone: it states resources as a whole, and those are not managed.
+    /// Whether the policy ignores the pod: it has pod-level resources, and those are not managed.
     pub(super) fn ignores(&self, pod: &Pod) -> bool {
         self.pod_level == PodLevel::Ignored && demand::has_pod_level_resources(pod)
     }
 
-    /// Gives a container its CPUs, on `affinity` first. Mirrors `Allocate`.
+    /// Assigns a container its CPUs, on `affinity` first. Mirrors `Allocate`.
     ///
-    /// `reusable` is what earlier containers of this pod left ([`CpuGrant::reusable`]); empty for the
-    /// first.
+    /// `reusable` are the CPUs of earlier init containers of this pod ([`CpuGrant::reusable`]); empty for the first
+    /// container.
     ///
     /// # Errors
-    /// If the CPUs are not there.
+    /// If too few CPUs are free.
     pub fn allocate(
         &self,
         state: &CpuState,
@@ -228,7 +227,7 @@ impl StaticCpus {
         }
         if let Some(held) = held {
             return Ok(CpuGrant {
-                reusable: Some(left_over(reusable, held, pod, &container.name)),
+                reusable: Some(reusable_after(reusable, held, pod, &container.name)),
                 cpus: Some(held.clone()),
                 edits: CpuEdits::new(),
             });
@@ -238,12 +237,12 @@ impl StaticCpus {
         let own = state.set_container(&pod.uid, &container.name, Some(cpus.clone()));
         Ok(CpuGrant {
             edits: shared.into_iter().chain(own).collect(),
-            reusable: Some(left_over(reusable, &cpus, pod, &container.name)),
+            reusable: Some(reusable_after(reusable, &cpus, pod, &container.name)),
             cpus: Some(cpus),
         })
     }
 
-    /// Takes a container's CPUs back, except those another container of its pod holds too. Mirrors
+    /// Releases a container's CPUs, except those that another container of its pod holds too. Mirrors
     /// `RemoveContainer`.
     #[must_use]
     pub fn remove_container(
@@ -262,7 +261,7 @@ impl StaticCpus {
         if self.pod_level == PodLevel::Managed
             && let Some(whole) = state.pod(pod)
         {
-            // The pod's CPUs go back as a whole, with the last container.
+            // The pod's set is released as a whole, with its last container.
             if siblings.count() == 0 {
                 edits.extend(state.set_shared(state.shared() | whole));
                 edits.extend(state.set_pod(pod, None));
@@ -277,7 +276,7 @@ impl StaticCpus {
         edits
     }
 
-    /// What a pod's request may be served from.
+    /// The CPUs that a request of `pod` may be satisfied from.
     pub(super) fn supply(&self, state: &CpuState, reusable: &CpuSet, pod: &PodUid) -> Supply {
         let free = self.available(state);
         if self.fidelity.trusts_reusable_cpus() {
@@ -298,7 +297,7 @@ impl StaticCpus {
         Supply { free, reuse }
     }
 
-    /// The CPUs of those cores that lie in `cpus` entirely.
+    /// The CPUs of those cores that are entirely in `cpus`.
     fn whole_cores(&self, cpus: &CpuSet) -> CpuSet {
         let mut whole = CpuSet::new();
         for threads in &self.topology.levels().threads_of_core {
@@ -309,7 +308,7 @@ impl StaticCpus {
         whole
     }
 
-    /// With `full-pcpus-only`: whether the request fills whole cores, and enough of them are free. Mirrors
+    /// With `full-pcpus-only`: checks that the request fills whole cores, and that enough of them are free. Mirrors
     /// `enforceSMTAlignment`.
     pub(super) fn check_whole_cores(
         &self,
@@ -348,7 +347,7 @@ impl StaticCpus {
         }
     }
 
-    /// CPUs on the affinity's nodes first, then any. Mirrors `allocateCPUs`.
+    /// Chooses CPUs on the affinity's nodes first, then on any. Mirrors `allocateCPUs`.
     pub(super) fn choose(
         &self,
         supply: &Supply,
@@ -364,7 +363,7 @@ impl StaticCpus {
         }
         chosen |= &self.take(&rest, count.saturating_sub(chosen.len()))?;
         if self.options.full_pcpus_only && !self.fidelity.hands_out_split_cores() {
-            // Cores of different sizes: the number was right, and still one had to be split.
+            // Cores have different sizes: the number was right, but a core had to be split.
             let whole = self.whole_cores(&chosen);
             if whole != chosen {
                 return Err(CpuError::TooFewWholeCores {
@@ -410,7 +409,7 @@ impl StaticCpus {
             };
             return take_distributed(topology, available, count, group, order, self.fidelity);
         }
-        let packing = Packing {
+        let packing = PackingOptions {
             order,
             align_by_cache: self.options.prefer_align_by_cache,
         };
@@ -418,9 +417,14 @@ impl StaticCpus {
     }
 }
 
-/// What later containers of the pod may use again, after this one got `cpus`: an init container that
-/// ends leaves them, any other keeps them. Mirrors `updateCPUsToReuse`.
-fn left_over(reusable: &CpuSet, cpus: &CpuSet, pod: &Pod, container: &ContainerName) -> CpuSet {
+/// The CPUs that later containers of the pod may reuse after this one was assigned `cpus`: an init container that
+/// finishes releases them, any other container keeps them. Mirrors `updateCPUsToReuse`.
+fn reusable_after(
+    reusable: &CpuSet,
+    cpus: &CpuSet,
+    pod: &Pod,
+    container: &ContainerName,
+) -> CpuSet {
     match pod.is_finishing_init(container) {
         true => reusable | cpus,
         false => reusable - cpus,

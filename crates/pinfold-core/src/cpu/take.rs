@@ -1,15 +1,15 @@
-//! What every way of taking CPUs shares: the wish, and why it may not come true.
+//! The order in which CPUs are taken, and why taking them may fail.
 
 use serde::{Deserialize, Serialize};
 
-/// In which order single CPUs are taken. Mirrors `CPUSortingStrategy`.
+/// The order in which single CPUs are taken. Mirrors `CPUSortingStrategy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuOrder {
     /// Core by core, whole cores first.
     #[default]
     Packed,
-    /// By CPU id inside a socket, which puts neighbours on different cores on most machines.
+    /// By CPU ID inside a socket; consecutive IDs are on different cores on most machines.
     Spread,
 }
 
@@ -17,43 +17,43 @@ pub enum CpuOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum TakeError {
-    /// Fewer CPUs are available than asked for.
+    /// Fewer CPUs are available than requested.
     #[error(
         "not enough cpus available to satisfy request: requested={requested}, available={available}"
     )]
     NotEnough {
-        /// How many were asked for.
+        /// The requested number of CPUs.
         requested: usize,
-        /// How many there are.
+        /// The available number of CPUs.
         available: usize,
     },
-    /// Every step was tried and CPUs are still missing.
+    /// All steps were tried and CPUs are still missing.
     #[error("failed to allocate cpus")]
     Incomplete,
-    /// The distributed algorithm took fewer than it had worked out.
+    /// The distributed algorithm took fewer CPUs than planned.
     #[error("accounting error, not enough CPUs allocated, remaining: {missing}")]
     TookTooFew {
-        /// How many are missing.
+        /// The number of missing CPUs.
         missing: usize,
     },
-    /// The distributed algorithm took more than it had worked out.
+    /// The distributed algorithm took more CPUs than planned.
     #[error("accounting error, too many CPUs allocated, remaining: -{surplus}")]
     TookTooMany {
-        /// How many are too many.
+        /// The number of CPUs too many.
         surplus: usize,
     },
-    /// The original loops forever on this input. Only where its defects are repeated.
+    /// The kubelet loops forever on this input. Only under exact fidelity.
     #[error(
         "the kubelet never returns from this allocation: no node has a whole group of CPUs left"
     )]
     NeverReturns,
-    /// The original divides by zero on this input. Only where its defects are repeated.
+    /// The kubelet divides by zero on this input. Only under exact fidelity.
     #[error("the kubelet crashes in this allocation: the machine has fewer CPUs than cores")]
     Crashes,
-    /// Predicting the original would take too many steps. Only where its defects are repeated.
+    /// Predicting the kubelet would take too many steps. Only under exact fidelity.
     #[error("gave up on combinations of NUMA nodes after {steps} steps")]
     TooManyCombinations {
-        /// How many steps were made.
+        /// The number of steps made.
         steps: usize,
     },
 }

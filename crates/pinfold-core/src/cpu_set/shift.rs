@@ -1,4 +1,4 @@
-//! Shifting: all members up or down by a number of ids, the way siblings lie apart.
+//! Shifts all CPUs of a set up or down by a number of IDs, as SMT siblings are often numbered.
 
 use std::ops::{Shl, Shr};
 
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{CpuId, CpuSet};
 
-/// Every member `by` ids lower; members below `by` are gone.
+/// Every CPU `by` IDs lower; CPUs below `by` are dropped.
 impl Shr<usize> for &CpuSet {
     type Output = CpuSet;
 
@@ -26,7 +26,7 @@ impl Shr<usize> for &CpuSet {
     }
 }
 
-/// Every member `by` ids higher; members that would not be CPU ids any more are gone.
+/// Every CPU `by` IDs higher; CPUs beyond the valid range are dropped.
 impl Shl<usize> for &CpuSet {
     type Output = CpuSet;
 

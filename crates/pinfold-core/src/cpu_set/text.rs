@@ -1,4 +1,4 @@
-//! Reading CPU sets, with the kubelet's rules and error texts.
+//! Parses CPU sets, with the kubelet's rules and error messages.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{CpuId, CpuSet};
 use crate::go_text::{self, GoTextError};
 
-/// Text that is not a CPU set. The message is the one the kubelet would print.
+/// Text that is not a CPU set. The message is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuSetTextError {
-    /// Not a decimal number, or one that no integer can hold.
+    /// Not a decimal number, or one that overflows.
     #[error(transparent)]
     Number(#[from] GoTextError),
-    /// The end lies before the start.
+    /// A range whose end is before its start.
     #[error("invalid range {} ({start} > {end})", go_text::quoted(text))]
     Backwards {
         /// The range as written.
@@ -23,24 +23,24 @@ pub enum CpuSetTextError {
         /// Its last number.
         end: i64,
     },
-    /// A well-formed number that no CPU of a machine can have.
+    /// A number that no CPU of a machine can have.
     #[error("CPU id {0} is not below {limit}", limit = CpuId::LIMIT)]
     NoSuchCpu(i64),
 }
 
-/// CPU ids as a text lists them, whether or not a machine can have them.
+/// A list of CPU IDs, including IDs that no machine can have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuList {
-    /// First and last id of each run, ascending, with a gap between any two runs.
+    /// First and last ID of each run, ascending, with a gap between any two runs.
     runs: Vec<(i64, i64)>,
 }
 
 impl CpuList {
-    /// Reads the Linux list format as the kubelet's `cpuset.Parse` does: the empty text is the empty
-    /// set, blanks are not skipped, a leading `+` is a number's sign, overlapping ranges unite.
+    /// Parses the Linux list format as the kubelet's `cpuset.Parse` does: the empty string is the empty set, blanks are
+    /// not skipped, a leading `+` is a number's sign, overlapping ranges are merged.
     ///
     /// # Errors
-    /// With the kubelet's own text.
+    /// With the kubelet's message.
     pub fn parse(text: &str) -> Result<CpuList, CpuSetTextError> {
         let mut runs = Vec::new();
         if text.is_empty() {
@@ -74,27 +74,27 @@ impl CpuList {
         Ok(CpuList { runs })
     }
 
-    /// How many ids are listed.
+    /// The number of IDs in the list.
     #[must_use]
     pub fn len(&self) -> u64 {
         let sizes = self.runs.iter().map(|run| run.1.abs_diff(run.0));
         sizes.fold(0, |sum, size| sum.saturating_add(size).saturating_add(1))
     }
 
-    /// Whether no id is listed.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The same ids as a set.
+    /// The same IDs as a set.
     ///
     /// # Errors
-    /// [`CpuSetTextError::NoSuchCpu`] with the first id that no machine can have.
+    /// [`CpuSetTextError::NoSuchCpu`] with the first ID that no machine can have.
     pub fn to_set(&self) -> Result<CpuSet, CpuSetTextError> {
         let mut set = CpuSet::new();
         for &(start, end) in &self.runs {
-            // The first id past the limit ends the loop, however long the run is.
+            // The first ID past the limit ends the loop, however long the run is.
             for id in start..=end {
                 let cpu = u32::try_from(id).ok().and_then(CpuId::new);
                 set.insert(cpu.ok_or(CpuSetTextError::NoSuchCpu(id))?);
@@ -104,7 +104,7 @@ impl CpuList {
     }
 }
 
-/// As text, the form a configuration writes.
+/// Serialized as text, as in a configuration.
 impl Serialize for CpuList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -148,11 +148,11 @@ impl fmt::Display for CpuList {
 }
 
 impl CpuSet {
-    /// Reads the Linux list format; see [`CpuList::parse`] for the rules.
+    /// Parses the Linux list format; see [`CpuList::parse`] for the rules.
     ///
     /// # Errors
-    /// With the kubelet's own text, or [`CpuSetTextError::NoSuchCpu`] for ids from 4096 on, which the
-    /// kubelet would store and no machine has.
+    /// With the kubelet's message, or [`CpuSetTextError::NoSuchCpu`] for IDs from 4096 on, which the kubelet would
+    /// store although no machine has them.
     pub fn parse(text: &str) -> Result<CpuSet, CpuSetTextError> {
         CpuList::parse(text)?.to_set()
     }

@@ -11,8 +11,7 @@ pub struct ByAffinity {
     pub aligned: DeviceSet,
     /// Close to other nodes only.
     pub unaligned: DeviceSet,
-    /// Close to no node that anybody knows of; all of them if no nodes were chosen or the placement of
-    /// the resource does not matter.
+    /// Close to no existing node; all of them if no nodes were chosen or the resource has no topology information.
     pub no_affinity: DeviceSet,
 }
 
@@ -33,7 +32,7 @@ impl ByAffinity {
         for id in available {
             let class = match pool.device(resource, &id) {
                 Some(device) if device.nodes().intersects(affinity) => &mut sorted.aligned,
-                Some(device) if lies_somewhere(device) => &mut sorted.unaligned,
+                Some(device) if reports_a_node(device) => &mut sorted.unaligned,
                 _ => &mut sorted.no_affinity,
             };
             class.insert(id);
@@ -42,8 +41,8 @@ impl ByAffinity {
     }
 }
 
-/// Whether its plugin names a node, be it one that does not exist, other than the "no node" of its language.
-fn lies_somewhere(device: &Device) -> bool {
+/// Whether the plugin reports a NUMA node, existing or not, other than -1.
+fn reports_a_node(device: &Device) -> bool {
     let mut ids = device.numa.iter().flatten();
     ids.any(|&id| id != Device::NO_NODE)
 }

@@ -1,54 +1,54 @@
-//! Which devices a container gets.
+//! Allocates the devices of a container.
 //!
-//! Mirrors `allocateContainerResources` and `devicesToAllocate`. Devices that init containers left come first,
-//! then free ones close to the chosen NUMA nodes, then the others. Before it chooses among equals
-//! the manager asks the plugin for advice, and takes as much of it as fits. Whatever is
-//! still open is taken in ascending order of the ids.
+//! Mirrors `allocateContainerResources` and `devicesToAllocate`. Reusable devices of init containers come first, then
+//! free ones close to the chosen NUMA nodes, then the others. Before it chooses among equal devices the manager calls
+//! the plugin's `GetPreferredAllocation`, and follows it as far as possible. The rest is taken in ascending order of
+//! the IDs.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::{
-    ByAffinity, DeviceEdit, DevicePool, DeviceSet, DeviceState, DevicesByResource, Reusable,
+    ByAffinity, DeviceEdit, DevicePool, DeviceSet, DeviceState, DevicesByResource, ReusableDevices,
 };
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// Why a container does not get its devices. The messages are the kubelet's.
+/// Why a container is not assigned its devices. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceError {
-    /// The container already holds devices, and another number than it asks for.
+    /// The container already holds another number of devices than it requests.
     #[error(
         "pod {pod:?} container {container:?} changed request for resource {resource:?} from {held} to {required}"
     )]
     ChangedRequest {
-        /// Whose request.
+        /// The pod.
         pod: PodUid,
-        /// Of which container.
+        /// The container.
         container: ContainerName,
-        /// Of which resource.
+        /// The resource.
         resource: ResourceName,
-        /// How many it holds.
+        /// The number of devices it holds.
         held: usize,
-        /// How many it asks for.
+        /// The number of devices it requests.
         required: i64,
     },
-    /// No plugin offers the resource any more.
+    /// No plugin is registered for the resource any more.
     #[error("cannot allocate unregistered device {resource}")]
     Unregistered {
         /// The resource.
         resource: ResourceName,
     },
-    /// Every device of the resource is out of order.
+    /// All devices of the resource are unhealthy.
     #[error("no healthy devices present; cannot allocate unhealthy devices {resource}")]
     NoneHealthy {
         /// The resource.
         resource: ResourceName,
     },
-    /// A device that the container already holds is out of order.
+    /// A device that the container already holds is unhealthy.
     #[error(
         "previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
     )]
@@ -63,100 +63,104 @@ pub enum DeviceError {
     Unavailable {
         /// The resource.
         resource: ResourceName,
-        /// How many are missing after the reusable ones.
+        /// The number of missing devices after the reusable ones.
         requested: i64,
-        /// How many are free.
+        /// The number of free devices.
         available: usize,
     },
-    /// A request that no number of devices fulfils: a negative one.
+    /// A negative request.
     #[error(
         "unexpectedly allocated less resources than required. Requested: {requested}, Got: {got}"
     )]
     TooFew {
-        /// What was asked for.
+        /// The requested number.
         requested: i64,
-        /// What was found.
+        /// The number of devices found.
         got: usize,
     },
-    /// The plugin could not give the advice it offers.
+    /// The call of the plugin's `GetPreferredAllocation` failed.
     #[error("device plugin GetPreferredAllocation rpc failed with err: {message}")]
     NoAdvice {
-        /// What the plugin said.
+        /// The plugin's error message.
         message: String,
     },
 }
 
-/// What a device plugin is asked before devices are chosen (`GetPreferredAllocation`).
+/// The arguments of `GetPreferredAllocation`, which a device plugin answers before devices are chosen.
 #[derive(Clone, Copy, Debug)]
-pub struct AllocationAsk<'a> {
+pub struct PreferredAllocationQuery<'a> {
     /// The resource.
     pub resource: &'a ResourceName,
     /// The devices to choose from.
     pub available: &'a DeviceSet,
-    /// Those of them that are chosen already.
+    /// The devices that must be chosen.
     pub must_include: &'a DeviceSet,
-    /// How many there are to be in the end.
+    /// The number of devices to choose.
     pub size: usize,
 }
 
-/// A device plugin's advice about which devices go well together.
+/// A device plugin's `GetPreferredAllocation`: which devices go well together.
 ///
-/// Advice it is: devices that are not available are ignored, too many are cut, too few are filled up.
+/// The answer is advice: devices that are not available are ignored, too many are cut, too few are filled up.
 pub trait PreferredAllocation {
-    /// The devices the plugin would choose, or `None` if it does not offer advice.
+    /// The devices the plugin would choose, or `None` if it does not implement the call.
     ///
     /// # Errors
-    /// What went wrong, for people.
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String>;
+    /// With a message for people.
+    fn preferred(&mut self, ask: PreferredAllocationQuery<'_>)
+    -> Result<Option<DeviceSet>, String>;
 }
 
 impl<F> PreferredAllocation for F
 where
-    F: FnMut(AllocationAsk<'_>) -> Result<Option<DeviceSet>, String>,
+    F: FnMut(PreferredAllocationQuery<'_>) -> Result<Option<DeviceSet>, String>,
 {
-    fn preferred(&mut self, ask: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(
+        &mut self,
+        ask: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String> {
         self(ask)
     }
 }
 
-/// Plugins that give no advice.
+/// Plugins that do not implement `GetPreferredAllocation`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPreference;
 
 impl PreferredAllocation for NoPreference {
-    fn preferred(&mut self, _: AllocationAsk<'_>) -> Result<Option<DeviceSet>, String> {
+    fn preferred(&mut self, _: PreferredAllocationQuery<'_>) -> Result<Option<DeviceSet>, String> {
         Ok(None)
     }
 }
 
-/// Whose turn it is to get devices.
+/// A request for the devices of one container.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRequest<'a> {
     /// The pod.
     pub pod: &'a Pod,
     /// One of its containers.
     pub container: &'a Container,
-    /// The chosen NUMA nodes; `None` if none were chosen.
+    /// The NUMA affinity; `None` without one.
     pub affinity: Option<NodeSet>,
-    /// What earlier containers of the pod left.
-    pub reusable: &'a Reusable,
-    /// The container is found running while the node agent starts again: it has what it needs.
+    /// Devices of earlier init containers of the pod.
+    pub reusable: &'a ReusableDevices,
+    /// Whether the container was found running after a restart of the agent: it already has its devices.
     pub already_running: bool,
 }
 
-/// The devices of one container, and the changes that give them to it.
+/// The devices of one container, and the edits that assign them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceGrant {
     /// The devices that are new to the container.
     pub devices: DevicesByResource,
-    /// One edit for each resource of which it gets devices.
+    /// One edit for each resource of which it is assigned devices.
     pub edits: Vec<DeviceEdit>,
 }
 
 /// Chooses the devices of one container. Nothing changes until the grant's edits are applied.
 ///
 /// # Errors
-/// The first resource, in order of the names, that cannot be given.
+/// With the first resource, by name, that cannot be allocated.
 pub fn allocate(
     pool: &DevicePool,
     state: &DeviceState,
@@ -185,10 +189,10 @@ pub fn allocate(
     Ok(grant)
 }
 
-/// Chooses the devices of one resource; `None` if the container has or needs nothing.
+/// Chooses the devices of one resource; `None` if the container already has them or needs none.
 ///
 /// # Errors
-/// If there are not enough, or the container holds another number already.
+/// If there are not enough, or the container already holds another number.
 pub fn devices_to_allocate(
     pool: &DevicePool,
     state: &DeviceState,
@@ -223,7 +227,7 @@ pub fn devices_to_allocate(
             got: 0,
         });
     };
-    let mut choice = Choice {
+    let mut choice = DeviceChoice {
         resource,
         size,
         chosen: BTreeSet::new(),
@@ -245,7 +249,7 @@ pub fn devices_to_allocate(
     Ok(Some(choice.chosen))
 }
 
-/// The plugin must be there, have working devices, and those that the container holds must be among them.
+/// Checks that the plugin is registered and has healthy devices, and that the devices of the container are among them.
 fn check_health(
     pool: &DevicePool,
     resource: &ResourceName,
@@ -271,20 +275,20 @@ fn check_health(
     Ok(())
 }
 
-/// A choice of devices that grows until it is complete.
-struct Choice<'a> {
+/// Devices chosen so far.
+struct DeviceChoice<'a> {
     resource: &'a ResourceName,
     size: usize,
     chosen: DeviceSet,
     plugins: &'a mut dyn PreferredAllocation,
 }
 
-impl Choice<'_> {
+impl DeviceChoice<'_> {
     fn missing(&self) -> usize {
         self.size - self.chosen.len()
     }
 
-    /// Takes as many of `devices` as are missing, in ascending order; tells whether the choice is complete.
+    /// Adds as many of `devices` as are missing, in ascending order. True if the choice is complete.
     fn take<'d>(&mut self, devices: impl IntoIterator<Item = &'d DeviceSet>) -> bool {
         for device in devices.into_iter().flatten() {
             if self.missing() == 0 {
@@ -304,19 +308,19 @@ impl Choice<'_> {
     ) -> Result<(), DeviceError> {
         let sorted = ByAffinity::sort(pool, self.resource, available.clone(), affinity);
         if self.missing() < sorted.aligned.len() {
-            self.take_advice(&sorted.aligned)?;
+            self.add_preferred(&sorted.aligned)?;
             self.take([&sorted.aligned]);
         } else if !self.take([&sorted.aligned]) {
-            // Alignment was promised, so the plugin is only asked about the rest.
-            self.take_advice(available)?;
+            // The aligned devices are chosen already, so the plugin is asked only about the rest.
+            self.add_preferred(available)?;
             self.take([&sorted.unaligned, &sorted.no_affinity]);
         }
         Ok(())
     }
 
-    /// Takes what the plugin advises out of `devices`.
-    fn take_advice(&mut self, devices: &DeviceSet) -> Result<(), DeviceError> {
-        let ask = AllocationAsk {
+    /// Adds the devices that the plugin prefers among `devices`.
+    fn add_preferred(&mut self, devices: &DeviceSet) -> Result<(), DeviceError> {
+        let ask = PreferredAllocationQuery {
             resource: self.resource,
             available: &(devices | &self.chosen),
             must_include: &self.chosen,

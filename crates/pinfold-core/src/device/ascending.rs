@@ -1,24 +1,24 @@
-//! [`Ascending`]: one walk along a sorted list of ids beside another.
+//! [`Ascending`]: lookups in a sorted list of IDs, in ascending order.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
 
 use crate::name::DeviceId;
 
-/// A sorted list in which ids are looked up in ascending order: every id of either list is looked at once.
+/// A sorted list in which IDs are looked up in ascending order: every ID of either list is visited once.
 pub(super) struct Ascending<I: Iterator> {
     rest: Peekable<I>,
 }
 
 impl<'a, I: Iterator<Item = &'a DeviceId>> Ascending<I> {
-    /// `ids` must ascend.
+    /// `ids` must be ascending.
     pub(super) fn new(ids: I) -> Self {
         Self {
             rest: ids.peekable(),
         }
     }
 
-    /// Whether `id` is in the list. It must not be smaller than the one asked for before.
+    /// Whether `id` is in the list. It must not be smaller than the previous one.
     pub(super) fn contains(&mut self, id: &DeviceId) -> bool {
         while let Some(next) = self.rest.peek() {
             match (*next).cmp(id) {
@@ -41,7 +41,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn walking_along_finds_what_looking_up_finds(
+        fn ascending_lookups_find_what_a_set_finds(
             list in prop::collection::btree_set("[a-c]{0,2}", 0..8),
             asked in prop::collection::btree_set("[a-c]{0,2}", 0..8),
         ) {

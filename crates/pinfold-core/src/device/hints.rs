@@ -1,9 +1,9 @@
-//! Which sets of NUMA nodes could serve a request for devices.
+//! The hints of the device manager: the sets of NUMA nodes that fit a request.
 //!
-//! Mirrors `GetTopologyHints`, `GetPodTopologyHints` and `generateDeviceTopologyHints`. A mask of the nodes that
-//! have devices of the resource is a hint if every reusable device lies in it and enough devices do: the
-//! reusable ones and the free ones. It is preferred if no narrower mask would be enough on an
-//! empty machine, counting all devices. A device on several nodes lies in every mask that has one of them.
+//! Mirrors `GetTopologyHints`, `GetPodTopologyHints` and `generateDeviceTopologyHints`. A mask of the nodes that have
+//! devices of the resource is a hint if it contains every reusable device and enough devices in all: reusable and free
+//! ones. It is preferred if no narrower mask would be enough on an empty machine, counting all devices. A device on
+//! several nodes is in every mask that contains one of them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::ascending::Ascending;
 use super::width::narrowest;
-use super::{Device, DeviceOffer, DevicePool, DeviceSet, DeviceState, Reusable};
+use super::{AdvertisedDevices, Device, DevicePool, DeviceSet, DeviceState, ReusableDevices};
 use crate::demand;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
@@ -20,14 +20,14 @@ use crate::name::{DeviceId, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
 
-/// The hints for one container, a row for each device resource it asks for.
+/// The hints for one container, a row for each device resource it requests.
 #[must_use]
 pub fn container_hints(
     pool: &DevicePool,
     state: &DeviceState,
     pod: &Pod,
     container: &Container,
-    reusable: &Reusable,
+    reusable: &ReusableDevices,
 ) -> ProviderHints {
     let nothing = DeviceSet::new();
     rows(pool, state, &container.limits, |resource, request| {
@@ -37,7 +37,7 @@ pub fn container_hints(
     })
 }
 
-/// The hints for all containers of a pod together. What init containers left is not considered.
+/// The hints for all containers of a pod together. Reusable devices of init containers are not considered.
 #[must_use]
 pub fn pod_hints(pool: &DevicePool, state: &DeviceState, pod: &Pod) -> ProviderHints {
     let limits = demand::effective_limits(pod);
@@ -54,7 +54,7 @@ pub fn pod_hints(pool: &DevicePool, state: &DeviceState, pod: &Pod) -> ProviderH
     })
 }
 
-/// One row per device resource in `limits`. For devices, requests and limits are the same.
+/// One row per device resource in `limits`. For devices, requests and limits are equal.
 fn rows(
     pool: &DevicePool,
     state: &DeviceState,
@@ -84,7 +84,7 @@ fn hints(
     };
     let none = DeviceSet::new();
     match held {
-        // A restart: the same devices again, or a request that has changed.
+        // After a restart: the same devices again, or a request that has changed.
         Some(held) if !held.is_empty() => match i64::try_from(held.len()) == Ok(request) {
             true => {
                 let mut held = Ascending::new(held.iter());
@@ -92,7 +92,7 @@ fn hints(
                 let matching = Matching::new(pool.nodes(), devices, request, is_available);
                 matching.family(devices, &none)
             }
-            false => ResourceHints::Cannot,
+            false => ResourceHints::Unsatisfiable,
         },
         _ => {
             let mut in_use = Ascending::new(state.in_use_of(resource));
@@ -104,54 +104,54 @@ fn hints(
             };
             let left = reusable.iter().filter(is_taken).count();
             match i64::try_from(matching.available() + left).is_ok_and(|enough| enough < request) {
-                true => ResourceHints::Cannot,
+                true => ResourceHints::Unsatisfiable,
                 false => matching.family(devices, reusable),
             }
         }
     }
 }
 
-/// The question for one resource: where do `request` of these devices lie together?
+/// The devices of one resource and the requested number.
 struct Matching {
     /// The nodes that a mask may have.
     universe: NodeSet,
-    /// All devices, as far as they lie on these nodes.
-    devices: SmallVec<[Seat; 32]>,
+    /// The devices on these nodes.
+    devices: SmallVec<[CandidateDevice; 32]>,
     request: u64,
 }
 
-/// Where a device lies, and whether it can be had.
-struct Seat {
+/// The NUMA nodes of a device, and whether it is available.
+struct CandidateDevice {
     nodes: NodeSet,
     available: bool,
 }
 
 impl Matching {
-    /// Asks `is_available` about every device once, in ascending order.
+    /// Calls `is_available` for every device once, in ascending order.
     fn new(
         nodes: NodeSet,
-        devices: &DeviceOffer,
+        devices: &AdvertisedDevices,
         request: i64,
         mut is_available: impl FnMut(&DeviceId, &Device) -> bool,
     ) -> Self {
-        let mut seats: SmallVec<[Seat; 32]> = devices
+        let mut candidates: SmallVec<[CandidateDevice; 32]> = devices
             .iter()
-            .map(|(id, device)| Seat {
+            .map(|(id, device)| CandidateDevice {
                 nodes: device.nodes(),
                 available: is_available(id, device),
             })
             .collect();
-        let named = seats
+        let named = candidates
             .iter()
             .fold(NodeSet::EMPTY, |all, seat| all | seat.nodes);
         let known = named & nodes;
         let universe = if known.is_empty() { nodes } else { known };
-        for seat in &mut seats {
+        for seat in &mut candidates {
             seat.nodes = seat.nodes & universe;
         }
         Self {
             universe,
-            devices: seats,
+            devices: candidates,
             request: u64::try_from(request).unwrap_or(0),
         }
     }
@@ -160,15 +160,15 @@ impl Matching {
         self.devices.iter().filter(|seat| seat.available).count()
     }
 
-    /// The masks in which all reusable devices lie, and together with the available ones enough.
-    fn family(&self, devices: &DeviceOffer, reusable: &DeviceSet) -> ResourceHints {
+    /// The masks that contain all reusable devices, and together with the available ones enough.
+    fn family(&self, devices: &AdvertisedDevices, reusable: &DeviceSet) -> ResourceHints {
         let mut must_lie_in: SmallVec<[NodeSet; 8]> = SmallVec::new();
         for device in reusable.iter().filter_map(|id| devices.get(id)) {
             match device.nodes() & self.universe {
                 // Without topology information it neither restricts nor counts.
                 _ if device.numa.is_none() => {}
-                // It lies in no mask.
-                NodeSet::EMPTY => return ResourceHints::Cannot,
+                // No mask contains it.
+                NodeSet::EMPTY => return ResourceHints::Unsatisfiable,
                 nodes => must_lie_in.push(nodes),
             }
         }
@@ -195,7 +195,7 @@ impl Matching {
             thresholds,
         };
         if component.is_empty() {
-            return ResourceHints::Cannot;
+            return ResourceHints::Unsatisfiable;
         }
         ResourceHints::Family(Family {
             components: SmallVec::from_iter([component]),
@@ -203,14 +203,14 @@ impl Matching {
         })
     }
 
-    /// How many nodes the request needs if every device is free and well.
+    /// The number of nodes the request needs if every device is free and healthy.
     fn width_when_empty(&self) -> usize {
         let all = count(self.request, self.devices.iter().map(|seat| seat.nodes));
         narrowest(&all, self.universe)
     }
 }
 
-/// "At least `need` devices lie in the mask", for devices that lie on these nodes.
+/// The threshold "the mask contains at least `need` of the devices".
 fn count(need: u64, devices: impl IntoIterator<Item = NodeSet>) -> Threshold {
     let mut single: SmallVec<[(NodeId, u64); 16]> = SmallVec::new();
     let mut wide = BTreeMap::<NodeSet, u64>::new();

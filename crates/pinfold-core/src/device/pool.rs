@@ -1,4 +1,4 @@
-//! [`DevicePool`]: what the device plugins of a node have reported.
+//! [`DevicePool`]: the devices that the device plugins of a node advertise.
 
 use std::collections::BTreeMap;
 
@@ -12,43 +12,43 @@ use crate::node_set::{NodeId, NodeSet};
 /// One device as its plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// The ids of the NUMA nodes it is close to. `None`: the plugin gives no topology information. An empty list
-    /// and ids of nodes that do not exist occur, and are not the same as `None`.
+    /// The IDs of the NUMA nodes it is close to. `None`: the plugin gives no topology information. Empty lists and IDs
+    /// of nodes that do not exist occur, and differ from `None`.
     pub numa: Option<Vec<i64>>,
-    /// Whether it can be handed out.
+    /// Whether it can be assigned.
     pub healthy: bool,
 }
 
 impl Device {
-    /// The id that stands for "no NUMA node" in topology information.
+    /// The ID that stands for "no NUMA node" in topology information.
     pub(super) const NO_NODE: i64 = -1;
 
-    /// The NUMA nodes it is close to, as far as their ids are possible ones.
+    /// The NUMA nodes it is close to, without impossible IDs.
     #[must_use]
     pub fn nodes(&self) -> NodeSet {
         let ids = self.numa.iter().flatten();
         ids.filter_map(|&id| NodeId::new(id).ok()).collect()
     }
 
-    /// Whether its plugin names a node at all, existing or not.
-    pub(super) fn names_a_node(&self) -> bool {
+    /// Whether its plugin reports a NUMA node, existing or not.
+    pub(super) fn reports_a_node(&self) -> bool {
         self.numa.as_ref().is_some_and(|ids| !ids.is_empty())
     }
 }
 
-/// What the plugin of one resource offers.
-pub type DeviceOffer = BTreeMap<DeviceId, Device>;
+/// The devices that the plugin of one resource advertises.
+pub type AdvertisedDevices = BTreeMap<DeviceId, Device>;
 
 /// All devices of a node, by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DevicePool {
-    /// The NUMA nodes of the machine; device plugins may name others.
+    /// The NUMA nodes of the machine; device plugins may report others.
     nodes: NodeSet,
     resources: BTreeMap<ResourceName, BTreeMap<DeviceId, Device>>,
 }
 
 impl DevicePool {
-    /// A machine with these NUMA nodes, on which no plugin has registered yet.
+    /// A machine with these NUMA nodes and no registered plugins.
     #[must_use]
     pub fn new(nodes: NodeSet) -> Self {
         Self {
@@ -57,9 +57,9 @@ impl DevicePool {
         }
     }
 
-    /// The plugin of `resource` reports its devices; what it reported before is forgotten. An empty report is a
-    /// plugin that has registered but offers nothing.
-    pub fn report(
+    /// Sets the devices of the plugin of `resource`, replacing earlier ones. An empty list means that the plugin has
+    /// registered but has no devices.
+    pub fn set_devices(
         &mut self,
         resource: ResourceName,
         devices: impl IntoIterator<Item = (DeviceId, Device)>,
@@ -68,8 +68,8 @@ impl DevicePool {
             .insert(resource, devices.into_iter().collect());
     }
 
-    /// The plugin of `resource` is gone for good.
-    pub fn withdraw(&mut self, resource: &ResourceName) {
+    /// Removes the resource of a plugin that is gone for good.
+    pub fn remove_resource(&mut self, resource: &ResourceName) {
         self.resources.remove(resource);
     }
 
@@ -79,7 +79,7 @@ impl DevicePool {
         self.nodes
     }
 
-    /// The resources whose plugins have registered, ascending.
+    /// The resources with a registered plugin, ascending.
     pub fn resources(&self) -> impl Iterator<Item = &ResourceName> {
         self.resources.keys()
     }
@@ -90,21 +90,20 @@ impl DevicePool {
         self.resources.get(resource)
     }
 
-    /// One device.
+    /// One device of a resource.
     #[must_use]
     pub fn device(&self, resource: &ResourceName, id: &DeviceId) -> Option<&Device> {
         self.resources.get(resource)?.get(id)
     }
 
-    /// Whether the placement of a resource matters: some device of it names a NUMA node. Mirrors
-    /// `deviceHasTopologyAlignment`.
+    /// Whether some device of the resource reports a NUMA node. Mirrors `deviceHasTopologyAlignment`.
     #[must_use]
     pub fn is_aligned(&self, resource: &ResourceName) -> bool {
         let mut devices = self.resources.get(resource).into_iter().flatten();
-        devices.any(|(_, device)| device.names_a_node())
+        devices.any(|(_, device)| device.reports_a_node())
     }
 
-    /// The healthy devices of a resource that nobody holds. Mirrors `getAvailableDevices`.
+    /// The healthy devices of a resource that no container holds. Mirrors `getAvailableDevices`.
     #[must_use]
     pub fn available(&self, state: &DeviceState, resource: &ResourceName) -> DeviceSet {
         let mut in_use = Ascending::new(state.in_use_of(resource));
@@ -115,8 +114,8 @@ impl DevicePool {
             .collect()
     }
 
-    /// Whether a resource is offered by a plugin, or is still held by a container because one offered it
-    /// earlier. Mirrors `isDevicePluginResource`.
+    /// Whether a plugin advertises the resource, or a container still holds devices of it. Mirrors
+    /// `isDevicePluginResource`.
     #[must_use]
     pub fn is_device(&self, state: &DeviceState, resource: &ResourceName) -> bool {
         self.resources.contains_key(resource) || state.holds_any(resource)

@@ -1,20 +1,20 @@
-//! [`Reusable`]: devices that init containers leave to the containers after them.
+//! [`ReusableDevices`]: devices of finished init containers that later containers of the same pod reuse.
 
 use super::{DeviceSet, DeviceState, DevicesByResource};
 use crate::name::{ContainerName, ResourceName};
 use crate::pod::{Container, Pod};
 
-/// What later containers of one pod may take over, by resource.
+/// The devices that later containers of one pod may reuse, by resource.
 ///
-/// An init container that ends leaves its devices behind; every other container keeps what it takes. Mirrors
+/// Devices of an init container that finishes are reusable; every other container keeps its devices. Mirrors
 /// `devicesToReuse` with `addContainerAllocatedResources` and `removeContainerAllocatedResources`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reusable {
+pub struct ReusableDevices {
     devices: DevicesByResource,
 }
 
-impl Reusable {
-    /// What can be taken over when it is the turn of `container`: every container before it has had its turn.
+impl ReusableDevices {
+    /// The reusable devices when `container` is allocated, after all containers before it.
     #[must_use]
     pub fn before(state: &DeviceState, pod: &Pod, container: &ContainerName) -> Self {
         let mut reusable = Self::default();
@@ -27,7 +27,7 @@ impl Reusable {
         reusable
     }
 
-    /// The container has had its turn; `state` knows what it holds.
+    /// Records the allocation of `container`, whose devices are in `state`.
     pub fn after(&mut self, pod: &Pod, container: &Container, state: &DeviceState) {
         let leaves = pod.is_finishing_init(&container.name);
         let held = state.container(&pod.uid, &container.name);
@@ -40,14 +40,14 @@ impl Reusable {
         }
     }
 
-    /// The devices of one resource that can be taken over.
+    /// The reusable devices of one resource.
     #[must_use]
     pub fn of(&self, resource: &ResourceName) -> Option<&DeviceSet> {
         self.devices.get(resource)
     }
 }
 
-impl From<DevicesByResource> for Reusable {
+impl From<DevicesByResource> for ReusableDevices {
     fn from(devices: DevicesByResource) -> Self {
         Self { devices }
     }

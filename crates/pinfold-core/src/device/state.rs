@@ -1,4 +1,4 @@
-//! [`DeviceState`]: which container holds which devices, changed only by [`DeviceEdit`]s.
+//! [`DeviceState`]: the devices that each container holds, changed only by [`DeviceEdit`]s.
 
 use std::collections::BTreeMap;
 
@@ -9,45 +9,45 @@ use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
 
 type ByContainer = BTreeMap<ContainerName, DevicesByResource>;
 
-/// Who holds which devices.
+/// The devices that each container holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {
     pods: BTreeMap<PodUid, ByContainer>,
-    /// How many containers hold each device: more than one only where an init container's device is used again.
+    /// The number of containers that hold each device: more than one only where an init container's device is reused.
     holders: BTreeMap<ResourceName, BTreeMap<DeviceId, u32>>,
-    /// How many containers have an entry of each resource, be it an empty one.
+    /// The number of containers with an entry of each resource, possibly empty.
     entries: BTreeMap<ResourceName, usize>,
 }
 
 /// One change of a [`DeviceState`]: the devices of one resource in one container, before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceEdit {
-    /// Whose devices change.
+    /// The pod.
     pub pod: PodUid,
-    /// In which container.
+    /// The container.
     pub container: ContainerName,
-    /// Of which resource.
+    /// The resource.
     pub resource: ResourceName,
-    /// What it held; `None` if nothing was recorded.
+    /// The devices before; `None` without an entry.
     pub before: Option<DeviceSet>,
-    /// What it holds now.
+    /// The devices after.
     pub after: Option<DeviceSet>,
 }
 
-/// An edit that was made for another state.
+/// An edit whose value before differs from the state. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("container {container} of pod {pod} does not hold what the edit of {resource} starts from")]
 pub struct StaleDeviceEdit {
-    /// Whose devices were to change.
+    /// The pod.
     pub pod: PodUid,
-    /// In which container.
+    /// The container.
     pub container: ContainerName,
-    /// Of which resource.
+    /// The resource.
     pub resource: ResourceName,
 }
 
 impl DeviceState {
-    /// What a container holds of a resource; `None` if nothing was ever recorded for it.
+    /// The devices of a resource that a container holds; `None` without an entry.
     #[must_use]
     pub fn held(
         &self,
@@ -72,7 +72,7 @@ impl DeviceState {
         held.flatten().cloned().collect()
     }
 
-    /// The pods that hold something, with their containers.
+    /// The pods with devices, with their containers.
     pub fn pods(
         &self,
     ) -> impl Iterator<Item = (&PodUid, &BTreeMap<ContainerName, DevicesByResource>)> {
@@ -113,12 +113,12 @@ impl DeviceState {
             .collect()
     }
 
-    /// Whether anything is recorded for a resource, be it an empty set.
+    /// Whether there is an entry for a resource, possibly empty.
     pub(super) fn holds_any(&self, resource: &ResourceName) -> bool {
         self.entries.contains_key(resource)
     }
 
-    /// The edits that take everything from a pod.
+    /// The edits that release all devices of a pod.
     #[must_use]
     pub fn remove_pod(&self, pod: &PodUid) -> Vec<DeviceEdit> {
         let containers = self.pods.get(pod).into_iter().flatten();
@@ -135,18 +135,18 @@ impl DeviceState {
             .collect()
     }
 
-    /// Makes a change.
+    /// Applies an edit.
     ///
     /// # Errors
-    /// If the state is not the one that the edit was made for. It is left as it is then.
+    /// If the state differs from the value before; it is unchanged then.
     pub fn apply(&mut self, edit: &DeviceEdit) -> Result<(), StaleDeviceEdit> {
         self.replace(edit, edit.before.as_ref(), edit.after.as_ref())
     }
 
-    /// Takes a change back: the state is exactly what it was before.
+    /// Reverts an edit.
     ///
     /// # Errors
-    /// If the state is not the one that the edit led to. It is left as it is then.
+    /// If the state differs from the value after; it is unchanged then.
     pub fn revert(&mut self, edit: &DeviceEdit) -> Result<(), StaleDeviceEdit> {
         self.replace(edit, edit.after.as_ref(), edit.before.as_ref())
     }
@@ -177,7 +177,7 @@ impl DeviceState {
         Ok(())
     }
 
-    /// Removes an entry, and the container and the pod if nothing else is left of them.
+    /// Removes an entry, and the container and the pod if they have no other.
     fn forget(&mut self, pod: &PodUid, container: &ContainerName, resource: &ResourceName) {
         let Some(containers) = self.pods.get_mut(pod) else {
             return;
@@ -229,7 +229,7 @@ impl DeviceState {
     }
 }
 
-/// As pod, container, resource, devices.
+/// Serialized as pod, container, resource, devices.
 impl Serialize for DeviceState {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.pods.serialize(serializer)

@@ -38,7 +38,7 @@ fn pool_of(
 ) -> DevicePool {
     let mut pool = DevicePool::new(known);
     let devices = devices.into_iter();
-    pool.report(gpu(), devices.map(|(id, device)| (id.into(), device)));
+    pool.set_devices(gpu(), devices.map(|(id, device)| (id.into(), device)));
     pool
 }
 
@@ -87,7 +87,7 @@ fn admit(
             pod,
             container,
             affinity,
-            reusable: &Reusable::before(state, pod, &container.name),
+            reusable: &ReusableDevices::before(state, pod, &container.name),
             already_running: false,
         };
         match allocate(pool, state, request, &mut NoPreference) {
@@ -122,7 +122,7 @@ fn any_pool() -> impl Strategy<Value = DevicePool> {
     (known, devices).prop_map(|(known, devices)| {
         let mut pool = DevicePool::new(nodes(&known));
         let devices = devices.into_iter().enumerate();
-        pool.report(
+        pool.set_devices(
             gpu(),
             devices.map(|(index, device)| (format!("d{index}").into(), device)),
         );
@@ -174,7 +174,7 @@ fn listed(
 fn written_out(hints: &ProviderHints) -> Option<Vec<Hint>> {
     match &hints.rows.first()?.1 {
         ResourceHints::DontCare => None,
-        ResourceHints::Cannot => Some(Vec::new()),
+        ResourceHints::Unsatisfiable => Some(Vec::new()),
         ResourceHints::Family(family) => Some(family.list()),
         ResourceHints::List(list) => Some(list.clone()),
     }
@@ -205,7 +205,7 @@ proptest! {
         }
         let asked = i64::try_from(request).expect("small");
         let pod = pod("pod", vec![], vec![container("c", asked)]);
-        let reusable = Reusable::from(DevicesByResource::from([(gpu(), left.clone())]));
+        let reusable = ReusableDevices::from(DevicesByResource::from([(gpu(), left.clone())]));
         let hints = container_hints(&pool, &state, &pod, &pod.containers[0], &reusable);
 
         let available = pool.available(&state, &gpu());

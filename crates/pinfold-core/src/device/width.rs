@@ -1,39 +1,38 @@
-//! The least number of nodes that hold enough devices.
+//! The smallest number of NUMA nodes that have enough devices.
 //!
-//! Taking the node that adds most, again and again, is right if any two groups of nodes are nested or disjoint
-//! (one per socket, package or board). For groups that overlap otherwise it is only an upper bound, and
-//! the question is a maximum coverage problem: then a search looks for something narrower, and stops
-//! looking after a fixed amount of work.
+//! Choosing the node with the largest gain, again and again, is exact if any two groups of nodes are nested or disjoint
+//! (one per socket, package or board). For groups that overlap otherwise it is only an upper bound, and the problem is
+//! maximum coverage: then a search tries narrower widths, and stops after a fixed amount of work.
 
 use smallvec::SmallVec;
 
 use crate::hint::Threshold;
 use crate::node_set::{NodeId, NodeSet};
 
-/// How many additions the search may make: a millisecond or two.
-const MOST_WORK: usize = 1_000_000;
+/// The maximum number of additions of the search: a millisecond or two.
+const MAX_WORK: usize = 1_000_000;
 
-/// The least number of nodes of `universe` that meet `threshold`, or all of them if nothing does. At least one
-/// node, if there is any.
+/// The smallest number of nodes of `universe` that meet `threshold`, or all of them if none do. At least one node, if
+/// there is any.
 pub(super) fn narrowest(threshold: &Threshold, universe: NodeSet) -> usize {
     if !threshold.is_met(universe) {
         return universe.len();
     }
-    let upper = by_gain(threshold, universe).max(1).min(universe.len());
+    let upper = greedy_width(threshold, universe).max(1).min(universe.len());
     if is_laminar(threshold) {
         return upper;
     }
-    let mut search = Search {
+    let mut search = DeviceWidthSearch {
         threshold,
-        work_left: MOST_WORK,
+        work_left: MAX_WORK,
     };
     let found =
         (1..upper).find(|&width| search.reaches(NodeSet::EMPTY, universe, width) == Some(true));
     found.unwrap_or(upper)
 }
 
-/// How many nodes are taken until the threshold is met, if the one that adds most is always next.
-fn by_gain(threshold: &Threshold, universe: NodeSet) -> usize {
+/// The number of nodes until the threshold is met, if the one with the largest gain is always next.
+fn greedy_width(threshold: &Threshold, universe: NodeSet) -> usize {
     let mut chosen = NodeSet::EMPTY;
     while !threshold.is_met(chosen) {
         let rest = universe - chosen;
@@ -48,7 +47,7 @@ fn by_gain(threshold: &Threshold, universe: NodeSet) -> usize {
     chosen.len()
 }
 
-/// What `node` adds to `chosen`.
+/// The increase in value by adding `node` to `chosen`.
 fn gain(threshold: &Threshold, chosen: NodeSet, node: NodeId) -> u64 {
     let groups = threshold.groups.iter();
     let new = groups.filter(|group| group.nodes.contains(node) && !group.nodes.intersects(chosen));
@@ -71,13 +70,14 @@ fn is_laminar(threshold: &Threshold) -> bool {
 }
 
 /// A search with a limit on its work.
-struct Search<'a> {
+struct DeviceWidthSearch<'a> {
     threshold: &'a Threshold,
     work_left: usize,
 }
 
-impl Search<'_> {
-    /// Whether `chosen` and `more` nodes of `rest` meet the threshold. `None`: not known, too much work.
+impl DeviceWidthSearch<'_> {
+    /// Whether `chosen` and `more` nodes of `rest` meet the threshold. `None` if that is unknown because of too much
+    /// work.
     fn reaches(&mut self, chosen: NodeSet, rest: NodeSet, more: usize) -> Option<bool> {
         let work = (rest.len() + 1) * (self.threshold.groups.len() + 1);
         self.work_left = self.work_left.checked_sub(work)?;
@@ -90,7 +90,7 @@ impl Search<'_> {
             .map(|node| (gain(self.threshold, chosen, node), node))
             .collect();
         gains.sort_unstable_by(|a, b| b.cmp(a));
-        // Gains only shrink when more nodes are chosen, so the largest ones are a bound.
+        // Gains only shrink when more nodes are chosen, so the sum of the largest ones is an upper bound.
         let most = gains.iter().take(more);
         let bound = most.fold(value, |sum, (gain, _)| sum.saturating_add(*gain));
         if bound < self.threshold.need || more == 0 {
@@ -133,16 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn taking_the_largest_first_is_not_enough_where_groups_overlap() {
-        // Node 0 adds most by itself, but nodes 1 and 2 have everything that is needed.
+    fn the_greedy_width_is_not_minimal_where_groups_overlap() {
+        // Node 0 adds the most by itself, but nodes 1 and 2 have everything that is needed.
         let threshold = threshold(8, &[1, 2, 2], &[(0b011, 2), (0b101, 2)]);
         let universe = NodeSet::from_bits(0b111);
-        assert_eq!(by_gain(&threshold, universe), 3);
+        assert_eq!(greedy_width(&threshold, universe), 3);
         assert_eq!(narrowest(&threshold, universe), 2);
     }
 
     #[test]
-    fn sixty_four_nodes_with_scattered_groups_end_the_search() {
+    fn the_search_is_bounded_for_sixty_four_nodes_with_scattered_groups() {
         let mut seed = 7_u64;
         let mut random = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -158,7 +158,7 @@ mod tests {
             .collect();
         let threshold = threshold(150, &[0; 64], &groups);
         let width = narrowest(&threshold, NodeSet::FULL);
-        assert!(width <= by_gain(&threshold, NodeSet::FULL));
+        assert!(width <= greedy_width(&threshold, NodeSet::FULL));
     }
 
     proptest! {

@@ -3,13 +3,14 @@
 use super::Fidelity;
 
 defects! {
-    /// NodeResourceTopologyMatch treats a sidecar like an init container that ends: nothing stays with it.
-    forgets_sidecars,
+    /// NodeResourceTopologyMatch treats a sidecar as an init container that terminates: its resources count as
+    /// free afterwards.
+    treats_sidecars_as_init_containers,
 
-    /// NodeResourceTopologyMatch takes a NUMA id for a place in the list of zones when it subtracts.
-    takes_node_ids_for_places,
+    /// NodeResourceTopologyMatch uses a NUMA id as an index into the list of zones when it subtracts.
+    uses_node_ids_as_indexes,
 
     /// NodeResourceTopologyMatch computes scores in 64 bits that wrap around, and the variance of a
-    /// single number as not a number.
-    lets_scores_overflow,
+    /// single number as NaN.
+    overflows_scores,
 }

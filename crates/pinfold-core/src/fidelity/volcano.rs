@@ -3,33 +3,33 @@
 use super::Fidelity;
 
 defects! {
-    /// Volcano names a core by its number alone, which is unique only inside a socket, takes a number for
-    /// free if a CPU of that number is, and compares by "smaller in any key": it can take too much.
+    /// Volcano identifies a core by its number alone, which is unique only inside a socket, takes a core number
+    /// as free if the CPU of that number is free, and compares by "smaller in any key": it can take too many CPUs.
     mixes_up_core_numbers,
 
     /// Volcano reserves nothing if the reservation exceeds the machine.
-    forgets_oversized_reservations,
+    ignores_oversized_reservations,
 
     /// Volcano counts a free CPU that the topology does not list as one of NUMA node 0.
     counts_unlisted_cpus_on_node_zero,
 
-    /// Volcano places a task whose CPUs could not be found, with none.
+    /// Volcano places a task without CPUs if it finds none for it.
     accepts_empty_decisions,
 
-    /// Volcano looks at app containers only: init containers and sidecars get no CPUs.
+    /// Volcano reads app containers only: init containers and sidecars get no CPUs.
     skips_init_containers,
 
     /// Volcano aligns CPUs only, whatever else is known per NUMA node.
     aligns_cpus_only,
 
     /// Volcano keeps a task's earlier decision for a node that now rejects it, binds decisions without
-    /// looking whether their CPUs are still free, and gives back the latest decision instead of the bound one.
-    trusts_old_decisions,
+    /// checking whether their CPUs are still free, and releases the latest decision instead of the bound one.
+    keeps_stale_decisions,
 
-    /// Volcano takes a CPU list that it cannot read for an empty one, a CPU without a number for CPU 0, and a
-    /// reservation that it cannot read for none.
-    forgives_unreadable_reports,
+    /// Volcano reads an unreadable CPU list as empty, a CPU without a number as CPU 0, and an unreadable
+    /// reservation as none.
+    accepts_unreadable_reports,
 
-    /// Volcano takes every text for a policy, older names among them.
-    takes_any_word_for_a_policy,
+    /// Volcano accepts every text as a policy, older names among them.
+    accepts_any_policy_text,
 }

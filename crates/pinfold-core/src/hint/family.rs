@@ -1,4 +1,4 @@
-//! [`Family`]: all hints of one resource as the rule that makes them.
+//! [`Family`]: all hints of one resource, as the rule that generates them.
 
 use smallvec::SmallVec;
 
@@ -8,11 +8,11 @@ use crate::node_set::{NodeId, NodeSet};
 /// "The nodes of the mask have enough together": a sum over the mask that must reach `need`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// What must be reached.
+    /// The sum that must be reached.
     pub need: u64,
-    /// What each node adds, indexed by node id; ids beyond the end add nothing.
+    /// The weight of each node, indexed by node ID; IDs beyond the end have weight 0.
     pub weights: SmallVec<[u64; 8]>,
-    /// Things that lie on several nodes and count once when the mask touches any of them.
+    /// Devices on several nodes, which count once when the mask touches any of them.
     pub groups: Vec<WideGroup>,
 }
 
@@ -21,12 +21,12 @@ pub struct Threshold {
 pub struct WideGroup {
     /// At least two nodes.
     pub nodes: NodeSet,
-    /// How many devices.
+    /// The number of devices.
     pub count: u64,
 }
 
 impl Threshold {
-    /// A threshold without wide groups. Weights are taken from `rows`; later rows add to earlier ones.
+    /// A threshold without wide groups. Weights of the same node in `rows` are added.
     pub fn new(need: u64, rows: impl IntoIterator<Item = (NodeId, u64)>) -> Self {
         let mut weights: SmallVec<[u64; 8]> = SmallVec::new();
         for (node, weight) in rows {
@@ -42,13 +42,13 @@ impl Threshold {
         }
     }
 
-    /// What one node adds by itself, wide groups left out.
+    /// The weight of one node by itself, without wide groups.
     #[must_use]
     pub fn weight(&self, node: NodeId) -> u64 {
         self.weights.get(node.index()).copied().unwrap_or(0)
     }
 
-    /// The sum over `mask`.
+    /// The sum over `mask`, wide groups included.
     #[must_use]
     pub fn value(&self, mask: NodeSet) -> u64 {
         let nodes = mask
@@ -73,11 +73,11 @@ impl Threshold {
 /// Up-closed: a superset of a member inside the universe is a member too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
-    /// The nodes a mask may use.
+    /// The nodes a mask may contain.
     pub universe: NodeSet,
-    /// The nodes every mask must use.
+    /// The nodes every mask must contain.
     pub forced: NodeSet,
-    /// What the mask must hold.
+    /// The amounts that the mask must have.
     pub thresholds: SmallVec<[Threshold; 2]>,
 }
 
@@ -104,7 +104,7 @@ impl Component {
                 .all(|threshold| threshold.is_met(mask))
     }
 
-    /// Whether there is no member at all: the universe itself falls short.
+    /// Whether there are no members: not even the universe meets the thresholds.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.contains(self.universe)
@@ -114,18 +114,18 @@ impl Component {
 /// Which members are preferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// Those of exactly this width: what an empty machine would need. Width 0 prefers nothing.
+    /// Masks of exactly this width, which an empty machine would need. Width 0 prefers nothing.
     Width(usize),
-    /// Those of that width, and those that touch exactly so many sockets (`align-by-socket`).
+    /// Masks of that width, and masks that touch exactly this number of sockets (`align-by-socket`).
     WidthOrSockets(usize, SocketRule),
 }
 
-/// The second half of the `align-by-socket` preference.
+/// The second part of the `align-by-socket` preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketRule {
-    /// How many sockets a mask must touch.
+    /// The number of sockets that a mask must touch.
     pub sockets: usize,
-    /// For each socket the NUMA nodes it has CPUs on.
+    /// For each socket the NUMA nodes of its CPUs.
     pub nodes_of_socket: Vec<NodeSet>,
 }
 
@@ -141,34 +141,33 @@ impl Preference {
 }
 
 impl SocketRule {
-    /// How many sockets `mask` touches.
+    /// The number of sockets that `mask` touches.
     #[must_use]
     pub fn touched(&self, mask: NodeSet) -> usize {
         let sockets = self.nodes_of_socket.iter();
         sockets.filter(|nodes| nodes.intersects(mask)).count()
     }
 
-    /// Whether `mask` touches exactly as many as it should.
+    /// Whether `mask` touches the required number of sockets.
     #[must_use]
     pub fn holds(&self, mask: NodeSet) -> bool {
         self.touched(mask) == self.sockets
     }
 
-    /// Whether two nodes can be swapped in any mask without touching other sockets.
+    /// Whether two nodes can be swapped in any mask without changing the touched sockets.
     #[must_use]
-    pub fn is_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+    pub fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
         let same = |nodes: &NodeSet| nodes.contains(x) == nodes.contains(y);
         self.nodes_of_socket.iter().all(same)
     }
 }
 
-/// All hints of one resource: the union of some components, and which of the members are preferred.
+/// All hints of one resource: the union of some components, and which of their members are preferred.
 ///
-/// Never empty: a provider whose family would have no member says so with another
-/// [`ResourceHints`](super::ResourceHints).
+/// Never empty: a provider without hints returns another variant of [`ResourceHints`](super::ResourceHints).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// The parts; a mask may be a member of several.
+    /// The components; a mask may be a member of several.
     pub components: SmallVec<[Component; 1]>,
     /// Which members are preferred.
     pub preference: Preference,
@@ -183,8 +182,8 @@ impl Family {
             .any(|component| component.contains(mask))
     }
 
-    /// The hints written out in the kubelet's order: by width, then lexicographically. Walks all 2^n
-    /// subsets of the universes: for people and comparisons, not for decisions.
+    /// The hints written out in the kubelet's order: by width, then lexicographically. Visits all 2^n subsets of the
+    /// universes: for display and comparison, not for decisions.
     #[must_use]
     pub fn list(&self) -> Vec<Hint> {
         let universe = self

@@ -1,12 +1,12 @@
-//! Allocating: the NUMA resources and CPUs one pod gets on one node.
+//! [`Allocator`]: allocates NUMA resources and CPUs for one pod on one node.
 //!
-//! Mirrors `resourceManager.Allocate`. With a hint, every requested resource is spread over the NUMA nodes of
-//! the hint ([`distribute`](self)); then, if the pod binds CPUs, each NUMA node gives as many CPUs as its share. Without
-//! a hint the CPUs come from the whole node. A *required* bind policy narrows both to the CPUs that could
+//! Mirrors `resourceManager.Allocate`. With a hint, every requested resource is spread over the NUMA nodes of the hint
+//! ([`distribute`](self)); then, if the pod binds CPUs, as many CPUs as its share are taken from each NUMA node.
+//! Without a hint the CPUs come from the whole node. A *required* bind policy restricts both to the CPUs that could
 //! satisfy it, and is checked again at the end.
 //!
-//! An [`Allocator`] looks at the node once and can then be asked about many hints ([`Allocator::fits`]),
-//! which only counts, before one of them is allocated ([`Allocator::allocate`]).
+//! An [`Allocator`] reads the node once. [`Allocator::fits`] then checks many hints by counting, before
+//! [`Allocator::allocate`] allocates one of them.
 
 use std::borrow::Cow;
 
@@ -29,186 +29,188 @@ mod numa_free;
 use distribute::ResourceRow;
 use numa_free::NumaFree;
 
-/// A node as the allocator sees it.
+/// The node that the allocator allocates on.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationNode<'a> {
     /// Its CPUs, if it reports any.
     pub topology: Option<&'a KoordinatorTopology>,
-    /// CPUs that are never handed out.
+    /// CPUs that are never assigned to pods.
     pub reserved: &'a CpuSet,
     /// How many pods may share one CPU.
     pub max_refs: u32,
-    /// What each NUMA node offers, amplified, without reserved CPUs. Ascending by id.
+    /// The allocatable amounts of each NUMA node, amplified, without reserved CPUs. Ascending by id.
     pub zones: &'a [NodeAmounts],
-    /// How much CPU is amplified.
+    /// The amplification ratio of CPU.
     pub cpu_ratio: f64,
-    /// Which NUMA node is taken first.
+    /// Which NUMA node is used first.
     pub strategy: NumaStrategy,
-    /// Who holds what.
+    /// The allocations of the pods on the node.
     pub ledger: &'a KoordinatorLedger,
 }
 
-/// What one pod asks of a node.
+/// The request of one pod to the allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationRequest<'a> {
-    /// How many CPUs it binds.
+    /// The number of CPUs that it binds.
     pub cpus: usize,
     /// Whether it binds CPUs at all.
     pub bind: bool,
     /// Its requests, amplified where it binds CPUs.
     pub requests: &'a Amounts,
-    /// Its requests as they are.
+    /// Its requests, not amplified.
     pub plain_requests: &'a Amounts,
-    /// How its CPUs are chosen; nothing for a policy that is not one.
+    /// How its CPUs are chosen; `None` if its policy does not bind CPUs.
     pub binding: Option<CpuBinding>,
-    /// Whether that is a must.
+    /// Whether `binding` is required rather than preferred.
     pub required: bool,
-    /// What it would like to keep for itself.
+    /// What it prefers to have exclusively.
     pub exclusive: ExclusiveLevel,
-    /// CPUs it gets back and uses first.
+    /// CPUs of a reservation, which count as free and are used first.
     pub preferred: &'a CpuSet,
-    /// CPUs it gets back.
+    /// CPUs of pods to be preempted, which count as free.
     pub preemptible: &'a CpuSet,
-    /// NUMA resources it gets back.
+    /// NUMA resources that count as free although they are allocated.
     pub reusable: &'a [NodeAmounts],
-    /// The NUMA resources to use instead of what is free. Empty: what is free.
+    /// The NUMA resources to allocate from instead of the free ones. Empty: the free ones.
     pub offered: &'a [NodeAmounts],
 }
 
-/// One node and one pod, looked at once.
+/// Allocates CPUs and NUMA resources of one node for one pod.
 #[derive(Debug)]
 pub struct Allocator<'a> {
-    view: AllocationNode<'a>,
-    ask: AllocationRequest<'a>,
+    node: AllocationNode<'a>,
+    request: AllocationRequest<'a>,
     held: Cow<'a, HeldCpus>,
-    /// The CPUs the pod may get.
+    /// The CPUs that may be assigned to the pod.
     usable: CpuSet,
-    /// What each NUMA node has left for the pod.
-    left: SmallVec<[NumaFree<'a>; 8]>,
+    /// The free amounts of each NUMA node.
+    free: SmallVec<[NumaFree<'a>; 8]>,
     rows: SmallVec<[ResourceRow<'a>; 4]>,
-    /// Whether the pod fits wherever there is enough of everything.
-    sums_decide: bool,
+    /// Whether the pod fits every set of NUMA nodes with large enough totals.
+    totals_decide: bool,
     fidelity: Fidelity,
 }
 
 impl<'a> Allocator<'a> {
-    /// Looks at the node with the pod's eyes.
+    /// Computes the usable CPUs and free amounts of the node for the pod.
     #[must_use]
-    pub fn new(view: AllocationNode<'a>, ask: AllocationRequest<'a>) -> Self {
-        let fidelity = view.ledger.fidelity();
-        let mut held = Cow::Borrowed(view.ledger.held());
-        for returned in [ask.preferred, ask.preemptible] {
+    pub fn new(node: AllocationNode<'a>, request: AllocationRequest<'a>) -> Self {
+        let fidelity = node.ledger.fidelity();
+        let mut held = Cow::Borrowed(node.ledger.held());
+        for returned in [request.preferred, request.preemptible] {
             for cpu in returned {
-                held.to_mut().give_back(cpu);
+                held.to_mut().release(cpu);
             }
         }
         let mut allocator = Self {
-            view,
-            ask,
+            node,
+            request,
             held,
             usable: CpuSet::new(),
-            left: SmallVec::new(),
+            free: SmallVec::new(),
             rows: SmallVec::new(),
-            sums_decide: false,
+            totals_decide: false,
             fidelity,
         };
-        if let Some(topology) = view.topology {
-            let exhausted = allocator.held.exhausted(view.max_refs);
-            let available = &(topology.all() - &exhausted) - view.reserved;
+        if let Some(topology) = node.topology {
+            let exhausted = allocator.held.exhausted(node.max_refs);
+            let available = &(topology.all() - &exhausted) - node.reserved;
             allocator.usable = allocator.satisfying(topology, &available);
-            allocator.find_left(&available);
+            allocator.find_free(&available);
         } else {
-            allocator.find_left(&CpuSet::new());
+            allocator.find_free(&CpuSet::new());
         }
         allocator.rows = distribute::rows(&allocator);
-        allocator.sums_decide = allocator.sums_decide();
+        allocator.totals_decide = allocator.totals_decide();
         allocator
     }
 
-    /// What each NUMA node of the node offers.
+    /// The allocatable amounts of each NUMA node.
     #[must_use]
     pub fn zones(&self) -> &'a [NodeAmounts] {
-        self.view.zones
+        self.node.zones
     }
 
-    /// What each NUMA node has left for the pod.
+    /// The free amounts of each NUMA node.
     #[must_use]
-    pub(super) fn left(&self) -> &[NumaFree<'a>] {
-        &self.left
+    pub(super) fn free(&self) -> &[NumaFree<'a>] {
+        &self.free
     }
 
-    /// What the pod asks for.
+    /// The request of the pod.
     #[must_use]
-    pub fn ask(&self) -> &AllocationRequest<'a> {
-        &self.ask
+    pub fn request(&self) -> &AllocationRequest<'a> {
+        &self.request
     }
 
-    /// Which of two answers this allocator gives.
+    /// Whether Koordinator's defects are repeated.
     #[must_use]
     pub fn fidelity(&self) -> Fidelity {
         self.fidelity
     }
 
-    /// Whether the node lacks the CPU topology that a required policy needs to count CPUs.
+    /// Whether the pod has a required bind policy and the node reports no valid CPU topology.
     #[must_use]
-    pub fn is_blind(&self) -> bool {
-        self.ask.required
+    pub fn lacks_topology(&self) -> bool {
+        self.request.required
             && self
-                .view
+                .node
                 .topology
                 .is_some_and(|topology| !topology.is_valid())
     }
 
-    /// What is left on each NUMA node, and no more CPU than there are CPUs for it. Mirrors `trimNUMANodeResources`.
-    fn find_left(&mut self, available: &CpuSet) {
-        let (view, ask) = (self.view, self.ask);
-        self.left = match ask.offered.is_empty() {
-            true => (view.zones.iter())
-                .map(|zone| NumaFree::on(zone, &view, &ask))
+    /// Sets the free amounts of each NUMA node, with no more CPU than the pod can use CPUs there. Mirrors
+    /// `trimNUMANodeResources`.
+    fn find_free(&mut self, available: &CpuSet) {
+        let (node, request) = (self.node, self.request);
+        self.free = match request.offered.is_empty() {
+            true => (node.zones.iter())
+                .map(|zone| NumaFree::on(zone, &node, &request))
                 .collect(),
-            false => ask.offered.iter().map(NumaFree::offered).collect(),
+            false => request.offered.iter().map(NumaFree::offered).collect(),
         };
-        let counts_cpus = self.ask.required || self.ask.bind && !self.fidelity.trusts_numa_sums();
-        let Some(topology) = self.view.topology.filter(|_| counts_cpus) else {
+        let counts_cpus =
+            self.request.required || self.request.bind && !self.fidelity.trusts_numa_totals();
+        let Some(topology) = self.node.topology.filter(|_| counts_cpus) else {
             return;
         };
-        let shrinks = self.ask.bind && !self.fidelity.forgets_amplified_share();
-        let mut parts = std::mem::take(&mut self.left);
+        let deamplifies = self.request.bind && !self.fidelity.ignores_amplified_share();
+        let mut parts = std::mem::take(&mut self.free);
         for NumaFree { node, cpu, .. } in &mut parts {
             let mut milli = match *cpu {
                 None | Some(0) => continue,
                 Some(milli) => milli,
             };
-            if shrinks {
-                milli = shrink(milli, self.view.cpu_ratio);
+            if deamplifies {
+                milli = deamplify(milli, self.node.cpu_ratio);
             }
             let cpus = topology.cpus_of_node(*node).map_or(0, |cpus| {
-                // Where cores lie in one NUMA node each, a node's part of what is usable is usable.
-                match topology.nests() {
+                // If no core spans NUMA nodes, the usable CPUs of the NUMA node are the usable CPUs on it.
+                match topology.is_nested() {
                     true => self.usable.common_len(cpus),
                     false => self.satisfying(topology, &(available & cpus)).len(),
                 }
             });
-            milli = milli.min(whole(cpus));
-            if shrinks {
-                milli -= milli % whole(self.cpus_at_once(topology));
+            milli = milli.min(to_milli(cpus));
+            if deamplifies {
+                milli -= milli % to_milli(self.cpu_unit(topology));
             }
             *cpu = Some(milli);
         }
-        self.left = parts;
+        self.free = parts;
     }
 
-    /// How many CPUs a NUMA node can give at the least: a whole core where that is required.
-    fn cpus_at_once(&self, topology: &KoordinatorTopology) -> usize {
+    /// The unit in which a NUMA node assigns CPUs: a whole core if that is required.
+    fn cpu_unit(&self, topology: &KoordinatorTopology) -> usize {
         match self.needs_whole_cores() && topology.is_even() {
             true => topology.cpus_per_core().max(1),
             false => 1,
         }
     }
 
-    /// Those of `cpus` that a required bind policy can use. Mirrors `filterCPUsByRequiredCPUBindPolicy`.
+    /// The CPUs out of `cpus` that a required bind policy can use. Mirrors `filterCPUsByRequiredCPUBindPolicy`.
     fn satisfying(&self, topology: &KoordinatorTopology, cpus: &CpuSet) -> CpuSet {
-        let Some(binding) = self.ask.binding.filter(|_| self.ask.required) else {
+        let Some(binding) = self.request.binding.filter(|_| self.request.required) else {
             return cpus.clone();
         };
         match binding {
@@ -217,28 +219,28 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// Whether the pod could be placed on exactly these NUMA nodes. Gives the same answer as
-    /// [`Allocator::allocate`] and, on all common machines, only counts.
+    /// Whether the pod can be allocated on exactly these NUMA nodes. Returns the same as [`Allocator::allocate`] and,
+    /// on all common machines, only counts.
     #[must_use]
     pub fn fits(&self, nodes: NodeSet) -> bool {
         let Some(topology) = self
-            .view
+            .node
             .topology
             .filter(|topology| self.can_count(topology))
         else {
             return self.allocate(Some(nodes)).is_ok();
         };
-        if self.view.zones.is_empty() || self.is_blind() {
+        if self.node.zones.is_empty() || self.lacks_topology() {
             return false;
         }
-        if self.sums_decide {
+        if self.totals_decide {
             return self.suffice(nodes);
         }
         let mut shares = distribute::NumaShares::new();
         if !self.distribute(nodes, &mut shares) {
             return false;
         }
-        if !self.ask.bind {
+        if !self.request.bind {
             return true;
         }
         if shares.is_empty() {
@@ -256,40 +258,40 @@ impl<'a> Allocator<'a> {
             }
             cpus += count;
         }
-        self.usable.len() >= self.ask.cpus && cpus == self.ask.cpus
+        self.usable.len() >= self.request.cpus && cpus == self.request.cpus
     }
 
-    /// Whether taking CPUs on one NUMA node always gives exactly as many as were asked for.
+    /// Whether taking CPUs of one NUMA node always returns exactly the requested number.
     fn can_count(&self, topology: &KoordinatorTopology) -> bool {
         let same_cores = topology.is_even() || self.fidelity.measures_cores_by_average();
-        topology.nests() && (same_cores || !self.needs_whole_cores())
+        topology.is_nested() && (same_cores || !self.needs_whole_cores())
     }
 
     fn needs_whole_cores(&self) -> bool {
-        self.ask.required && self.ask.binding == Some(CpuBinding::FullPcpus)
+        self.request.required && self.request.binding == Some(CpuBinding::FullPcpus)
     }
 
-    /// The CPUs due on each NUMA node that gives anything.
+    /// The number of CPUs to take from each NUMA node that has a share.
     fn cpu_shares(&self, shares: &distribute::NumaShares) -> SmallVec<[(NodeId, usize); 8]> {
-        let mut due: SmallVec<[(NodeId, usize); 8]> = SmallVec::new();
+        let mut counts: SmallVec<[(NodeId, usize); 8]> = SmallVec::new();
         for share in shares {
             let cpus = match self.rows[share.row].is_cpu() {
                 true => usize::try_from(share.amount / MILLI).unwrap_or(0),
                 false => 0,
             };
-            match due.iter_mut().find(|(node, _)| *node == share.node) {
+            match counts.iter_mut().find(|(node, _)| *node == share.node) {
                 Some((_, sum)) => *sum += cpus,
-                None => due.push((share.node, cpus)),
+                None => counts.push((share.node, cpus)),
             }
         }
-        due.sort_unstable();
-        due
+        counts.sort_unstable();
+        counts
     }
 
-    /// Places the pod, on these NUMA nodes if there is a hint.
+    /// Allocates CPUs and NUMA resources, on these NUMA nodes if there is a hint.
     ///
     /// # Errors
-    /// With the reasons why it does not fit.
+    /// With the reasons why the pod does not fit.
     pub fn allocate(&self, nodes: Option<NodeSet>) -> Result<Allocation, KoordinatorRejection> {
         let mut shares = distribute::NumaShares::new();
         if let Some(nodes) = nodes {
@@ -298,25 +300,27 @@ impl<'a> Allocator<'a> {
                 return Err(self.shortage(nodes));
             }
         }
-        let cpus = match self.ask.bind {
-            true => self.take_cpus(&shares).map_err(KoordinatorRejection::now)?,
+        let cpus = match self.request.bind {
+            true => self
+                .take_cpus(&shares)
+                .map_err(KoordinatorRejection::unschedulable)?,
             false => CpuSet::new(),
         };
         Ok(Allocation {
             cpus,
-            exclusive: self.ask.exclusive,
+            exclusive: self.request.exclusive,
             numa: self.amounts_of(&shares),
         })
     }
 
     fn check_numa(&self) -> Result<(), KoordinatorRejection> {
-        if self.view.zones.is_empty() {
-            return Err(KoordinatorRejection::here(
+        if self.node.zones.is_empty() {
+            return Err(KoordinatorRejection::unresolvable(
                 KoordinatorReason::NoNumaResources,
             ));
         }
-        match self.is_blind() {
-            true => Err(KoordinatorRejection::here(
+        match self.lacks_topology() {
+            true => Err(KoordinatorRejection::unresolvable(
                 KoordinatorReason::InvalidTopology,
             )),
             false => Ok(()),
@@ -325,15 +329,15 @@ impl<'a> Allocator<'a> {
 
     /// Chooses the CPUs. Mirrors `allocateCPUSet`.
     fn take_cpus(&self, shares: &distribute::NumaShares) -> Result<CpuSet, KoordinatorReason> {
-        let topology = self.view.topology.ok_or(KoordinatorReason::NotEnoughCpus)?;
+        let topology = self.node.topology.ok_or(KoordinatorReason::NotEnoughCpus)?;
         if !topology.is_valid() {
             return Err(KoordinatorReason::InvalidTopology);
         }
-        if self.usable.len() < self.ask.cpus {
+        if self.usable.len() < self.request.cpus {
             return Err(KoordinatorReason::NotEnoughCpus);
         }
         let taken = if shares.is_empty() {
-            self.take(topology, &self.usable, self.ask.cpus)?
+            self.take(topology, &self.usable, self.request.cpus)?
         } else {
             let mut taken = CpuSet::new();
             for (node, share) in self.cpu_shares(shares) {
@@ -343,12 +347,12 @@ impl<'a> Allocator<'a> {
                 let usable = &self.usable & cpus;
                 taken |= &self.take(topology, &usable, share.min(usable.len()))?;
             }
-            if taken.len() != self.ask.cpus {
+            if taken.len() != self.request.cpus {
                 return Err(KoordinatorReason::NotEnoughCpus);
             }
             taken
         };
-        match self.ask.binding.filter(|_| self.ask.required) {
+        match self.request.binding.filter(|_| self.request.required) {
             Some(binding) if !self.satisfies(topology, binding, &taken) => {
                 Err(KoordinatorReason::BindPolicyUnsatisfied(binding))
             }
@@ -364,14 +368,14 @@ impl<'a> Allocator<'a> {
     ) -> Result<CpuSet, KoordinatorReason> {
         let take = TakeRequest {
             topology,
-            max_refs: self.view.max_refs,
+            max_refs: self.node.max_refs,
             available,
-            preferred: self.ask.preferred,
+            preferred: self.request.preferred,
             held: &self.held,
             needed,
-            binding: self.ask.binding.unwrap_or(CpuBinding::SpreadByPcpus),
-            exclusive: self.ask.exclusive,
-            strategy: self.view.strategy,
+            binding: self.request.binding.unwrap_or(CpuBinding::SpreadByPcpus),
+            exclusive: self.request.exclusive,
+            strategy: self.node.strategy,
             fidelity: self.fidelity,
         };
         take.run().map_err(|error| match error {
@@ -380,7 +384,7 @@ impl<'a> Allocator<'a> {
         })
     }
 
-    /// Whether the CPUs are what a required policy promises. Mirrors `satisfiedRequiredCPUBindPolicy`.
+    /// Whether the CPUs satisfy a required bind policy. Mirrors `satisfiedRequiredCPUBindPolicy`.
     fn satisfies(
         &self,
         topology: &KoordinatorTopology,
@@ -405,20 +409,20 @@ impl<'a> Allocator<'a> {
     }
 }
 
-/// `cpus` whole CPUs in thousandths.
-fn whole(cpus: usize) -> i64 {
+/// `cpus` whole CPUs in milli-CPUs.
+fn to_milli(cpus: usize) -> i64 {
     i64::try_from(cpus)
         .unwrap_or(i64::MAX / MILLI)
         .saturating_mul(MILLI)
 }
 
-/// What `milli` amplified CPU is worth in real CPU.
+/// The real milli-CPUs of `milli` amplified ones.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     reason = "ratios are floats; a float converts with saturation"
 )]
-fn shrink(milli: i64, ratio: f64) -> i64 {
+fn deamplify(milli: i64, ratio: f64) -> i64 {
     if ratio > 1.0 {
         (milli as f64 / ratio).floor() as i64
     } else {

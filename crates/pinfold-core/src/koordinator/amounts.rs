@@ -1,4 +1,4 @@
-//! [`Amounts`]: how much of each resource, in the units the scheduler counts in.
+//! [`Amounts`]: an amount of each resource, in the units that the scheduler counts in.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,13 +18,13 @@ pub const MEMORY: &str = "memory";
 /// Milli-CPUs of one whole CPU.
 pub const MILLI: i64 = 1000;
 
-/// Amounts by resource name: thousandths for `cpu`, whole units (bytes, pieces) for everything else.
+/// Amounts by resource name: milli-CPUs for `cpu`, whole units (bytes, devices) for everything else.
 ///
 /// Ascending by name. A zero amount is not the same as a missing one: a NUMA node that reports none
 /// of a resource still reports it.
 ///
-/// Every decision about thousands of nodes reads CPU and memory of every NUMA node, so these two are not looked up by
-/// name, and copying them counts no references.
+/// Every decision about thousands of nodes reads CPU and memory of every NUMA node, so these two have fields of their
+/// own: reading them compares no names, and copying them counts no references.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Amounts {
     cpu: Option<i64>,
@@ -36,7 +36,7 @@ pub struct Amounts {
 static CPU_NAME: LazyLock<ResourceName> = LazyLock::new(|| CPU.into());
 static MEMORY_NAME: LazyLock<ResourceName> = LazyLock::new(|| MEMORY.into());
 
-/// A resource to look up: its name, compared once.
+/// The key of a resource in [`Amounts`], so that a name is compared only once for many lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceKey<'a> {
     /// CPU.
@@ -63,12 +63,12 @@ impl<'a> From<&'a str> for ResourceKey<'a> {
 pub struct NodeAmounts {
     /// The NUMA node.
     pub node: NodeId,
-    /// What it has, or what a pod has on it.
+    /// What the NUMA node has, or what a pod holds on it.
     #[serde(rename = "resources")]
     pub amounts: Amounts,
 }
 
-/// One amount for each NUMA node, by id; 0 where nothing was said.
+/// One amount for each NUMA node, by id; 0 if not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByNode {
     amounts: SmallVec<[i64; 8]>,
@@ -79,7 +79,7 @@ impl ByNode {
     #[inline]
     pub fn set(&mut self, node: NodeId, amount: i64) {
         let at = node.index();
-        // Ids mostly come one after the other.
+        // Ids are mostly set in ascending order.
         if at == self.amounts.len() {
             self.amounts.push(amount);
             return;
@@ -107,13 +107,13 @@ impl ByNode {
 }
 
 impl Amounts {
-    /// Nothing at all.
+    /// No entries.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Kubernetes quantities in the units used here; a fraction of a unit counts as a whole one.
+    /// Converts Kubernetes quantities to the units used here; a fraction of a unit is rounded up.
     #[must_use]
     pub fn of(list: &ResourceList) -> Self {
         list.iter()
@@ -131,7 +131,7 @@ impl Amounts {
         self.entry(resource).unwrap_or(0)
     }
 
-    /// Whether there is an entry, be it zero.
+    /// Whether there is an entry, even if it is zero.
     #[must_use]
     #[inline]
     pub fn contains<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> bool {
@@ -161,7 +161,7 @@ impl Amounts {
         }
     }
 
-    /// Sets the amount of CPU in thousandths.
+    /// Sets the amount of CPU in milli-CPUs.
     pub fn set_cpu(&mut self, milli: i64) {
         self.cpu = Some(milli);
     }
@@ -202,7 +202,7 @@ impl Amounts {
         self.combine(other, i64::saturating_add);
     }
 
-    /// What is left of `self` after `other` is taken away, never below zero. Resources that only
+    /// `self` minus `other`, never below zero. Resources that only
     /// `other` has appear as zero. Mirrors `SubtractWithNonNegativeResult`.
     #[must_use]
     pub fn minus(&self, other: &Amounts) -> Amounts {
@@ -215,7 +215,7 @@ impl Amounts {
         left
     }
 
-    /// Makes every amount that `other` has what `with` says about both.
+    /// Replaces every amount that `other` has by `with` of both amounts.
     fn combine(&mut self, other: &Amounts, with: impl Fn(i64, i64) -> i64) {
         for (own, amount) in [(&mut self.cpu, other.cpu), (&mut self.memory, other.memory)] {
             if let Some(amount) = amount {
@@ -233,8 +233,8 @@ impl Amounts {
     }
 }
 
-/// What is left of one amount after another is taken away, never below zero; nothing if neither is known.
-pub(super) fn left_of(amount: Option<i64>, taken: Option<i64>) -> Option<i64> {
+/// `amount` minus `taken`, never below zero; `None` if both are `None`.
+pub(super) fn subtract(amount: Option<i64>, taken: Option<i64>) -> Option<i64> {
     amount.or(taken)?;
     let left = amount.unwrap_or(0).saturating_sub(taken.unwrap_or(0));
     Some(left.max(0))
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_ascend_whatever_they_are_and_in_whatever_order_they_came() {
+    fn names_ascend_in_whatever_order_they_were_set() {
         let names = [
             "pods",
             "memory",

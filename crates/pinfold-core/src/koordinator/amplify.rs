@@ -1,15 +1,14 @@
-//! Amplification: a node that promises more CPU (or memory) than it has.
+//! Amplification: a node that offers more CPU (or memory) than it has.
 //!
-//! Mirrors `Amplify` and `AmplifyResourceList`. A ratio above 1 multiplies what the node offers; a
-//! pod that binds CPUs then uses up the same multiple of its request, because real CPUs cannot be
-//! stretched.
+//! Mirrors `Amplify` and `AmplifyResourceList`. A ratio above 1 multiplies the allocatable amounts of the node; the
+//! request of a pod that binds CPUs is multiplied as well, because bound CPUs cannot be overcommitted.
 
 use std::collections::BTreeMap;
 
 use super::amounts::{Amounts, CPU};
 use crate::name::ResourceName;
 
-/// Ratios by resource. A ratio of 1 or less has no effect.
+/// Amplification ratios by resource. A ratio of 1 or less has no effect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ratios(pub BTreeMap<ResourceName, f64>);
 

@@ -1,9 +1,9 @@
 //! [`KoordinatorTopology`]: the CPUs of a machine as Koordinator's scheduler sees them.
 //!
-//! Mirrors `CPUTopologyBuilder`: a core is named by `socket << 16 | kernel core id`, the number of
-//! NUMA nodes counts pairs of socket and node, the number of cores counts triples of socket, node and
-//! core, and the sizes "per core", "per NUMA node" and "per socket" are quotients of these totals: wrong on
-//! uneven machines and used all the same. Ids only name and order things; no id is ever a position.
+//! Mirrors `CPUTopologyBuilder`: the id of a core is `socket << 16 | kernel core id`, the number of NUMA nodes counts
+//! pairs of socket and node, the number of cores counts triples of socket, node and core, and the sizes "per core",
+//! "per NUMA node" and "per socket" are quotients of these totals, although they are wrong on uneven machines. Ids
+//! identify and order; no id is ever a position.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub struct ReportedCpu {
     pub socket: i64,
 }
 
-/// The totals behind the quotients.
+/// The totals from which sizes are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTotals {
     /// Logical CPUs.
@@ -45,7 +45,8 @@ pub struct CpuTotals {
     pub sockets: usize,
 }
 
-/// Where one CPU sits: places in [`KoordinatorTopology::cores`], [`KoordinatorTopology::nodes`] and [`KoordinatorTopology::sockets`].
+/// The position of one CPU: indexes into [`KoordinatorTopology::cores`], [`KoordinatorTopology::nodes`] and
+/// [`KoordinatorTopology::sockets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuPosition {
     pub(super) core: u16,
@@ -53,7 +54,7 @@ pub(super) struct CpuPosition {
     pub(super) socket: u16,
 }
 
-/// One physical core.
+/// A physical core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TopologyCore {
     pub(super) id: i64,
@@ -68,7 +69,7 @@ pub(super) struct TopologyGroup {
     pub(super) cpus: CpuSet,
 }
 
-/// The CPUs of one machine, with every group looked up once. Groups ascend by id.
+/// The CPUs of one machine, grouped by core, NUMA node and socket. Groups ascend by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KoordinatorTopology {
     all: CpuSet,
@@ -79,13 +80,13 @@ pub struct KoordinatorTopology {
     totals: CpuTotals,
     nested: bool,
     even: bool,
-    /// If the machine is even and the CPUs of all cores lie alike.
+    /// Set if all cores have the same size and the same distance between their CPUs.
     siblings: Option<Siblings>,
 }
 
 impl KoordinatorTopology {
-    /// The view of a node's report (`cpu-topology`), whose core ids repeat across sockets. A CPU
-    /// that is listed twice sits where it is listed last.
+    /// The topology of a node's report (`cpu-topology`), whose core ids repeat across sockets. Of a CPU that is listed
+    /// twice the last row counts.
     #[must_use]
     pub fn from_report(rows: impl IntoIterator<Item = ReportedCpu>, fidelity: Fidelity) -> Self {
         let mut sockets = BTreeSet::new();
@@ -117,7 +118,7 @@ impl KoordinatorTopology {
         Self::new(named, totals)
     }
 
-    /// A view with given totals and core names that are unique in the machine.
+    /// A topology with given totals and core ids that are unique in the machine.
     #[must_use]
     pub fn new(rows: impl IntoIterator<Item = ReportedCpu>, totals: CpuTotals) -> Self {
         let rows: BTreeMap<CpuId, ReportedCpu> =
@@ -163,15 +164,15 @@ impl KoordinatorTopology {
                 .cpus
                 .insert(row.cpu);
         }
-        topology.nested = topology.is_nested();
+        topology.nested = topology.compute_nested();
         let size = topology.cpus_per_core();
         topology.even = topology.cores.iter().all(|core| core.cpus.len() == size);
         topology.siblings = Siblings::of(&topology.cores).filter(|_| topology.even);
         topology
     }
 
-    /// Whether every core lies in one NUMA node and every NUMA node in one socket.
-    fn is_nested(&self) -> bool {
+    /// Computes whether every core lies in one NUMA node and every NUMA node in one socket.
+    fn compute_nested(&self) -> bool {
         let one = |cpus: &mut dyn Iterator<Item = CpuId>, key: fn(CpuPosition) -> u16| {
             let mut keys = cpus.filter_map(|cpu| self.place(cpu)).map(key);
             let first = keys.next();
@@ -186,7 +187,7 @@ impl KoordinatorTopology {
                 .all(|node| one(&mut node.cpus.iter(), |place| place.socket))
     }
 
-    /// Whether there is something to bind to: no total is zero.
+    /// Whether CPUs can be bound: no total is zero.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let totals = self.totals;
@@ -201,14 +202,14 @@ impl KoordinatorTopology {
         &self.all
     }
 
-    /// The CPUs of one NUMA node; nothing if it has none.
+    /// The CPUs of one NUMA node; `None` if it has none.
     #[must_use]
     pub fn cpus_of_node(&self, node: NodeId) -> Option<&CpuSet> {
         let node = self.node_at(i64::from(node.get()))?;
         Some(&self.nodes[node].cpus)
     }
 
-    /// The NUMA nodes that own a CPU and have an id that a set of nodes can hold.
+    /// The NUMA nodes that have a CPU and an id that a [`NodeSet`] can hold.
     #[must_use]
     pub fn node_ids(&self) -> NodeSet {
         let ids = self.nodes.iter().map(|node| NodeId::new(node.id));
@@ -242,12 +243,12 @@ impl KoordinatorTopology {
         self.is_valid() && self.cores.iter().all(|core| core.cpus.len() == 1)
     }
 
-    /// Whether cores lie in NUMA nodes and NUMA nodes in sockets, as on all common machines.
-    pub(super) fn nests(&self) -> bool {
+    /// Whether every core lies in one NUMA node and every NUMA node in one socket, as on all common machines.
+    pub(super) fn is_nested(&self) -> bool {
         self.nested
     }
 
-    /// Whether all cores have as many CPUs as the quotient says.
+    /// Whether the number of CPUs of every core equals the quotient.
     pub(super) fn is_even(&self) -> bool {
         self.even
     }
@@ -264,7 +265,7 @@ impl KoordinatorTopology {
         self.nodes.binary_search_by_key(&id, |node| node.id).ok()
     }
 
-    /// TopologyCore id, NUMA id and socket id of a CPU.
+    /// Core id, NUMA id and socket id of a CPU.
     pub(crate) fn where_is(&self, cpu: CpuId) -> Option<(i64, i64, i64)> {
         let place = self.place(cpu)?;
         let core = self.cores[usize::from(place.core)].id;
@@ -273,7 +274,7 @@ impl KoordinatorTopology {
         Some((core, node, socket))
     }
 
-    /// TopologyCore id and NUMA id of a CPU.
+    /// Core id and NUMA id of a CPU.
     pub(super) fn ids(&self, cpu: CpuId) -> Option<(i64, i64)> {
         self.where_is(cpu).map(|(core, node, _)| (core, node))
     }
@@ -321,7 +322,7 @@ pub(super) mod tests {
         let topology = machine(2, 1, 2, 2);
         assert_eq!(topology.cores.len(), 4);
         assert_eq!(topology.cpus_per_core(), 2);
-        assert!(topology.is_valid() && topology.nests() && topology.is_even());
+        assert!(topology.is_valid() && topology.is_nested() && topology.is_even());
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Which policies hold when pod, node, kubelet and scheduler each have a say.
+//! [`EffectivePolicy`]: the policies that apply to a pod on a node, out of those of pod, node, kubelet and scheduler.
 //!
-//! | question | exact order | sound order |
+//! | policy | precedence in exact mode | precedence in sound mode |
 //! |---|---|---|
-//! | how CPUs are bound | pod's required, kubelet `full-pcpus-only`, node label, pod's preferred, scheduler default | the same; only LSE and LSR pods are bound |
+//! | CPU binding | pod's required, kubelet `full-pcpus-only`, node label, pod's preferred, scheduler default | the same; only LSE and LSR pods are bound |
 //! | NUMA alignment | pod's, node label, report (three spellings) | pod's, node label (`None` is one), report (all spellings), scheduler default |
 //! | NUMA strategy | node label, scheduler default | node label, kubelet `distribute-cpus-across-numa`, scheduler default |
 //!
-//! In both, a pod that requires what the node forbids is rejected.
+//! In both modes a pod whose required policy conflicts with the one of the node is rejected.
 
 use super::node::{KoordinatorNode, KoordinatorReport};
 use super::plugin::{KoordinatorArgs, PreFilterState};
@@ -17,54 +17,54 @@ use super::qos::KubeletPinning;
 use super::rejection::{KoordinatorReason, KoordinatorRejection};
 use crate::fidelity::Fidelity;
 
-/// What pod and node together demand.
+/// The policies that apply to one pod on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectivePolicy {
-    /// How the pod is aligned; nothing: not at all.
+    /// How the pod is aligned to NUMA nodes; `None`: it is not aligned.
     pub numa_policy: Option<NumaPolicy>,
-    /// Whether pods on one NUMA node and pods on several are kept apart.
-    pub keeps_apart: bool,
+    /// Whether pods on one NUMA node and pods that span several are kept on different NUMA nodes.
+    pub numa_exclusive: bool,
     /// Whether the pod binds CPUs.
     pub bind: bool,
     /// How its CPUs are chosen.
     pub binding: Option<CpuBinding>,
-    /// Whether that is a must.
+    /// Whether `binding` is required rather than preferred.
     pub required: bool,
-    /// What it would like to keep for itself.
+    /// What it prefers to have exclusively.
     pub exclusive: ExclusiveLevel,
-    /// Which NUMA node is taken first.
+    /// Which NUMA node is used first.
     pub strategy: NumaStrategy,
 }
 
 impl EffectivePolicy {
-    /// Puts the demands together.
+    /// Determines the policies of a pod on a node.
     ///
     /// # Errors
-    /// If they exclude each other.
+    /// If the policies of pod and node conflict.
     pub fn of(
         pod: &PreFilterState,
         node: &KoordinatorNode,
         args: &KoordinatorArgs,
     ) -> Result<Self, KoordinatorRejection> {
         let fidelity = node.ledger.fidelity();
-        if !fidelity.ignores_unknown_words() {
-            check_words(node)?;
+        if !fidelity.ignores_unknown_values() {
+            check_values(node)?;
         }
         let on_node = node_numa_policy(node, args, fidelity);
         let numa_policy = match (&pod.numa_policy, on_node) {
-            (Some(asked), Some(given)) if *asked != given => {
-                return Err(KoordinatorRejection::here(
+            (Some(of_pod), Some(of_node)) if *of_pod != of_node => {
+                return Err(KoordinatorRejection::unresolvable(
                     KoordinatorReason::NumaPolicyMismatch,
                 ));
             }
-            (Some(asked), _) => Some(asked.clone()),
-            (None, given) => given,
+            (Some(of_pod), _) => Some(of_pod.clone()),
+            (None, of_node) => of_node,
         };
         let demanded = node_binding(node);
         let forced = demanded.is_some() && (pod.eligible || fidelity.binds_every_pod());
         let bind = pod.bind || forced && pod.cpu_milli() != 0;
         if bind && !pod.bind && pod.cpu_milli() % super::amounts::MILLI != 0 {
-            return Err(KoordinatorRejection::here(
+            return Err(KoordinatorRejection::unresolvable(
                 KoordinatorReason::FractionalCpus,
             ));
         }
@@ -73,8 +73,8 @@ impl EffectivePolicy {
             (Some(binding), _) | (None, Some(binding)) => (Some(binding), true),
             (None, None) => (pod.preferred, false),
         };
-        let mut terms = EffectivePolicy {
-            keeps_apart: keeps_apart(pod),
+        let mut policy = EffectivePolicy {
+            numa_exclusive: numa_exclusive(pod),
             numa_policy,
             bind,
             binding,
@@ -83,14 +83,14 @@ impl EffectivePolicy {
             strategy: strategy(node, args, fidelity),
         };
         if !fidelity.ignores_single_threads() {
-            terms.suit_single_threads(node);
+            policy.adapt_to_single_threads(node);
         }
-        Ok(terms)
+        Ok(policy)
     }
 
-    /// Where every core has one CPU, cores mean nothing: `FullPCPUs` is the only way to bind and
-    /// `NUMANodeLevel` the only exclusivity. Tells whether anything else was asked for.
-    fn suit_single_threads(&mut self, node: &KoordinatorNode) -> bool {
+    /// On a machine with one CPU per core, `FullPCPUs` is the only bind policy and `NUMANodeLevel` the only exclusive
+    /// policy. Returns whether that changed anything.
+    fn adapt_to_single_threads(&mut self, node: &KoordinatorNode) -> bool {
         if !node
             .valid_topology()
             .is_some_and(super::cpu_topology::KoordinatorTopology::has_single_threads)
@@ -106,8 +106,9 @@ impl EffectivePolicy {
     }
 }
 
-fn check_words(node: &KoordinatorNode) -> Result<(), KoordinatorRejection> {
-    let unknown = |word| KoordinatorRejection::here(KoordinatorReason::UnknownValue(word));
+fn check_values(node: &KoordinatorNode) -> Result<(), KoordinatorRejection> {
+    let unknown =
+        |value| KoordinatorRejection::unresolvable(KoordinatorReason::UnknownValue(value));
     if let Some(policy) = &node.bind_policy {
         policy.known().map_err(unknown)?;
     }
@@ -115,21 +116,22 @@ fn check_words(node: &KoordinatorNode) -> Result<(), KoordinatorRejection> {
         strategy.known().map_err(unknown)?;
     }
     match &node.numa_policy {
-        Some(NumaPolicy::Other(word)) if word == "None" => Ok(()),
+        Some(NumaPolicy::Other(text)) if text == "None" => Ok(()),
         Some(policy) => policy.known().map(|_| ()).map_err(unknown),
         None => Ok(()),
     }
 }
 
-/// Without a word of its own, a pod that brings its own NUMA policy is kept apart; one that follows the node's is not.
-fn keeps_apart(pod: &PreFilterState) -> bool {
+/// Whether the pod is kept apart. Without the annotation, a pod with a NUMA policy is, and one that follows the node's
+/// is not.
+fn numa_exclusive(pod: &PreFilterState) -> bool {
     match &pod.numa_exclusive {
         Some(mode) => *mode == NumaExclusive::Required,
         None => pod.numa_policy.is_some(),
     }
 }
 
-/// What the node demands of every cpuset. A kubelet that pins whole cores cannot be overruled by a label.
+/// The bind policy that the node requires of every cpuset. A label cannot override `full-pcpus-only` of the kubelet.
 #[must_use]
 pub fn node_binding(node: &KoordinatorNode) -> Option<CpuBinding> {
     let kubelet = node.report.as_ref().map(|report| report.kubelet);
@@ -147,7 +149,7 @@ pub fn node_binding(node: &KoordinatorNode) -> Option<CpuBinding> {
 fn strategy(node: &KoordinatorNode, args: &KoordinatorArgs, fidelity: Fidelity) -> NumaStrategy {
     let distributes = |report: &KoordinatorReport| report.kubelet.distribute_across_numa;
     match &node.strategy {
-        Some(word) => NumaStrategy::of(word),
+        Some(label) => NumaStrategy::of(label),
         None if !fidelity.ignores_distribute_evenly()
             && node.report.as_ref().is_some_and(distributes) =>
         {
@@ -164,15 +166,15 @@ fn node_numa_policy(
 ) -> Option<NumaPolicy> {
     let reported = |report: &KoordinatorReport| {
         let policies = report.topology_policies.iter();
-        policies
-            .map(String::as_str)
-            .find_map(|policy| match fidelity.knows_few_numa_policies() {
+        policies.map(String::as_str).find_map(|policy| {
+            match fidelity.reads_few_numa_policy_names() {
                 true => few_numa_policies(policy),
                 false => all_numa_policies(policy),
-            })
+            }
+        })
     };
     match &node.numa_policy {
-        Some(NumaPolicy::Other(word)) if word == "None" && !fidelity.ignores_unknown_words() => {
+        Some(NumaPolicy::Other(text)) if text == "None" && !fidelity.ignores_unknown_values() => {
             None
         }
         Some(policy) => Some(policy.clone()),
@@ -185,7 +187,7 @@ fn node_numa_policy(
     }
 }
 
-/// The spellings that the original's scheduler knows.
+/// The spellings that Koordinator's scheduler reads.
 fn few_numa_policies(text: &str) -> Option<NumaPolicy> {
     match text {
         "BestEffort" => Some(NumaPolicy::BestEffort),
@@ -195,7 +197,7 @@ fn few_numa_policies(text: &str) -> Option<NumaPolicy> {
     }
 }
 
-/// All spellings, the ones its own agent writes among them.
+/// All spellings, including those that Koordinator's agent writes.
 fn all_numa_policies(text: &str) -> Option<NumaPolicy> {
     let name = text
         .strip_suffix("PodLevel")

@@ -1,4 +1,4 @@
-//! [`HeldCpus`]: the CPUs that pods hold, how often and how exclusively.
+//! [`HeldCpus`]: the CPUs that pods hold, with the number of holders and the exclusive level of each.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::policy_values::ExclusiveLevel;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::node_set::NodeId;
 
-/// One CPU that some pod holds.
+/// A CPU that at least one pod holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldCpu {
-    /// The core and NUMA node it counts for; nowhere if the machine does not have the CPU.
+    /// The core and NUMA node it counts for; `None` if the machine does not have the CPU.
     pub place: Option<HeldPlace>,
     /// How many pods hold it.
     pub refs: u32,
-    /// What the pod that took it last keeps for itself.
+    /// The exclusive level of the pod that acquired it last.
     pub exclusive: ExclusiveLevel,
 }
 
-/// Where a held CPU sits, by id.
+/// The core and NUMA node of a held CPU, by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldPlace {
     /// Its core.
@@ -33,12 +33,12 @@ pub struct HeldPlace {
 pub struct HeldCpus {
     rows: BTreeMap<CpuId, HeldCpu>,
     cpus: CpuSet,
-    /// How many of them count for each NUMA node, by id; the last one is never 0.
+    /// The number of held CPUs of each NUMA node, by id; the last entry is never 0.
     per_node: SmallVec<[u32; 8]>,
 }
 
 impl HeldCpus {
-    /// No CPU is held.
+    /// No held CPUs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -50,7 +50,7 @@ impl HeldCpus {
         &self.cpus
     }
 
-    /// What is known about one CPU.
+    /// The record of one CPU, if it is held.
     #[must_use]
     pub fn get(&self, cpu: CpuId) -> Option<&HeldCpu> {
         self.rows.get(&cpu)
@@ -68,7 +68,7 @@ impl HeldCpus {
         count.map_or(0, |&count| count as usize)
     }
 
-    /// Records one CPU.
+    /// Sets the record of one CPU.
     pub fn insert(&mut self, cpu: CpuId, held: HeldCpu) {
         self.remove(cpu);
         if let Some(place) = held.place {
@@ -78,8 +78,13 @@ impl HeldCpus {
         self.cpus.insert(cpu);
     }
 
-    /// One more holder, who came last.
-    pub(super) fn take(&mut self, cpu: CpuId, place: Option<HeldPlace>, exclusive: ExclusiveLevel) {
+    /// Adds a holder of a CPU and sets the exclusive level to that of the new holder.
+    pub(super) fn acquire(
+        &mut self,
+        cpu: CpuId,
+        place: Option<HeldPlace>,
+        exclusive: ExclusiveLevel,
+    ) {
         match self.rows.get_mut(&cpu) {
             Some(held) => {
                 held.refs = held.refs.saturating_add(1);
@@ -96,8 +101,8 @@ impl HeldCpus {
         }
     }
 
-    /// One holder less.
-    pub(super) fn give_back(&mut self, cpu: CpuId) {
+    /// Removes one holder of a CPU.
+    pub(super) fn release(&mut self, cpu: CpuId) {
         let Some(held) = self.rows.get_mut(&cpu) else {
             return;
         };
@@ -121,7 +126,7 @@ impl HeldCpus {
         }
     }
 
-    /// Counts on a NUMA node; nobody asks about one with an id that no set of nodes can hold.
+    /// Changes the count of a NUMA node. Ids that do not fit into a [`NodeId`] are not counted.
     fn count_on(&mut self, node: i64, count: impl Fn(u32) -> u32) {
         let Ok(node) = NodeId::new(node) else {
             return;
@@ -136,7 +141,7 @@ impl HeldCpus {
         }
     }
 
-    /// The CPUs that no further pod may take because `max_refs` hold them already.
+    /// The CPUs that `max_refs` pods hold, so that no further pod may acquire them.
     #[must_use]
     pub fn exhausted(&self, max_refs: u32) -> CpuSet {
         if max_refs <= 1 {

@@ -1,13 +1,13 @@
-//! Hints: on which sets of NUMA nodes a pod would fit.
+//! Hints: the sets of NUMA nodes that a pod fits.
 //!
-//! Mirrors `generateResourceHints`: every non-empty set of NUMA nodes, by width and then lexicographically, is
-//! tried; if the whole pod fits there, each requested resource that all nodes of the set still have gets a hint
-//! with the score of the set. Hints of a resource are preferred at its narrowest width (all of them under
-//! `Restricted`, in exact mode). Sound mode prefers the width that an empty node would need.
+//! Mirrors `generateResourceHints`: every non-empty set of NUMA nodes, by width and then lexicographically, is tried;
+//! if the whole pod fits there, each requested resource that is not exhausted on any NUMA node of the set gets a hint
+//! with the score of the set. Hints of a resource are preferred at its narrowest width (all of them under `Restricted`,
+//! in exact mode). Sound mode prefers the width that an empty node would need.
 //!
-//! There are 2^n - 1 sets. All of them are tried up to [`MOST_NODES_LISTED`] NUMA nodes; beyond that, whole widths
-//! as long as no more than [`MOST_SETS`] sets are tried, and then the set of all nodes. [`HintLists`] grows width by
-//! width, so that a decision can stop at the first width that settles it.
+//! There are 2^n - 1 sets. All of them are tried up to [`MAX_NODES_LISTED`] NUMA nodes; beyond that, whole widths as
+//! long as no more than [`MAX_SETS`] sets are tried, and then the set of all NUMA nodes. [`HintLists`] generates hints
+//! width by width, so that the merge can stop at the first width that decides it.
 
 use smallvec::SmallVec;
 
@@ -25,70 +25,74 @@ mod node_set_walk;
 pub use lazy_hints::{LazyHints, LazyResource, NumaNeed};
 use node_set_walk::NodeSetWalk;
 
-/// Up to so many NUMA nodes every set of them is tried.
-pub const MOST_NODES_LISTED: usize = 12;
-/// Beyond, so many sets at most, and the set of all nodes.
-pub const MOST_SETS: usize = 1 << MOST_NODES_LISTED;
+/// The largest number of NUMA nodes for which every set of them is tried.
+pub const MAX_NODES_LISTED: usize = 12;
+/// The most sets that are tried on machines with more NUMA nodes, besides the set of all of them.
+pub const MAX_SETS: usize = 1 << MAX_NODES_LISTED;
 
-/// The hints of one resource so far.
+/// The hints of one resource, up to the width generated so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KoordinatorHints {
     /// The resource.
     pub name: ResourceName,
-    /// Its hints in the order they were found.
+    /// Its hints in the order in which they were generated.
     pub hints: SmallVec<[ScoredHint; 8]>,
-    /// NUMA nodes that have none of it left.
+    /// NUMA nodes that have none of it free.
     lacking: NodeSet,
-    /// The width that is preferred, if it is known.
+    /// The preferred width, if it is known already.
     preferred_width: Option<usize>,
 }
 
-/// What the NUMA nodes have of one resource that counts, by NUMA id.
+/// The free and total amounts on each NUMA node of one resource that the scorer counts.
 #[derive(Debug)]
 struct ScoredResource {
-    share: WeightedRequest,
+    request: WeightedRequest,
     free: ByNode,
     total: ByNode,
 }
 
 impl ScoredResource {
-    fn of(allocator: &Allocator<'_>, name: &str, share: WeightedRequest) -> Self {
+    fn of(allocator: &Allocator<'_>, name: &str, request: WeightedRequest) -> Self {
         let (mut free, mut total) = (ByNode::default(), ByNode::default());
         let key = ResourceKey::from(name);
-        for part in allocator.left() {
+        for part in allocator.free() {
             free.set(part.node, part.get(key));
         }
         for zone in allocator.zones() {
             total.set(zone.node, zone.amounts.get(key));
         }
-        Self { share, free, total }
+        Self {
+            request,
+            free,
+            total,
+        }
     }
 
-    /// What is used and what there is on some NUMA nodes.
+    /// The used and total amounts on a set of NUMA nodes.
     fn on(&self, mask: NodeSet) -> (i64, i64) {
         let total = self.total.sum(mask);
         (total.saturating_sub(self.free.sum(mask)).max(0), total)
     }
 }
 
-/// The hints of one pod on one node, complete up to some width.
+/// The hints of one pod on one node, generated up to some width.
 #[derive(Debug)]
 pub struct HintLists<'a, 'n> {
     allocator: &'a Allocator<'n>,
     scorer: Option<&'a Scorer>,
-    /// All hints are preferred.
+    /// Whether all hints are preferred.
     all_preferred: bool,
-    /// Only preferred hints are weighed.
-    spares_others: bool,
-    /// Used and total of the resources that the scorer counts, on each NUMA node.
-    columns: SmallVec<[ScoredResource; 2]>,
-    /// One list per requested resource that some NUMA node reports, ascending by name.
+    /// Whether only preferred hints get a score.
+    scores_only_preferred: bool,
+    /// The resources that the scorer counts.
+    scored: SmallVec<[ScoredResource; 2]>,
+    /// One list per requested resource that any NUMA node reports, ascending by name.
     pub lists: SmallVec<[KoordinatorHints; 2]>,
     walk: NodeSetWalk,
 }
 
 impl<'a, 'n> HintLists<'a, 'n> {
-    /// No hint yet.
+    /// Lists without hints; [`HintLists::widen`] generates them.
     #[must_use]
     pub fn new(
         allocator: &'a Allocator<'n>,
@@ -98,7 +102,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
         let fidelity = allocator.fidelity();
         let zones = allocator.zones();
         let mut lists = SmallVec::new();
-        for (name, asked) in allocator.ask().requests.iter() {
+        for (name, requested) in allocator.request().requests.iter() {
             let key = ResourceKey::from(name.as_str());
             if !zones.iter().any(|zone| zone.amounts.contains(key)) {
                 continue;
@@ -106,13 +110,13 @@ impl<'a, 'n> HintLists<'a, 'n> {
             lists.push(KoordinatorHints {
                 name: name.clone(),
                 hints: SmallVec::new(),
-                lacking: (allocator.left().iter())
+                lacking: (allocator.free().iter())
                     .filter(|part| part.get(key) == 0)
                     .map(|part| part.node)
                     .collect(),
                 preferred_width: match fidelity.prefers_what_fits_now() {
                     true => None,
-                    false => Some(width_when_empty(zones, key, asked)),
+                    false => Some(width_when_empty(zones, key, requested)),
                 },
             });
         }
@@ -121,11 +125,11 @@ impl<'a, 'n> HintLists<'a, 'n> {
             scorer,
             all_preferred: policy == Some(&NumaPolicy::Restricted)
                 && fidelity.restricted_prefers_all(),
-            spares_others: false,
-            columns: scorer.map_or_else(SmallVec::new, |scorer| {
-                let counted = scorer.counted(allocator.ask().requests);
+            scores_only_preferred: false,
+            scored: scorer.map_or_else(SmallVec::new, |scorer| {
+                let counted = scorer.counted(allocator.request().requests);
                 counted
-                    .map(|(name, share)| ScoredResource::of(allocator, name, share))
+                    .map(|(name, request)| ScoredResource::of(allocator, name, request))
                     .collect()
             }),
             lists,
@@ -133,12 +137,12 @@ impl<'a, 'n> HintLists<'a, 'n> {
         }
     }
 
-    /// For a policy that takes a preferred hint or none: the scores of the others stay 0.
-    pub fn weigh_only_preferred(&mut self) {
-        self.spares_others = true;
+    /// Leaves the scores of hints that are not preferred at 0, for a policy that accepts only preferred hints.
+    pub fn score_only_preferred(&mut self) {
+        self.scores_only_preferred = true;
     }
 
-    /// All hints of a pod.
+    /// The hints of all widths.
     #[must_use]
     pub fn complete(
         allocator: &'a Allocator<'n>,
@@ -150,7 +154,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
         lists
     }
 
-    /// Up to which width the hints are complete.
+    /// The width up to which hints are generated.
     #[must_use]
     pub fn width(&self) -> usize {
         self.walk.width
@@ -162,15 +166,15 @@ impl<'a, 'n> HintLists<'a, 'n> {
         self.walk.nodes
     }
 
-    /// Tries all sets of the next width; tells whether there was one.
+    /// Tries all sets of the next width; `false` if there is no further width.
     pub fn widen(&mut self) -> bool {
         let mut walk = self.walk;
-        let more = walk.widen(|mask| self.attempt(mask));
+        let more = walk.widen(|mask| self.try_set(mask));
         self.walk = walk;
         more
     }
 
-    /// The width beyond which no hint is preferred, if that is known already.
+    /// The width beyond which no hint is preferred, if it is known already.
     #[must_use]
     pub fn last_preferred_width(&self) -> Option<usize> {
         let widths = self.lists.iter().map(|list| list.preferred_width);
@@ -178,19 +182,19 @@ impl<'a, 'n> HintLists<'a, 'n> {
         known.into_iter().max().filter(|_| !self.all_preferred)
     }
 
-    /// Whether all hints can be told without listing them ([`HintLists::unlisted`]).
+    /// Whether the hints follow from a rule, so that they need not be generated ([`HintLists::lazy`]).
     #[must_use]
-    pub fn need_no_listing(&self) -> bool {
+    pub fn can_be_lazy(&self) -> bool {
         let known = |list: &KoordinatorHints| list.preferred_width.is_some() && !self.all_preferred;
-        self.walk.nodes.len() <= MOST_NODES_LISTED
-            && self.allocator.only_sums_decide()
+        self.walk.nodes.len() <= MAX_NODES_LISTED
+            && self.allocator.only_totals_decide()
             && self.lists.iter().all(known)
     }
 
-    /// All hints, those of widths that were not tried among them, without listing them. `None` if that takes listing.
+    /// The rule behind the hints of all widths; `None` if they do not follow from a rule.
     #[must_use]
-    pub fn unlisted(&self) -> Option<LazyHints> {
-        if !self.need_no_listing() {
+    pub fn lazy(&self) -> Option<LazyHints> {
+        if !self.can_be_lazy() {
             return None;
         }
         let resources = self.lists.iter().map(|list| {
@@ -207,15 +211,16 @@ impl<'a, 'n> HintLists<'a, 'n> {
         })
     }
 
-    fn attempt(&mut self, mask: NodeSet) {
+    fn try_set(&mut self, mask: NodeSet) {
         if self.lists.iter().all(|list| list.lacking.intersects(mask)) || !self.allocator.fits(mask)
         {
             return;
         }
         let width = mask.len();
         let prefers = |list: &KoordinatorHints| list.preferred_width.is_none_or(|own| own == width);
-        let weighs = !self.spares_others || self.all_preferred || self.lists.iter().any(prefers);
-        let score = match self.scorer.filter(|_| weighs) {
+        let needs_score =
+            !self.scores_only_preferred || self.all_preferred || self.lists.iter().any(prefers);
+        let score = match self.scorer.filter(|_| needs_score) {
             Some(scorer) => self.score(scorer, mask),
             None => 0,
         };
@@ -234,21 +239,21 @@ impl<'a, 'n> HintLists<'a, 'n> {
     }
 
     fn score(&self, scorer: &Scorer, mask: NodeSet) -> i64 {
-        scorer.mean(self.columns.iter().map(|column| {
-            let (used, total) = column.on(mask);
-            (column.share, used, total)
+        scorer.mean(self.scored.iter().map(|resource| {
+            let (used, total) = resource.on(mask);
+            (resource.request, used, total)
         }))
     }
 }
 
-/// How many NUMA nodes an empty node would need for `asked`; all if they do not suffice.
-fn width_when_empty(zones: &[NodeAmounts], key: ResourceKey<'_>, asked: i64) -> usize {
+/// The number of NUMA nodes that an empty node would need for `requested`; all if they do not suffice.
+fn width_when_empty(zones: &[NodeAmounts], key: ResourceKey<'_>, requested: i64) -> usize {
     let mut totals: SmallVec<[i64; 8]> = zones.iter().map(|zone| zone.amounts.get(key)).collect();
     totals.sort_unstable_by(|a, b| b.cmp(a));
     let mut sum = 0_i64;
     let enough = totals.iter().position(|total| {
         sum = sum.saturating_add(*total);
-        sum >= asked
+        sum >= requested
     });
     enough.map_or(zones.len(), |at| at + 1)
 }

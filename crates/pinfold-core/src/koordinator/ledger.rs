@@ -1,9 +1,8 @@
 //! [`KoordinatorLedger`]: which pod holds which CPUs and NUMA resources on one node.
 //!
-//! Mirrors `NodeAllocation`. Exact mode keeps three habits of the original that matter to later
-//! decisions: a NUMA node that ever carried a NUMA allocation keeps its (empty) record, a shared CPU keeps the
-//! exclusive mode last written to it, and a CPU the machine does not have counts for core 0 of NUMA
-//! node 0. In sound mode releasing a pod restores exactly what was before it.
+//! Mirrors `NodeAllocation`. Exact mode repeats three defects that influence later decisions: a NUMA node that ever had
+//! a NUMA allocation keeps its (empty) record, a shared CPU keeps the exclusive level written last, and a CPU that the
+//! machine does not have counts for core 0 of NUMA node 0. In sound mode releasing a pod restores the state before it.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +18,18 @@ use crate::fidelity::Fidelity;
 use crate::name::PodUid;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What one pod holds.
+/// The CPUs and NUMA resources that one pod holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
-    /// Its CPUs; none if it is not bound.
+    /// Its CPUs; empty if it is not bound to CPUs.
     pub cpus: CpuSet,
-    /// What it keeps for itself.
+    /// What it prefers to have exclusively.
     pub exclusive: ExclusiveLevel,
     /// Its NUMA resources, ascending by NUMA node.
     pub numa: Vec<NodeAmounts>,
 }
 
-/// Who holds what on one node.
+/// The allocations of all pods on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KoordinatorLedger {
     fidelity: Fidelity,
@@ -46,25 +45,25 @@ struct PodRecord {
     nodes: NodeSet,
 }
 
-/// The NUMA-level sums of one NUMA node.
+/// The sums of the NUMA allocations on one NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct NumaRecord {
     amounts: Amounts,
-    /// The part of its CPU that belongs to pods with CPUs of their own.
+    /// The part of its CPU that belongs to pods with bound CPUs.
     bound_cpu: i64,
 }
 
-/// What is allocated on one NUMA node, in amplified terms.
+/// The amounts allocated on one NUMA node, amplified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumaAllocated<'a> {
-    /// What its record says.
+    /// The amounts of its record.
     record: Option<&'a Amounts>,
-    /// Its CPU instead of the record's.
+    /// The amount of CPU, which replaces the one of the record.
     cpu: Option<i64>,
 }
 
 impl NumaAllocated<'_> {
-    /// How much of `resource`, if anything is known about it.
+    /// The allocated amount of `resource`, if there is an entry.
     #[must_use]
     #[inline]
     pub fn entry<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> Option<i64> {
@@ -74,24 +73,24 @@ impl NumaAllocated<'_> {
         }
     }
 
-    /// How much of `resource`; 0 if nothing is known about it.
+    /// The allocated amount of `resource`; 0 if there is no entry.
     #[must_use]
     pub fn get<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
 }
 
-/// Which NUMA nodes carry pods with CPUs on one node only, and which pods across several.
+/// Which NUMA nodes have pods with CPUs on one NUMA node only, and which have pods whose CPUs span several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaOccupancy {
-    /// Nodes with a pod that has all its CPUs there.
+    /// NUMA nodes with a pod whose CPUs all lie there.
     pub single: NodeSet,
-    /// Nodes with a pod that also has CPUs elsewhere.
-    pub shared: NodeSet,
+    /// NUMA nodes with a pod that also has CPUs on other NUMA nodes.
+    pub spanning: NodeSet,
 }
 
 impl KoordinatorLedger {
-    /// An empty node.
+    /// A ledger without pods.
     #[must_use]
     pub fn new(fidelity: Fidelity) -> Self {
         Self {
@@ -100,55 +99,55 @@ impl KoordinatorLedger {
         }
     }
 
-    /// Which of two answers this ledger gives.
+    /// Whether Koordinator's defects are repeated.
     #[must_use]
     pub fn fidelity(&self) -> Fidelity {
         self.fidelity
     }
 
-    /// What `pod` holds.
+    /// The allocation of `pod`.
     #[must_use]
     pub fn allocation(&self, pod: &PodUid) -> Option<&Allocation> {
         self.pods.get(pod).map(|entry| &entry.allocation)
     }
 
-    /// All pods and what they hold.
+    /// All pods with their allocations.
     pub fn pods(&self) -> impl Iterator<Item = (&PodUid, &Allocation)> {
         self.pods
             .iter()
             .map(|(pod, entry)| (pod, &entry.allocation))
     }
 
-    /// The held CPUs.
+    /// The CPUs that pods hold.
     #[must_use]
     pub fn held(&self) -> &HeldCpus {
         &self.held
     }
 
-    /// How full of bound CPUs the node is, in thousandths.
+    /// The number of bound CPUs of the node, in milli-CPUs.
     #[must_use]
     pub fn bound_milli(&self) -> i64 {
         i64::try_from(self.held.cpus().len()).unwrap_or(0) * MILLI
     }
 
-    /// Records what `pod` holds instead of anything it held before.
+    /// Records the allocation of `pod` in place of its previous one.
     pub fn update(&mut self, pod: PodUid, allocation: Allocation, topology: &KoordinatorTopology) {
         self.release(&pod);
         let mut nodes = NodeSet::EMPTY;
         for cpu in &allocation.cpus {
             let before = self.held.get(cpu).copied();
-            // A CPU that was held before counts where it counted then.
+            // A CPU that another pod holds keeps its recorded core and NUMA node.
             let place = match before {
                 Some(held) => held.place,
                 None => self.place(cpu, topology),
             };
-            let wish = match before {
-                Some(held) if !self.fidelity.remembers_released_pods() => {
+            let exclusive = match before {
+                Some(held) if !self.fidelity.keeps_records_of_released_pods() => {
                     held.exclusive.max(allocation.exclusive)
                 }
                 _ => allocation.exclusive,
             };
-            self.held.take(cpu, place, wish);
+            self.held.acquire(cpu, place, exclusive);
             if let Some(node) = place.and_then(|place| NodeId::new(place.node).ok()) {
                 nodes.insert(node);
             }
@@ -162,13 +161,13 @@ impl KoordinatorLedger {
         self.pods.insert(pod, PodRecord { allocation, nodes });
     }
 
-    /// Forgets what `pod` holds; returns it.
+    /// Removes the allocation of `pod` and returns it.
     pub fn release(&mut self, pod: &PodUid) -> Option<Allocation> {
         let PodRecord { allocation, .. } = self.pods.remove(pod)?;
         for cpu in &allocation.cpus {
-            self.held.give_back(cpu);
+            self.held.release(cpu);
         }
-        if self.fidelity.remembers_released_pods() {
+        if self.fidelity.keeps_records_of_released_pods() {
             for part in &allocation.numa {
                 if let Some(record) = self.records.get_mut(&part.node) {
                     record.amounts = record.amounts.minus(&part.amounts);
@@ -180,14 +179,14 @@ impl KoordinatorLedger {
         Some(allocation)
     }
 
-    /// Recomputes everything `gone` touched from the pods that stay.
-    fn restore(&mut self, gone: &Allocation) {
-        for part in &gone.numa {
+    /// Recomputes the records and CPUs of a removed allocation from the remaining pods.
+    fn restore(&mut self, removed: &Allocation) {
+        for part in &removed.numa {
             self.records.remove(&part.node);
         }
         for PodRecord { allocation, .. } in self.pods.values() {
             for part in &allocation.numa {
-                if gone.numa.iter().any(|left| left.node == part.node) {
+                if removed.numa.iter().any(|other| other.node == part.node) {
                     self.records
                         .entry(part.node)
                         .or_default()
@@ -195,15 +194,15 @@ impl KoordinatorLedger {
                 }
             }
         }
-        let shared = &gone.cpus & self.held.cpus();
+        let shared = &removed.cpus & self.held.cpus();
         for cpu in &shared {
-            // A shared CPU carries the strictest wish of those who hold it.
+            // A shared CPU has the strictest exclusive level of the pods that hold it.
             let holders = self
                 .pods
                 .values()
                 .filter(|entry| entry.allocation.cpus.contains(cpu));
-            let wish = holders.map(|entry| entry.allocation.exclusive).max();
-            self.held.set_exclusive(cpu, wish.unwrap_or_default());
+            let exclusive = holders.map(|entry| entry.allocation.exclusive).max();
+            self.held.set_exclusive(cpu, exclusive.unwrap_or_default());
         }
     }
 
@@ -217,7 +216,8 @@ impl KoordinatorLedger {
         }
     }
 
-    /// Which NUMA nodes carry which kind of pods. Pods without CPUs of their own do not count.
+    /// Which NUMA nodes have pods on one NUMA node and which have pods that span several. Pods without bound CPUs do
+    /// not count.
     #[must_use]
     pub fn occupancy(&self) -> NumaOccupancy {
         let mut occupancy = NumaOccupancy::default();
@@ -225,20 +225,20 @@ impl KoordinatorLedger {
             match nodes.len() {
                 0 => {}
                 1 => occupancy.single = occupancy.single | *nodes,
-                _ => occupancy.shared = occupancy.shared | *nodes,
+                _ => occupancy.spanning = occupancy.spanning | *nodes,
             }
         }
         occupancy
     }
 
-    /// What is allocated on one NUMA node, in amplified terms; nothing if the node has no record.
+    /// The amounts allocated on one NUMA node, amplified; `None` if the NUMA node has no record.
     #[must_use]
     pub fn allocated(&self, node: NodeId, cpu_ratio: f64) -> Option<NumaAllocated<'_>> {
         let record = self.records.get(&node);
         let recorded = record.and_then(|record| record.amounts.entry(CPU));
         let bound = self.bound_milli_on(node);
         let amplified = amplify(bound, cpu_ratio);
-        let cpu = if self.fidelity.remembers_released_pods() {
+        let cpu = if self.fidelity.keeps_records_of_released_pods() {
             record?;
             match cpu_ratio > 1.0 {
                 true => {

@@ -1,25 +1,24 @@
-//! Merging: one set of NUMA nodes out of the hints of all resources.
+//! Merges the hints of all resources into one set of NUMA nodes.
 //!
-//! Mirrors `mergeFilteredHints` and the four policies. The original walks every combination of one hint per
-//! resource in order. A combination stands for the nodes common to its hints; it is preferred if all hints are
-//! preferred and name the same nodes, it is unsatisfied if some hint is or if its hints differ, and its score is
-//! the sum of the scores of the hints that name exactly the common nodes. A later combination replaces the best so far if it
-//! is preferred and the best is not; among equals if it is narrower (fewer nodes, then the smaller
-//! number), or as wide with a higher score. That rule is not an order: of two sets of one width, one
-//! with the smaller number and one with the higher score, the later one wins. So the sequence matters, and the
-//! result here is the one of the original's sequence with the resources of a provider in ascending order.
+//! Mirrors `mergeFilteredHints` and the four policies. Koordinator tries every combination of one hint per resource in
+//! order. The mask of a combination is the AND of its hints; it is preferred if all hints are preferred and have the
+//! same mask, it is unsatisfied if some hint is or if its hints differ, and its score is the sum of the scores of the
+//! hints whose mask equals the AND. A later combination replaces the best so far if it is preferred and the best is
+//! not; among equals if it is narrower (fewer nodes, then the smaller number), or as wide with a higher score. That
+//! rule is not an order: of two sets of one width, one with the smaller number and one with the higher score, the later
+//! one wins. So the sequence matters, and the result here is the one of Koordinator's sequence with the resources of a
+//! provider in ascending order.
 //!
 //! It is found without the product:
 //!
-//! 1. Whatever is wider than the narrowest candidate never matters, and once there is a preferred combination
-//!    only preferred ones matter.
-//! 2. Preferred combinations name one set of nodes throughout, so the sequence of candidates is the first
-//!    list's, each with the best scores the other lists have for it: linear in the number of hints.
-//! 3. Only if nothing is preferred do mixed combinations count. What the rest of a walk can do to the best so far
-//!    depends only on the common nodes so far, their score and the best: each such state is walked once.
-//!    That walk has a budget of [`MOST_STEPS`]; a case that exceeds it (which takes hostile hint lists) yields all
-//!    nodes, not preferred, which is what the original starts with. No policy that demands alignment admits
-//!    either.
+//! 1. Combinations wider than the narrowest candidate never matter, and once there is a preferred combination only
+//!    preferred ones matter.
+//! 2. All hints of a preferred combination have one mask, so the sequence of candidates is that of the first list, each
+//!    with the best scores that the other lists have for it: linear in the number of hints.
+//! 3. Mixed combinations count only if none is preferred. How the remaining lists can change the best so far depends
+//!    only on the AND so far, its score and the best: each such state is searched once. That search has a budget of
+//!    [`MAX_STEPS`]; a case that exceeds it (only adversarial hint lists do) returns all NUMA nodes, not preferred,
+//!    which is what Koordinator starts with. No policy that demands alignment admits either.
 
 use smallvec::SmallVec;
 
@@ -32,22 +31,22 @@ use crate::node_set::NodeSet;
 mod mixed;
 mod preferred;
 
-pub use mixed::MOST_STEPS;
+pub use mixed::MAX_STEPS;
 
-/// A set of NUMA nodes that could serve a request, how well, and how full it would be.
+/// A hint with a score: a set of NUMA nodes with enough of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScoredHint {
-    /// The nodes; `None` means "no preference at all".
+    /// The NUMA nodes; `None` means no preference.
     pub mask: Option<NodeSet>,
-    /// Whether it is a good one.
+    /// Whether it is preferred.
     pub preferred: bool,
-    /// Whether it does not really serve the request.
+    /// Whether it does not satisfy the request.
     pub unsatisfied: bool,
     /// The higher the better.
     pub score: i64,
 }
 
-/// "Any node will do."
+/// The hints of a resource without preference.
 const ANY: [ScoredHint; 1] = [ScoredHint {
     mask: None,
     preferred: true,
@@ -55,7 +54,7 @@ const ANY: [ScoredHint; 1] = [ScoredHint {
     score: 0,
 }];
 
-/// "No node will do."
+/// The hints of a resource that no NUMA node can provide.
 const NONE: [ScoredHint; 1] = [ScoredHint {
     mask: None,
     preferred: false,
@@ -63,68 +62,68 @@ const NONE: [ScoredHint; 1] = [ScoredHint {
     score: 0,
 }];
 
-/// What a provider says about one resource.
+/// The hints of a provider for one resource.
 #[derive(Clone, Copy, Debug)]
 pub enum HintList<'a> {
-    /// It does not mind.
+    /// No preference.
     Any,
-    /// One of these. An empty list: impossible.
+    /// These hints. An empty list: no NUMA nodes can provide the resource.
     Hints(&'a [ScoredHint]),
 }
 
-/// What one provider says, by resource, ascending by name. Nothing at all: it does not mind.
+/// The hint lists of one provider by resource, ascending by name. Empty: no preference.
 pub type ProviderHintLists<'a> = SmallVec<[(&'a ResourceName, HintList<'a>); 4]>;
 
 /// The policy that judges the merged hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergePolicy {
-    /// Hints are not looked at.
+    /// Hints are ignored.
     None,
-    /// Any result will do.
+    /// Accepts every result.
     BestEffort,
-    /// Only a preferred result.
+    /// Accepts only a preferred result.
     Restricted,
-    /// Only a preferred result on one node.
+    /// Accepts only a preferred result on one NUMA node.
     SingleNumaNode,
 }
 
-/// What the merge has to know about the node.
+/// What the merge reads from the node.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeContext {
     /// All NUMA nodes.
     pub nodes: NodeSet,
-    /// Whether pods on one node and pods on several are kept apart.
-    pub keeps_apart: bool,
-    /// Where which of them are.
+    /// Whether pods on one NUMA node and pods that span several are kept on different NUMA nodes.
+    pub numa_exclusive: bool,
+    /// The NUMA nodes with pods of either kind.
     pub occupancy: NumaOccupancy,
 }
 
-/// The outcome of a merge.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KoordinatorMerge {
-    /// The placement.
+    /// The merged hint.
     pub hint: ScoredHint,
     /// Whether the policy accepts it.
     pub admit: bool,
-    /// Why not.
+    /// Why the policy rejects it; empty if it accepts.
     pub reasons: SmallVec<[KoordinatorReason; 1]>,
 }
 
 impl MergeContext {
-    /// Whether a pod on these nodes would mix with pods of the other kind. Mirrors
-    /// `checkExclusivePolicy`, by NUMA id: the original takes ids for positions and crashes where ids have gaps.
+    /// Whether a pod on these NUMA nodes would share one with a pod of the other kind. Mirrors `checkExclusivePolicy`,
+    /// by NUMA id: Koordinator uses ids as positions and panics if ids have gaps.
     #[must_use]
-    pub fn mixes(&self, mask: NodeSet) -> bool {
-        let NumaOccupancy { single, shared } = self.occupancy;
-        let in_way = if mask.len() > 1 {
-            single - shared
+    pub fn conflicts(&self, mask: NodeSet) -> bool {
+        let NumaOccupancy { single, spanning } = self.occupancy;
+        let conflicting = if mask.len() > 1 {
+            single - spanning
         } else {
-            shared
+            spanning
         };
-        self.keeps_apart && mask.intersects(in_way)
+        self.numa_exclusive && mask.intersects(conflicting)
     }
 
-    /// The placement to fall back on: all nodes, not preferred.
+    /// The fallback: all NUMA nodes, not preferred.
     fn all_nodes(&self) -> ScoredHint {
         ScoredHint {
             mask: Some(self.nodes),
@@ -137,7 +136,7 @@ impl MergeContext {
 #[must_use]
 pub fn merge(
     policy: MergePolicy,
-    ground: &MergeContext,
+    context: &MergeContext,
     providers: &[ProviderHintLists<'_>],
 ) -> KoordinatorMerge {
     if policy == MergePolicy::None {
@@ -146,45 +145,45 @@ pub fn merge(
     let lists = lists_of(providers);
     match policy {
         MergePolicy::None | MergePolicy::BestEffort => {
-            let best = merge_lists(ground, &lists);
+            let best = merge_lists(context, &lists);
             admitted(if best.unsatisfied {
-                ground.all_nodes()
+                context.all_nodes()
             } else {
                 best
             })
         }
         MergePolicy::Restricted if is_unsatisfied(providers) => {
-            reject(policy, providers, ground.all_nodes())
+            reject(policy, providers, context.all_nodes())
         }
         MergePolicy::SingleNumaNode if is_unsatisfied(providers) => {
             reject(policy, providers, ScoredHint::default())
         }
-        MergePolicy::Restricted => judge(policy, providers, merge_lists(ground, &lists)),
-        MergePolicy::SingleNumaNode => judge(policy, providers, merge_single(ground, &lists)),
+        MergePolicy::Restricted => judge(policy, providers, merge_lists(context, &lists)),
+        MergePolicy::SingleNumaNode => judge(policy, providers, merge_single(context, &lists)),
     }
 }
 
-/// The preferred placement, if there is one: all a policy that demands alignment needs to know.
+/// The merged hint if it is preferred: all that a policy that demands alignment needs.
 #[must_use]
 pub fn merge_preferred(
     policy: MergePolicy,
-    ground: &MergeContext,
+    context: &MergeContext,
     providers: &[ProviderHintLists<'_>],
 ) -> Option<ScoredHint> {
     let lists = lists_of(providers);
     match policy {
-        MergePolicy::BestEffort | MergePolicy::Restricted if lists.len() <= MOST_LISTS => {
-            preferred::best(ground, &lists)
+        MergePolicy::BestEffort | MergePolicy::Restricted if lists.len() <= MAX_LISTS => {
+            preferred::best(context, &lists)
         }
         MergePolicy::None | MergePolicy::BestEffort | MergePolicy::Restricted => None,
         MergePolicy::SingleNumaNode => {
-            let best = merge_single(ground, &lists);
+            let best = merge_single(context, &lists);
             best.preferred.then_some(best)
         }
     }
 }
 
-/// Why a policy that demands alignment rejects, given that nothing preferred was found.
+/// The reasons of a policy that demands alignment, given that no preferred hint was found.
 #[must_use]
 pub fn reasons_against(
     policy: MergePolicy,
@@ -197,9 +196,9 @@ pub fn reasons_against(
     SmallVec::from_iter([unaligned(providers, separator(policy))])
 }
 
-/// The same for hints that were not listed.
+/// The same for hints that were not generated.
 #[must_use]
-pub fn unlisted_reasons_against(
+pub fn lazy_reasons_against(
     policy: MergePolicy,
     hints: LazyHints,
 ) -> SmallVec<[KoordinatorReason; 1]> {
@@ -210,7 +209,7 @@ pub fn unlisted_reasons_against(
         return reasons;
     }
     SmallVec::from_iter([KoordinatorReason::Unaligned {
-        wishes: ResourcePreferences::Lazy(Box::new(hints)),
+        preferences: ResourcePreferences::Lazy(Box::new(hints)),
         separator: separator(policy),
     }])
 }
@@ -253,7 +252,7 @@ fn reject(
     }
 }
 
-/// One list per resource, as the original sees it after `filterProvidersHints`.
+/// One list per resource, as Koordinator has them after `filterProvidersHints`.
 fn lists_of<'a>(providers: &[ProviderHintLists<'a>]) -> SmallVec<[&'a [ScoredHint]; 4]> {
     let mut lists: SmallVec<[&[ScoredHint]; 4]> = SmallVec::new();
     for provider in providers {
@@ -269,37 +268,37 @@ fn lists_of<'a>(providers: &[ProviderHintLists<'a>]) -> SmallVec<[&'a [ScoredHin
     lists
 }
 
-/// More resources than any pod asks for; beyond, nothing is aligned.
-const MOST_LISTS: usize = 1024;
+/// More resources than any pod requests; beyond, nothing is aligned.
+const MAX_LISTS: usize = 1024;
 
-fn merge_lists(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
-    if lists.len() > MOST_LISTS {
-        return ground.all_nodes();
+fn merge_lists(context: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
+    if lists.len() > MAX_LISTS {
+        return context.all_nodes();
     }
-    preferred::best(ground, lists)
-        .or_else(|| mixed::best(ground, lists))
-        .unwrap_or(ground.all_nodes())
+    preferred::best(context, lists)
+        .or_else(|| mixed::best(context, lists))
+        .unwrap_or(context.all_nodes())
 }
 
-/// Only preferred hints on one node, or on none in particular, take part.
-fn merge_single(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
-    let takes_part =
+/// Merges only the preferred hints on one NUMA node and those without preference.
+fn merge_single(context: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
+    let is_merged =
         |hint: &&ScoredHint| hint.preferred && hint.mask.is_none_or(|mask| mask.len() == 1);
-    let all_do = lists
+    let all_merged = lists
         .iter()
         .flat_map(|list| list.iter())
-        .all(|hint| takes_part(&hint));
-    let best = if all_do {
-        merge_lists(ground, lists)
+        .all(|hint| is_merged(&hint));
+    let best = if all_merged {
+        merge_lists(context, lists)
     } else {
         let single: SmallVec<[Vec<ScoredHint>; 4]> = lists
             .iter()
-            .map(|list| list.iter().filter(takes_part).copied().collect())
+            .map(|list| list.iter().filter(is_merged).copied().collect())
             .collect();
         let lists: SmallVec<[&[ScoredHint]; 4]> = single.iter().map(Vec::as_slice).collect();
-        merge_lists(ground, &lists)
+        merge_lists(context, &lists)
     };
-    match best.mask == Some(ground.nodes) {
+    match best.mask == Some(context.nodes) {
         true => ScoredHint {
             preferred: best.preferred,
             ..ScoredHint::default()
@@ -320,21 +319,21 @@ fn unsatisfied(providers: &[ProviderHintLists<'_>]) -> SmallVec<[KoordinatorReas
         .collect()
 }
 
-/// What each resource would have liked.
+/// The reason that lists the hints of each resource.
 fn unaligned(providers: &[ProviderHintLists<'_>], separator: &'static str) -> KoordinatorReason {
-    let mut wishes = Vec::new();
+    let mut preferences = Vec::new();
     for (name, opinion) in providers.iter().flatten() {
         if let HintList::Hints(hints @ [_, ..]) = opinion {
-            wishes.push(wish(name, hints));
+            preferences.push(preference(name, hints));
         }
     }
     KoordinatorReason::Unaligned {
-        wishes: ResourcePreferences::Listed(wishes),
+        preferences: ResourcePreferences::Listed(preferences),
         separator,
     }
 }
 
-fn wish(name: &ResourceName, hints: &[ScoredHint]) -> ResourcePreference {
+fn preference(name: &ResourceName, hints: &[ScoredHint]) -> ResourcePreference {
     let possible = hints.iter().filter(|hint| !hint.unsatisfied);
     let preferred = possible.clone().filter(|hint| hint.preferred);
     ResourcePreference {
@@ -344,7 +343,7 @@ fn wish(name: &ResourceName, hints: &[ScoredHint]) -> ResourcePreference {
     }
 }
 
-/// Whether a candidate replaces the best so far of the same preference.
+/// Whether a candidate replaces the best so far, both preferred or both not.
 fn replaces(new: &ScoredHint, best: &ScoredHint) -> bool {
     let (Some(new_mask), Some(best_mask)) = (new.mask, best.mask) else {
         return false;

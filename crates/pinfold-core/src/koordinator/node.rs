@@ -1,4 +1,4 @@
-//! [`KoordinatorNode`]: one cluster node as the plugin sees it: what it says about itself, and who is on it.
+//! [`KoordinatorNode`]: one cluster node as the plugin sees it: its labels, its report, and the pods on it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::cpu_set::CpuSet;
 use crate::name::PodUid;
 use crate::node_set::{NodeId, NodeSet};
 
-/// A cluster node.
+/// A cluster node as Koordinator's plugin sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KoordinatorNode {
     /// Label `cpu-bind-policy`.
@@ -25,29 +25,29 @@ pub struct KoordinatorNode {
     pub numa_policy: Option<NumaPolicy>,
     /// Annotation `resource-amplification-ratio`, or why it cannot be read.
     pub ratios: RatioAnnotation,
-    /// What its agent reports (NodeResourceTopology), if there is one.
+    /// The report of its agent (NodeResourceTopology), if there is one.
     pub report: Option<KoordinatorReport>,
-    /// What the node offers as a whole.
+    /// The node's `status.allocatable`.
     pub allocatable: Amounts,
-    /// What its pods request together.
+    /// The sum of the requests of its pods.
     pub requested: Amounts,
-    /// Who holds what.
+    /// Which pods hold which CPUs and NUMA resources.
     pub ledger: KoordinatorLedger,
 }
 
 /// The amplification annotation of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RatioAnnotation {
-    /// There is none.
+    /// The node has no such annotation.
     #[default]
     Absent,
-    /// Its ratios.
+    /// The ratios of the annotation.
     Ratios(Ratios),
-    /// It cannot be read; the parser's words.
+    /// The annotation cannot be parsed; the message of the parser.
     Unreadable(String),
 }
 
-/// The kubelet's CPU manager, as far as it matters here.
+/// The settings of the kubelet's CPU manager that the plugin reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KubeletCpus {
     /// Whether it pins CPUs.
@@ -58,30 +58,31 @@ pub struct KubeletCpus {
     pub distribute_across_numa: bool,
 }
 
-/// What a node's agent reports.
+/// The report of a node's agent (NodeResourceTopology).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KoordinatorReport {
-    /// The CPUs; nodes of one kind may share them.
+    /// The CPUs; nodes with equal hardware may share the value.
     pub topology: Arc<KoordinatorTopology>,
-    /// CPUs that are never handed out.
+    /// CPUs that are never assigned to pods.
     reserved: CpuSet,
-    /// Those of them that nobody shares either.
+    /// The reserved CPUs that are not part of a shared pool either.
     set_aside: CpuSet,
-    /// What each NUMA node offers, reserved CPUs taken off. Ascending by id.
+    /// The allocatable amounts of each NUMA node, without reserved CPUs. Ascending by id.
     pub(crate) zones: Arc<Vec<NodeAmounts>>,
     /// `topologyPolicies`.
     pub topology_policies: Vec<String>,
     /// The kubelet's CPU manager.
     pub kubelet: KubeletCpus,
-    /// The ratios that the zones are amplified with already, if the report says so.
+    /// The ratios that the zones are already amplified with, if the report states them.
     pub ratios: Option<Ratios>,
     /// How many pods may share one CPU.
     pub max_refs: u32,
 }
 
 impl KoordinatorReport {
-    /// A report on these CPUs and NUMA nodes. `kubelet_reserved` are the kubelet's own, `set_aside` those of pods
-    /// it pins, of the node's reservation and of exclusive system pods. Mirrors `NewTopologyOptions`.
+    /// A report of these CPUs and NUMA nodes. `kubelet_reserved` are the CPUs that the kubelet reserves, `set_aside`
+    /// the CPUs of pods that the kubelet pins, of the node's reservation and of exclusive system pods. Mirrors
+    /// `NewTopologyOptions`.
     #[must_use]
     pub fn new(
         topology: impl Into<Arc<KoordinatorTopology>>,
@@ -111,33 +112,34 @@ impl KoordinatorReport {
         }
     }
 
-    /// What each NUMA node offers, before amplification by the node's annotation.
+    /// The allocatable amounts of each NUMA node, before amplification by the node's annotation.
     #[must_use]
     pub fn zones(&self) -> &[NodeAmounts] {
         &self.zones
     }
 
-    /// The NUMA nodes that offer anything.
+    /// The NUMA nodes that the report lists.
     #[must_use]
     pub fn zone_ids(&self) -> NodeSet {
         self.zones.iter().map(|zone| zone.node).collect()
     }
 
-    /// CPUs that are never handed out.
+    /// CPUs that are never assigned to pods.
     #[must_use]
     pub fn reserved(&self) -> &CpuSet {
         &self.reserved
     }
 
-    /// CPUs that nobody shares: of pods the kubelet pins, of the node's reservation, of exclusive system pods.
+    /// CPUs outside every shared pool: those of pods that the kubelet pins, of the node's reservation and of exclusive
+    /// system pods.
     #[must_use]
     pub fn set_aside(&self) -> &CpuSet {
         &self.set_aside
     }
 }
 
-/// The NUMA id in a zone's name: `node-1` is 1. Mirrors `extractNUMANodeResources`, which takes whatever
-/// follows the only `node-`.
+/// The NUMA id in a zone's name: `node-1` is 1. Mirrors `extractNUMANodeResources`, which parses what follows the only
+/// `node-`.
 #[must_use]
 pub fn zone_id(name: &str) -> Option<NodeId> {
     let mut parts = name.split("node-");
@@ -149,17 +151,17 @@ pub fn zone_id(name: &str) -> Option<NodeId> {
 }
 
 impl KoordinatorNode {
-    /// The CPU topology, if it is one to bind to.
+    /// The CPU topology, if it is valid.
     #[must_use]
     pub fn valid_topology(&self) -> Option<&KoordinatorTopology> {
         let report = self.report.as_ref()?;
         report.topology.is_valid().then_some(&*report.topology)
     }
 
-    /// The zones, amplified, and the ratios they are amplified with. Mirrors `amplifyNUMANodeResources`.
+    /// The amplified zones and the ratios they are amplified with. Mirrors `amplifyNUMANodeResources`.
     ///
     /// # Errors
-    /// If the annotation is needed and cannot be read.
+    /// If the annotation is needed and cannot be parsed.
     pub fn amplified_zones(
         &self,
     ) -> Result<(Cow<'_, [NodeAmounts]>, Cow<'_, Ratios>), KoordinatorReason> {
@@ -189,28 +191,28 @@ impl KoordinatorNode {
         }
     }
 
-    /// Records that `pod` is on the node now. The original forgets what the pod holds if the node's CPU
-    /// topology is not valid.
+    /// Adds a pod and its allocation to the node. Koordinator does not record the allocation if the node's CPU topology
+    /// is not valid.
     pub fn assume(&mut self, pod: PodUid, requests: &Amounts, allocation: Option<Allocation>) {
         self.requested.add(requests);
         let Some(allocation) = allocation else {
             return;
         };
-        let forgets = self.ledger.fidelity().forgets_without_topology();
-        let nowhere = KoordinatorTopology::default();
+        let drops = self.ledger.fidelity().drops_allocations_without_topology();
+        let empty = KoordinatorTopology::default();
         let topology = match &self.report {
             Some(report) if report.topology.is_valid() => &*report.topology,
-            _ if forgets => return,
-            _ => &nowhere,
+            _ if drops => return,
+            _ => &empty,
         };
         self.ledger.update(pod, allocation, topology);
     }
 
-    /// Records that `pod` is gone.
+    /// Removes a pod and releases its allocation.
     pub fn forget(&mut self, pod: &PodUid, requests: &Amounts) {
         for (name, amount) in requests.iter() {
-            let left = self.requested.get(name.as_str()).saturating_sub(amount);
-            self.requested.set(name, left);
+            let rest = self.requested.get(name.as_str()).saturating_sub(amount);
+            self.requested.set(name, rest);
         }
         self.ledger.release(pod);
     }
@@ -223,7 +225,7 @@ mod tests {
     use crate::koordinator::cpu_topology::tests::machine;
 
     #[test]
-    fn what_a_pod_holds_is_recorded_without_a_topology_except_where_the_original_forgets() {
+    fn an_allocation_is_recorded_without_a_topology_in_sound_mode_only() {
         for (fidelity, recorded) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
             let mut node = KoordinatorNode {
                 ledger: KoordinatorLedger::new(fidelity),
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_named_by_what_follows_node() {
+    fn the_id_of_a_zone_follows_node_in_its_name() {
         let table = [
             ("node-3", Some(3)),
             ("rack-node-1", Some(1)),
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_cpus_are_taken_off_the_numa_node_they_are_on() {
+    fn reserved_cpus_are_subtracted_from_their_numa_node() {
         let zone = |id, milli| NodeAmounts {
             node: NodeId::new(id).expect("small"),
             amounts: Amounts::from([("cpu", milli)]),

@@ -1,10 +1,11 @@
-//! The plugin: the stages a pod passes on its way to a node, as pure functions.
+//! The extension points of the plugin as pure functions.
 //!
-//! Mirrors `NodeNUMAResource`: [`pre_filter`] looks at the pod alone, [`filter`] tells whether a node could take it and on
-//! which NUMA nodes, [`score`] how well, [`reserve`] what it gets, [`pre_bind`] what is written on the pod. The caller keeps
-//! the [`KoordinatorNode`]: [`KoordinatorNode::assume`] after a reservation, [`KoordinatorNode::forget`] to undo it.
+//! Mirrors `NodeNUMAResource`: [`pre_filter`] reads the pod alone, [`filter`] decides whether the pod fits a node and
+//! on which NUMA nodes, [`score`] rates the node, [`reserve`] chooses CPUs and NUMA resources, [`pre_bind`] returns the
+//! annotation of the pod. The caller updates the [`KoordinatorNode`]: [`KoordinatorNode::assume`] after `reserve`,
+//! [`KoordinatorNode::forget`] to undo it.
 //!
-//! Reservations, preemption and devices are not part of it.
+//! Koordinator's Reservation objects, preemption and devices are not covered.
 
 use super::amounts::{Amounts, CPU, MILLI, NodeAmounts};
 use super::amplify::amplify;
@@ -30,17 +31,17 @@ use pod_on_node::PodOnNode;
 /// The plugin's configuration (`NodeNUMAResourceArgs`), and two defaults that only sound mode has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KoordinatorArgs {
-    /// How the CPUs of pods that do not say are chosen; nothing: such pods are not bound.
+    /// The bind policy of pods without one; `None`: such pods are not bound to CPUs.
     pub default_bind: Option<BindPolicy>,
-    /// What scores high on a node, and the weights of both scores.
+    /// Whether empty or full nodes score high.
     pub scoring: ScoreKind,
-    /// What scores high on a NUMA node.
+    /// Whether empty or full NUMA nodes score high.
     pub numa_scoring: ScoreKind,
-    /// The resources that count. The original configures weights for NUMA nodes too, and uses these.
+    /// The weights of resources in both scores. Koordinator has separate weights for NUMA nodes, but uses these.
     pub weights: Amounts,
-    /// What pods that say `Default` keep for themselves (sound mode only).
+    /// The exclusive policy of pods without one or with `Default` (sound mode only).
     pub default_exclusive: Option<ExclusivePolicy>,
-    /// How pods are aligned where neither pod nor node says (sound mode only).
+    /// The NUMA policy if neither pod nor node has one (sound mode only).
     pub default_numa_policy: Option<NumaPolicy>,
 }
 
@@ -58,7 +59,7 @@ impl Default for KoordinatorArgs {
 }
 
 impl KoordinatorArgs {
-    /// Which NUMA node is taken first where the node does not say.
+    /// Which NUMA node is used first on a node without a label for it.
     #[must_use]
     pub fn strategy(&self) -> NumaStrategy {
         match self.numa_scoring {
@@ -76,7 +77,7 @@ impl KoordinatorArgs {
     }
 }
 
-/// What the plugin has to know about a pod.
+/// What the plugin reads from a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodDemand {
     /// Its effective requests.
@@ -85,7 +86,7 @@ pub struct PodDemand {
     pub limits: Amounts,
     /// Label `qosClass`, if it names a class.
     pub qos: Option<KoordinatorQos>,
-    /// What its label or number says about its priority.
+    /// Its priority class, from the label or the priority number.
     pub priority: Option<Priority>,
     /// Annotation `resource-spec`.
     pub spec: ResourceSpec,
@@ -93,36 +94,36 @@ pub struct PodDemand {
     pub numa: NumaSpec,
 }
 
-/// What [`pre_filter`] found out.
+/// The result of [`pre_filter`], which the later extension points use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreFilterState {
     pub(super) requests: Amounts,
     pub(super) cpus: usize,
-    /// May have CPUs of its own.
+    /// Whether its class may bind CPUs.
     pub(super) eligible: bool,
-    /// Wants CPUs of its own.
+    /// Whether it binds CPUs.
     pub(super) bind: bool,
     pub(super) required: Option<CpuBinding>,
     pub(super) preferred: Option<CpuBinding>,
     pub(super) exclusive: ExclusiveLevel,
     pub(super) numa_policy: Option<NumaPolicy>,
     pub(super) numa_exclusive: Option<NumaExclusive>,
-    /// The CPU limit for which a NUMA node's shared pool must suffice (`ConstrainedBurst`, sound mode).
+    /// The CPU limit that a NUMA node's shared pool must be large enough for (`ConstrainedBurst`, sound mode).
     pub(super) burst_milli: Option<i64>,
 }
 
 impl PreFilterState {
-    /// The CPU it asks for, in thousandths.
+    /// The CPU that the pod requests, in milli-CPUs.
     #[must_use]
     pub fn cpu_milli(&self) -> i64 {
         self.requests.get(CPU)
     }
 }
 
-/// Looks at the pod alone. `None`: it asks for nothing, the plugin has no say.
+/// Reads the pod alone. `None`: it requests nothing, so the plugin skips it.
 ///
 /// # Errors
-/// If it asks for CPUs of its own in fractions, or in words that mean nothing (sound mode).
+/// If it binds CPUs and requests a fraction of one, or has an unknown policy value (sound mode).
 pub fn pre_filter(
     pod: &PodDemand,
     args: &KoordinatorArgs,
@@ -131,8 +132,8 @@ pub fn pre_filter(
     if pod.requests.is_zero() {
         return Ok(None);
     }
-    if !fidelity.ignores_unknown_words() {
-        check_words(pod)?;
+    if !fidelity.ignores_unknown_values() {
+        check_values(pod)?;
     }
     let milli = pod.requests.get(CPU);
     let mut state = PreFilterState {
@@ -170,7 +171,7 @@ pub fn pre_filter(
         return Ok(Some(state));
     };
     if milli % MILLI != 0 {
-        return Err(KoordinatorRejection::here(
+        return Err(KoordinatorRejection::unresolvable(
             KoordinatorReason::FractionalCpus,
         ));
     }
@@ -181,15 +182,16 @@ pub fn pre_filter(
         let default = (args.default_exclusive.as_ref()).filter(|_| !fidelity.lacks_some_defaults());
         state.exclusive = ExclusivePolicy::level(match &pod.spec.preferred_exclusive {
             None => default,
-            Some(ExclusivePolicy::Other(word)) if word == "Default" => default,
+            Some(ExclusivePolicy::Other(text)) if text == "Default" => default,
             policy => policy.as_ref(),
         });
     }
     Ok(Some(state))
 }
 
-fn check_words(pod: &PodDemand) -> Result<(), KoordinatorRejection> {
-    let unknown = |word| KoordinatorRejection::here(KoordinatorReason::UnknownValue(word));
+fn check_values(pod: &PodDemand) -> Result<(), KoordinatorRejection> {
+    let unknown =
+        |value| KoordinatorRejection::unresolvable(KoordinatorReason::UnknownValue(value));
     for policy in [&pod.spec.required_bind, &pod.spec.preferred_bind]
         .into_iter()
         .flatten()
@@ -197,7 +199,7 @@ fn check_words(pod: &PodDemand) -> Result<(), KoordinatorRejection> {
         policy.known().map_err(unknown)?;
     }
     match &pod.spec.preferred_exclusive {
-        Some(ExclusivePolicy::Other(word)) if word == "Default" => {}
+        Some(ExclusivePolicy::Other(text)) if text == "Default" => {}
         Some(policy) => _ = policy.known().map_err(unknown)?,
         None => {}
     }
@@ -210,21 +212,21 @@ fn check_words(pod: &PodDemand) -> Result<(), KoordinatorRejection> {
     }
 }
 
-/// What the stages before binding say about one pod on one node.
+/// The result of [`filter_and_score`] for one pod on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterAndScore {
-    /// The NUMA placement that [`filter`] decided, if it did.
+    /// The NUMA nodes that [`filter`] chose, if it chose some.
     pub placement: Option<ScoredHint>,
-    /// What [`reserve`] would give, as far as it was worked out already.
+    /// The allocation that [`reserve`] would return, if `filter` computed it.
     pub allocation: Option<Allocation>,
-    /// What [`score`] says, 0 to 100.
+    /// The result of [`score`], 0 to 100.
     pub score: i64,
 }
 
-/// [`filter`] and [`score`] in one: what the filter worked out is not worked out again.
+/// [`filter`] and [`score`] in one call, which computes the allocation only once.
 ///
 /// # Errors
-/// With the reasons why the node could not take the pod.
+/// With the reasons why the pod does not fit the node.
 pub fn filter_and_score(
     pod: &PreFilterState,
     node: &KoordinatorNode,
@@ -251,11 +253,11 @@ pub fn filter_and_score(
     })
 }
 
-/// Tells whether the node could take the pod. Returns the NUMA placement that the later stages are to use, if one
-/// was decided.
+/// Decides whether the pod fits the node. Returns the NUMA nodes that the later extension points use, if some were
+/// chosen.
 ///
 /// # Errors
-/// With the reasons why not.
+/// With the reasons why the pod does not fit.
 pub fn filter(
     pod: &PreFilterState,
     node: &KoordinatorNode,
@@ -266,13 +268,13 @@ pub fn filter(
     Ok(found.placement().copied())
 }
 
-/// What the filter worked out.
+/// What [`filter`] decided.
 enum FilterOutcome {
-    /// These NUMA nodes, and what the pod gets on them.
+    /// The pod is aligned to these NUMA nodes, with this allocation.
     Aligned(ScoredHint, Allocation),
-    /// No NUMA nodes, and what the pod gets, if anything.
+    /// The pod is not aligned; its allocation, if it gets one.
     Unaligned(Option<Allocation>),
-    /// Nothing yet: that is left to [`reserve`].
+    /// [`reserve`] decides.
     Undecided,
 }
 
@@ -297,7 +299,7 @@ fn find(
         check_binding(pod, node, terms)?;
         if terms.numa_policy.is_none() && (terms.required || !fidelity.decides_in_reserve()) {
             let allocation = PodOnNode::new(pod, node, terms)
-                .map_err(KoordinatorRejection::here)?
+                .map_err(KoordinatorRejection::unresolvable)?
                 .run(|allocator| allocator.allocate(None))?;
             return Ok(FilterOutcome::Unaligned(Some(allocation)));
         }
@@ -313,20 +315,23 @@ fn find(
     }
 }
 
-/// Mirrors `filterAmplifiedCPUs`: bound CPUs use up their multiple of the node's amplified CPU.
+/// Whether the node's amplified CPU suffices. Bound CPUs count with their amplified amount. Mirrors
+/// `filterAmplifiedCPUs`.
 fn check_amplified_cpu(
     pod: &PreFilterState,
     node: &KoordinatorNode,
     bind: bool,
 ) -> Result<(), KoordinatorRejection> {
-    let mut asked = pod.cpu_milli();
-    if asked == 0 {
+    let mut requested_cpu = pod.cpu_milli();
+    if requested_cpu == 0 {
         return Ok(());
     }
     let ratio = match &node.ratios {
         RatioAnnotation::Absent => return Ok(()),
         RatioAnnotation::Unreadable(_) => {
-            return Err(KoordinatorRejection::here(KoordinatorReason::InvalidRatio));
+            return Err(KoordinatorRejection::unresolvable(
+                KoordinatorReason::InvalidRatio,
+            ));
         }
         RatioAnnotation::Ratios(ratios) => ratios.cpu(),
     };
@@ -335,10 +340,10 @@ fn check_amplified_cpu(
         return Ok(());
     }
     if bind {
-        asked = amplify(asked, ratio);
+        requested_cpu = amplify(requested_cpu, ratio);
     }
     if node.report.is_some() && node.valid_topology().is_none() {
-        return Err(KoordinatorRejection::here(
+        return Err(KoordinatorRejection::unresolvable(
             KoordinatorReason::InvalidTopology,
         ));
     }
@@ -347,8 +352,8 @@ fn check_amplified_cpu(
     if requested >= bound && bound > 0 {
         requested = (requested - bound).saturating_add(amplify(bound, ratio));
     }
-    match asked > node.allocatable.get(CPU).saturating_sub(requested) {
-        true => Err(KoordinatorRejection::now(
+    match requested_cpu > node.allocatable.get(CPU).saturating_sub(requested) {
+        true => Err(KoordinatorRejection::unschedulable(
             KoordinatorReason::InsufficientAmplifiedCpu,
         )),
         false => Ok(()),
@@ -363,31 +368,33 @@ fn check_binding(
     let fidelity = node.ledger.fidelity();
     let topology = node
         .valid_topology()
-        .ok_or_else(|| KoordinatorRejection::here(KoordinatorReason::InvalidTopology))?;
-    let wish = match fidelity.minds_only_required_policies() {
+        .ok_or_else(|| KoordinatorRejection::unresolvable(KoordinatorReason::InvalidTopology))?;
+    let wanted = match fidelity.checks_required_policies_only() {
         true => pod.required,
         false => pod.required.or(pod
             .preferred
             .filter(|binding| *binding == CpuBinding::SpreadByPcpus)),
     };
     let single_threads = !fidelity.ignores_single_threads() && topology.has_single_threads();
-    if let (Some(wish), Some(demanded)) = (wish, node_binding(node))
-        && wish != demanded
+    if let (Some(wanted), Some(demanded)) = (wanted, node_binding(node))
+        && wanted != demanded
         && !single_threads
     {
-        return Err(KoordinatorRejection::here(
+        return Err(KoordinatorRejection::unresolvable(
             KoordinatorReason::BindPolicyConflict,
         ));
     }
     let whole_cores = terms.required && terms.binding == Some(CpuBinding::FullPcpus);
     let per_core = topology.cpus_per_core();
     match whole_cores && pod.cpus.checked_rem(per_core) != Some(0) {
-        true => Err(KoordinatorRejection::here(KoordinatorReason::NotWholeCores)),
+        true => Err(KoordinatorRejection::unresolvable(
+            KoordinatorReason::NotWholeCores,
+        )),
         false => Ok(()),
     }
 }
 
-/// How well the node suits the pod, 0 to 100.
+/// The score of the node for the pod, 0 to 100.
 #[must_use]
 pub fn score(
     pod: &PreFilterState,
@@ -428,7 +435,7 @@ fn score_under(
     }
 }
 
-/// The score of a pod that is aligned and would get `allocation`.
+/// The score of the node for an aligned pod with this allocation.
 fn score_aligned(
     pod: &PreFilterState,
     node: &KoordinatorNode,
@@ -448,10 +455,10 @@ fn score_aligned(
     scorer.score_by(amounts, &attempt.requests)
 }
 
-/// What the pod gets, or nothing if it binds no CPUs and is not aligned.
+/// The allocation of the pod; `None` if it binds no CPUs and is not aligned.
 ///
 /// # Errors
-/// With the reasons why it does not fit after all.
+/// With the reasons why the pod does not fit.
 pub fn reserve(
     pod: &PreFilterState,
     node: &KoordinatorNode,
@@ -477,7 +484,7 @@ pub fn reserve(
     attempt.run(|allocator| allocator.allocate(nodes)).map(Some)
 }
 
-/// The pod's `resource-spec` completed with the policy that was used, if it has to be written.
+/// The pod's `resource-spec` completed with the policy that was used; `None` if that changes nothing.
 /// Mirrors `appendResourceSpecIfMissed`.
 #[must_use]
 pub fn pre_bind(
@@ -491,8 +498,8 @@ pub fn pre_bind(
         .filter(|terms| terms.bind)?;
     let used = terms.binding.map(BindPolicy::from);
     let mut complete = spec.clone();
-    let unsaid = |policy: &Option<BindPolicy>| matches!(policy, None | Some(BindPolicy::Default));
-    if terms.required && unsaid(&spec.required_bind) {
+    let is_unset = |policy: &Option<BindPolicy>| matches!(policy, None | Some(BindPolicy::Default));
+    if terms.required && is_unset(&spec.required_bind) {
         complete.required_bind.clone_from(&used);
     }
     if spec.preferred_bind == Some(BindPolicy::Default) {

@@ -1,66 +1,66 @@
-//! The words that labels and annotations may hold, and what each stands for.
+//! The policy values of labels and annotations.
 //!
-//! Koordinator compares texts and rejects none: a word it does not know matches nothing. The types
-//! here keep such a word ([`BindPolicy::Other`] and so on), so that exact mode can ignore it and
-//! sound mode can reject it with the list of words that exist.
+//! Koordinator compares texts and rejects none: an unknown value matches nothing. The types here keep such a value
+//! ([`BindPolicy::Other`] and so on), so that exact mode can ignore it and sound mode can reject it with the list of
+//! valid values.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A word that is none of the known ones.
+/// A policy value that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {found:?}; known are {}", known.join(", "))]
 pub struct UnknownValue {
-    /// What the word should have named.
+    /// The policy that the value was given for.
     pub what: &'static str,
-    /// The word.
+    /// The value.
     pub found: String,
-    /// The words that exist.
+    /// The valid values.
     pub known: &'static [&'static str],
 }
 
-macro_rules! words {
+macro_rules! policy_values {
     ($(#[$doc:meta])* $type:ident $what:literal { $($(#[$each:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum $type {
             $($(#[$each])* $variant,)+
-            /// A word that is not known.
+            /// An unknown value.
             Other(String),
         }
 
         impl $type {
-            /// The words that exist.
-            pub const WORDS: &'static [&'static str] = &[$($text),+];
+            /// The valid values.
+            pub const VALUES: &'static [&'static str] = &[$($text),+];
 
-            /// What the word stands for; nothing for the empty word.
+            /// Parses a value; `None` for the empty text.
             #[must_use]
-            pub fn parse(word: &str) -> Option<Self> {
-                match word {
+            pub fn parse(text: &str) -> Option<Self> {
+                match text {
                     "" => None,
                     $($text => Some(Self::$variant),)+
-                    _ => Some(Self::Other(word.to_owned())),
+                    _ => Some(Self::Other(text.to_owned())),
                 }
             }
 
-            /// The word.
+            /// The value as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)+
-                    Self::Other(word) => word,
+                    Self::Other(text) => text,
                 }
             }
 
-            /// Rejects a word that is not known.
+            /// Rejects an unknown value.
             ///
             /// # Errors
-            /// With the list of known words.
+            /// With the list of valid values.
             pub fn known(&self) -> Result<&Self, UnknownValue> {
                 match self {
                     Self::Other(found) => Err(UnknownValue {
                         what: $what,
                         found: found.clone(),
-                        known: Self::WORDS,
+                        known: Self::VALUES,
                     }),
                     _ => Ok(self),
                 }
@@ -75,22 +75,22 @@ macro_rules! words {
     };
 }
 
-words! {
+policy_values! {
     /// How the CPUs of a pod are chosen (`requiredCPUBindPolicy`, `preferredCPUBindPolicy`).
     BindPolicy "CPU bind policy" {
-        /// Whatever the scheduler's configuration says.
+        /// The default of the scheduler's configuration.
         Default = "Default",
         /// Whole physical cores, as few as possible.
         FullPcpus = "FullPCPUs",
         /// Evenly over physical cores.
         SpreadByPcpus = "SpreadByPCPUs",
-        /// No CPUs of its own: the shared pool of NUMA nodes that can hold the pod's limit.
+        /// No exclusive CPUs: the shared pool of a NUMA node that is large enough for the pod's limit.
         ConstrainedBurst = "ConstrainedBurst",
     }
 }
 
-words! {
-    /// What a pod would like to keep for itself (`preferredCPUExclusivePolicy`).
+policy_values! {
+    /// What a pod prefers to have exclusively (`preferredCPUExclusivePolicy`).
     ExclusivePolicy "CPU exclusive policy" {
         /// Nothing.
         None = "None",
@@ -101,30 +101,30 @@ words! {
     }
 }
 
-words! {
+policy_values! {
     /// How the resources of a pod are aligned to NUMA nodes.
     NumaPolicy "NUMA topology policy" {
-        /// As well as possible, never a rejection.
+        /// The best alignment there is; never rejects.
         BestEffort = "BestEffort",
-        /// Only a preferred alignment.
+        /// Rejects unless the alignment is preferred.
         Restricted = "Restricted",
-        /// Only a preferred alignment on one NUMA node.
+        /// Rejects unless the alignment is preferred and on one NUMA node.
         SingleNumaNode = "SingleNUMANode",
     }
 }
 
-words! {
-    /// Whether pods on one NUMA node keep away from pods on several (`singleNUMANodeExclusive`).
+policy_values! {
+    /// Whether pods on one NUMA node are kept off NUMA nodes with pods that span several (`singleNUMANodeExclusive`).
     NumaExclusive "NUMA exclusive mode" {
-        /// Asked for, and without effect in the original.
+        /// Accepted, and without effect in Koordinator.
         Preferred = "Preferred",
         /// A placement that mixes them is not preferred.
         Required = "Required",
     }
 }
 
-words! {
-    /// What a node demands of every cpuset on it (label `cpu-bind-policy`).
+policy_values! {
+    /// The bind policy that a node requires of every cpuset on it (label `cpu-bind-policy`).
     NodeBindPolicy "node CPU bind policy" {
         /// Nothing.
         None = "None",
@@ -135,20 +135,20 @@ words! {
     }
 }
 
-words! {
-    /// Which NUMA node is taken first (label `numa-allocate-strategy`).
+policy_values! {
+    /// Which NUMA node is used first (label `numa-allocate-strategy`).
     AllocateStrategy "NUMA allocate strategy" {
-        /// The one with the least left.
+        /// The one with the least free.
         MostAllocated = "MostAllocated",
-        /// The one with the most left.
+        /// The one with the most free.
         LeastAllocated = "LeastAllocated",
-        /// All of them alike.
+        /// All of them evenly.
         DistributeEvenly = "DistributeEvenly",
     }
 }
 
 impl BindPolicy {
-    /// The policy as a way to choose CPUs, if it is one.
+    /// How the policy chooses CPUs; `None` if it does not bind CPUs.
     #[must_use]
     pub fn binding(&self) -> Option<CpuBinding> {
         match self {
@@ -160,7 +160,7 @@ impl BindPolicy {
 }
 
 impl ExclusivePolicy {
-    /// What the policy keeps for the pod.
+    /// The level of exclusivity that the policy stands for.
     #[must_use]
     pub fn level(policy: Option<&Self>) -> ExclusiveLevel {
         match policy {
@@ -183,7 +183,7 @@ pub enum CpuBinding {
 }
 
 impl CpuBinding {
-    /// The way as a word.
+    /// The value of the annotation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -202,7 +202,7 @@ impl From<CpuBinding> for BindPolicy {
     }
 }
 
-/// What a pod would like to keep for itself, the widest last.
+/// What a pod prefers to have exclusively, the widest last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ExclusiveLevel {
     /// Nothing.
@@ -214,23 +214,23 @@ pub enum ExclusiveLevel {
     NumaNode,
 }
 
-/// Which NUMA node is taken first.
+/// Which NUMA node is used first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NumaStrategy {
-    /// The one with the least left.
+    /// The one with the least free.
     MostAllocated,
-    /// The one with the most left.
+    /// The one with the most free.
     #[default]
     LeastAllocated,
-    /// All of them alike.
+    /// All of them evenly.
     DistributeEvenly,
 }
 
 impl NumaStrategy {
-    /// The strategy a word stands for; a word that is not known counts as `LeastAllocated`.
+    /// The strategy of a node label; an unknown value counts as `LeastAllocated`.
     #[must_use]
-    pub fn of(word: &AllocateStrategy) -> Self {
-        match word {
+    pub fn of(label: &AllocateStrategy) -> Self {
+        match label {
             AllocateStrategy::MostAllocated => NumaStrategy::MostAllocated,
             AllocateStrategy::DistributeEvenly => NumaStrategy::DistributeEvenly,
             AllocateStrategy::LeastAllocated | AllocateStrategy::Other(_) => {
@@ -244,24 +244,24 @@ impl NumaStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSpec {
-    /// The policy without which the pod is not to be placed.
+    /// The policy that the pod requires.
     #[serde(
         rename = "requiredCPUBindPolicy",
-        deserialize_with = "word",
+        deserialize_with = "policy",
         skip_serializing_if = "Option::is_none"
     )]
     pub required_bind: Option<BindPolicy>,
-    /// The policy the pod would like.
+    /// The policy that the pod prefers.
     #[serde(
         rename = "preferredCPUBindPolicy",
-        deserialize_with = "word",
+        deserialize_with = "policy",
         skip_serializing_if = "Option::is_none"
     )]
     pub preferred_bind: Option<BindPolicy>,
-    /// What the pod would like to keep for itself.
+    /// What the pod prefers to have exclusively.
     #[serde(
         rename = "preferredCPUExclusivePolicy",
-        deserialize_with = "word",
+        deserialize_with = "policy",
         skip_serializing_if = "Option::is_none"
     )]
     pub preferred_exclusive: Option<ExclusivePolicy>,
@@ -271,37 +271,39 @@ pub struct ResourceSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NumaSpec {
-    /// How the pod is aligned.
+    /// How the pod is aligned to NUMA nodes.
     #[serde(
         rename = "numaTopologyPolicy",
-        deserialize_with = "word",
+        deserialize_with = "policy",
         skip_serializing_if = "Option::is_none"
     )]
     pub policy: Option<NumaPolicy>,
-    /// Whether it keeps away from pods of the other kind.
+    /// Whether the pod is kept off NUMA nodes with pods that span several, or the other way round.
     #[serde(
         rename = "singleNUMANodeExclusive",
-        deserialize_with = "word",
+        deserialize_with = "policy",
         skip_serializing_if = "Option::is_none"
     )]
     pub exclusive: Option<NumaExclusive>,
 }
 
-/// A type made of words.
+/// A policy that is parsed from an annotation.
 trait ParsePolicy: Sized {
-    fn read(word: &str) -> Option<Self>;
+    fn read(text: &str) -> Option<Self>;
 }
 
-macro_rules! word {
+macro_rules! parse_policy {
     ($($type:ident),+) => { $(impl ParsePolicy for $type {
-        fn read(word: &str) -> Option<Self> { $type::parse(word) }
+        fn read(text: &str) -> Option<Self> { $type::parse(text) }
     })+ };
 }
-word!(BindPolicy, ExclusivePolicy, NumaPolicy, NumaExclusive);
+parse_policy!(BindPolicy, ExclusivePolicy, NumaPolicy, NumaExclusive);
 
-fn word<'de, D: Deserializer<'de>, W: ParsePolicy>(deserializer: D) -> Result<Option<W>, D::Error> {
+fn policy<'de, D: Deserializer<'de>, P: ParsePolicy>(
+    deserializer: D,
+) -> Result<Option<P>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.and_then(|text| W::read(&text)))
+    Ok(text.and_then(|text| P::read(&text)))
 }
 
 #[cfg(test)]
@@ -309,10 +311,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_word_is_kept_and_rejected_with_the_known_ones() {
-        let word = BindPolicy::parse("PCPUOnly").expect("not empty");
-        assert_eq!(word.as_str(), "PCPUOnly");
-        let rejected = word.known().expect_err("not a known word");
+    fn an_unknown_value_is_kept_and_rejected_with_the_valid_ones() {
+        let value = BindPolicy::parse("PCPUOnly").expect("not empty");
+        assert_eq!(value.as_str(), "PCPUOnly");
+        let rejected = value.known().expect_err("not valid");
         assert_eq!(
             rejected.to_string(),
             "unknown CPU bind policy \"PCPUOnly\"; known are Default, FullPCPUs, SpreadByPCPUs, ConstrainedBurst"

@@ -1,4 +1,4 @@
-//! CPU pools: which CPUs the pods without CPUs of their own share, and which CPUs a container may use.
+//! CPU pools: the CPUs that pods without exclusive CPUs share, and the CPUs that a container may use.
 //!
 //! Mirrors the pools that Koordinator's node agent reports (`cpu-shared-pools`, `be-cpu-shared-pools`) and its hook
 //! `getContainerCPUSet`:
@@ -10,7 +10,7 @@
 //! | pods the kubelet pins | no | no |
 //! | the node's reservation, exclusive SYSTEM pods | no | no |
 //! | the kubelet's reservation | yes | yes, and preferred there in sound mode |
-//! | nobody | yes | yes |
+//! | no pod | yes | yes |
 
 use serde::Serialize;
 
@@ -23,12 +23,12 @@ use crate::fidelity::Fidelity;
 use crate::node_set::NodeId;
 use crate::qos::QosClass;
 
-/// Who holds CPUs on a node.
+/// The CPUs of a node by the class of their holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuHolders {
     /// CPUs of LSE pods.
     pub lse: CpuSet,
-    /// CPUs of LSR pods, and of every other pod with CPUs of its own.
+    /// CPUs of LSR pods, and of every other pod with bound CPUs.
     pub lsr: CpuSet,
     /// CPUs of pods that the kubelet pins.
     pub kubelet_pinned: CpuSet,
@@ -36,12 +36,12 @@ pub struct CpuHolders {
     pub node_reserved: CpuSet,
     /// CPUs of SYSTEM pods, if they are exclusive.
     pub system_exclusive: CpuSet,
-    /// The kubelet's own reservation: shared, but never handed out.
+    /// CPUs that the kubelet reserves: part of the pools, but never bound to pods.
     pub kubelet_reserved: CpuSet,
 }
 
 impl CpuHolders {
-    /// Adds the CPUs a pod holds.
+    /// Adds the CPUs of a pod.
     pub fn add(&mut self, qos: Option<KoordinatorQos>, cpus: &CpuSet) {
         match qos {
             Some(KoordinatorQos::Lse) => self.lse |= cpus,
@@ -57,39 +57,39 @@ pub struct PoolPart {
     pub socket: i64,
     /// The NUMA node.
     pub node: i64,
-    /// The CPUs; never none.
+    /// The CPUs; never empty.
     pub cpuset: CpuSet,
 }
 
 /// The pools of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pools {
-    /// What LS and ordinary pods share.
+    /// The pool of LS pods and pods without a class.
     pub shared: Vec<PoolPart>,
-    /// What best-effort pods share.
+    /// The pool of best-effort pods.
     pub best_effort: Vec<PoolPart>,
-    /// Those of the best-effort pool that nothing else should want: the kubelet's reservation.
+    /// The CPUs of the best-effort pool that best-effort pods should use first: the kubelet's reservation.
     pub best_effort_first: CpuSet,
 }
 
 impl Pools {
-    /// The pools that are left when everybody has theirs.
+    /// The pools of a node with these holders.
     #[must_use]
     pub fn of(topology: &KoordinatorTopology, holders: &CpuHolders) -> Self {
-        let mut nobodys = topology.all() - &holders.kubelet_pinned;
-        nobodys -= &holders.node_reserved;
-        nobodys -= &holders.system_exclusive;
-        nobodys -= &holders.lse;
-        let shared = &nobodys - &holders.lsr;
+        let mut unbound = topology.all() - &holders.kubelet_pinned;
+        unbound -= &holders.node_reserved;
+        unbound -= &holders.system_exclusive;
+        unbound -= &holders.lse;
+        let shared = &unbound - &holders.lsr;
         Self {
             shared: parts(topology, &shared),
-            best_effort_first: &nobodys & &holders.kubelet_reserved,
-            best_effort: parts(topology, &nobodys),
+            best_effort_first: &unbound & &holders.kubelet_reserved,
+            best_effort: parts(topology, &unbound),
         }
     }
 }
 
-/// A pool, split by socket and NUMA node. Ascending.
+/// A pool split by socket and NUMA node, ascending.
 fn parts(topology: &KoordinatorTopology, pool: &CpuSet) -> Vec<PoolPart> {
     let mut parts = Vec::new();
     for socket in &topology.sockets {
@@ -108,7 +108,7 @@ fn parts(topology: &KoordinatorTopology, pool: &CpuSet) -> Vec<PoolPart> {
     parts
 }
 
-/// All CPUs of some parts.
+/// The union of the CPUs of some parts.
 #[must_use]
 pub fn union(parts: &[PoolPart]) -> CpuSet {
     let mut cpus = CpuSet::new();
@@ -123,33 +123,33 @@ pub fn union(parts: &[PoolPart]) -> CpuSet {
 pub struct ContainerTerms<'a> {
     /// The class its pod is labelled with.
     pub qos: Option<KoordinatorQos>,
-    /// Kubernetes' class of its pod.
+    /// The Kubernetes QoS class of its pod.
     pub kube_qos: QosClass,
-    /// What the scheduler wrote on its pod.
+    /// The allocation that the scheduler wrote to its pod.
     pub allocation: Option<&'a Allocation>,
-    /// CPUs for SYSTEM pods; none: no rule for them.
+    /// CPUs for SYSTEM pods; empty: no rule for them.
     pub system_cpus: &'a CpuSet,
     /// Whether the kubelet pins CPUs itself.
     pub kubelet: KubeletPinning,
-    /// Whether best-effort pods keep to NUMA nodes (gate `BECPUManager`).
+    /// Whether best-effort pods are aligned to NUMA nodes (gate `BECPUManager`).
     pub aligns_best_effort: bool,
 }
 
 /// Which CPUs a container may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedCpus {
-    /// These, which are the pod's own: no CPU quota either.
+    /// The pod's exclusive CPUs; its CPU quota is removed.
     Own(CpuSet),
-    /// These, which it shares.
+    /// CPUs that it shares with other pods.
     Shared(CpuSet),
-    /// Whatever its parent allows: the setting is cleared.
+    /// The CPUs of the parent cgroup: the cpuset is cleared.
     Inherited,
-    /// Somebody else decides: the setting is left alone.
+    /// The cpuset is not changed, because the kubelet sets it.
     Untouched,
 }
 
 impl Pools {
-    /// Which CPUs a container may use: the first rule that applies.
+    /// Which CPUs a container may use, by the first rule that applies.
     #[must_use]
     pub fn allowed_cpus(&self, terms: &ContainerTerms<'_>, fidelity: Fidelity) -> AllowedCpus {
         if let Some(own) = terms
@@ -202,7 +202,7 @@ impl Pools {
     }
 }
 
-/// Whether a NUMA node gives the pod CPU, ordinary or best-effort.
+/// Whether the allocation has CPU on the NUMA node, ordinary or best-effort.
 fn gives_cpu(part: &NodeAmounts) -> bool {
     part.amounts.get(CPU) != 0 || part.amounts.get("kubernetes.io/batch-cpu") > 0
 }

@@ -1,4 +1,4 @@
-//! Koordinator's quality-of-service and priority classes, and which pods may have CPUs of their own.
+//! Koordinator's QoS and priority classes, and which pods may bind CPUs.
 //!
 //! Mirrors `GetPodQoSClassWithDefault`, `GetPodPriorityClassWithDefault`, `AllowUseCPUSet` and the pod
 //! webhook's checks. Its design document adds rules that today's code lacks; they hold in sound mode.
@@ -13,15 +13,15 @@ use crate::qos::QosClass;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum KoordinatorQos {
-    /// CPUs of its own that nobody else uses.
+    /// Bound CPUs that no other pod uses.
     Lse,
-    /// CPUs of its own that best-effort pods may use while they idle.
+    /// Bound CPUs that best-effort pods may also use.
     Lsr,
     /// The shared pool.
     Ls,
-    /// What is left.
+    /// The best-effort pool.
     Be,
-    /// Agents of the node itself.
+    /// System agents of the node.
     System,
 }
 
@@ -37,7 +37,7 @@ pub enum KubeletPinning {
 }
 
 impl KoordinatorQos {
-    /// The class a label names; nothing for any other text.
+    /// Parses the label; `None` for any other text.
     #[must_use]
     pub fn from_label(text: &str) -> Option<Self> {
         Some(match text {
@@ -50,7 +50,7 @@ impl KoordinatorQos {
         })
     }
 
-    /// The class as its label.
+    /// The value of the label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,10 +62,10 @@ impl KoordinatorQos {
         }
     }
 
-    /// The class of a pod without a label that is not running yet. The original counts a Guaranteed pod as
-    /// LSR, its design document as LS.
+    /// The class of an unlabelled pod that is not running yet. Koordinator counts a Guaranteed pod as LSR, its design
+    /// document as LS.
     #[must_use]
-    pub fn of_new(kube: QosClass, fidelity: Fidelity) -> Self {
+    pub fn default_for_pending(kube: QosClass, fidelity: Fidelity) -> Self {
         match kube {
             QosClass::Guaranteed if fidelity.counts_guaranteed_as_lsr() => KoordinatorQos::Lsr,
             QosClass::Guaranteed | QosClass::Burstable => KoordinatorQos::Ls,
@@ -73,9 +73,9 @@ impl KoordinatorQos {
         }
     }
 
-    /// The class of a running pod without a label: a Guaranteed pod has CPUs of its own only where the kubelet pins.
+    /// The class of an unlabelled running pod: a Guaranteed pod is LSR only if the kubelet pins CPUs.
     #[must_use]
-    pub fn of_running(kube: QosClass, kubelet: KubeletPinning) -> Self {
+    pub fn default_for_running(kube: QosClass, kubelet: KubeletPinning) -> Self {
         match (kube, kubelet) {
             (QosClass::Guaranteed, KubeletPinning::Static) => KoordinatorQos::Lsr,
             (QosClass::Guaranteed, KubeletPinning::None) | (QosClass::Burstable, _) => {
@@ -85,9 +85,9 @@ impl KoordinatorQos {
         }
     }
 
-    /// Whether pods of this class have CPUs of their own.
+    /// Whether pods of this class bind CPUs.
     #[must_use]
-    pub fn has_own_cpus(self) -> bool {
+    pub fn binds_cpus(self) -> bool {
         matches!(self, KoordinatorQos::Lse | KoordinatorQos::Lsr)
     }
 }
@@ -106,10 +106,10 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// What the label `priority-class` says or, without the label, the number. A label with any other text
-    /// says nothing, and hides the number.
+    /// The class of the label `priority-class` or, without the label, of the priority number. A label with any other
+    /// text results in `None`, whatever the number.
     #[must_use]
-    pub fn stated(label: Option<&str>, number: Option<i32>) -> Option<Self> {
+    pub fn from_label_or_number(label: Option<&str>, number: Option<i32>) -> Option<Self> {
         match (label, number) {
             (Some("koord-prod"), _) | (None, Some(9000..=9999)) => Some(Priority::Prod),
             (Some("koord-mid"), _) | (None, Some(7000..=7999)) => Some(Priority::Mid),
@@ -119,7 +119,7 @@ impl Priority {
         }
     }
 
-    /// The class of a pod that states none.
+    /// The class of a pod with neither label nor number.
     #[must_use]
     pub fn of_qos(qos: KoordinatorQos) -> Self {
         match qos {
@@ -129,40 +129,40 @@ impl Priority {
     }
 }
 
-/// Whether a pod may have CPUs of its own: it is labelled LSE or LSR, and production.
+/// Whether a pod may bind CPUs: it is labelled LSE or LSR, and its priority class is production.
 #[must_use]
-pub fn may_bind_cpus(label: Option<KoordinatorQos>, stated: Option<Priority>) -> bool {
-    let Some(qos) = label.filter(|qos| qos.has_own_cpus()) else {
+pub fn may_bind_cpus(label: Option<KoordinatorQos>, priority: Option<Priority>) -> bool {
+    let Some(qos) = label.filter(|qos| qos.binds_cpus()) else {
         return false;
     };
-    stated.unwrap_or(Priority::of_qos(qos)) == Priority::Prod
+    priority.unwrap_or(Priority::of_qos(qos)) == Priority::Prod
 }
 
-/// Why a pod's class does not suit it.
+/// Why the class of a pod is not valid for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QosError {
-    /// CPUs of its own, but none asked for.
+    /// The class binds CPUs, but the pod requests none.
     #[error("{} Pod must declare the requested CPUs", .0.as_str())]
     NoCpus(KoordinatorQos),
-    /// CPUs of its own, but not whole ones.
+    /// The class binds CPUs, but the pod requests a fraction of one.
     #[error("the requested CPUs of {} Pod must be integer", .0.as_str())]
     FractionalCpus(KoordinatorQos),
-    /// CPUs of its own, but a limit that differs from the request (sound mode only).
+    /// The class binds CPUs, but the CPU limit differs from the request (sound mode only).
     #[error("the CPU limit of {} Pod must equal its request: {request}m requested, limit {limit}m", .qos.as_str())]
     LimitDiffers {
         /// The class.
         qos: KoordinatorQos,
-        /// Requested thousandths.
+        /// The request in milli-CPUs.
         request: i64,
-        /// Limit in thousandths.
+        /// The limit in milli-CPUs.
         limit: i64,
     },
-    /// Class and priority exclude each other.
+    /// The class is not allowed with the priority class.
     #[error("must not combine qosClass {} with this priority class", .0.as_str())]
     Priority(KoordinatorQos),
 }
 
-/// Checks a pod's class against its requests and priority.
+/// Checks the class of a pod against its requests and priority.
 ///
 /// # Errors
 /// See [`QosError`]; the first problem is reported.
@@ -173,15 +173,15 @@ pub fn check(
     limits: &Amounts,
     fidelity: Fidelity,
 ) -> Result<(), QosError> {
-    let suits = match qos {
+    let is_allowed = match qos {
         KoordinatorQos::Be => !matches!(priority, None | Some(Priority::Prod)),
         KoordinatorQos::Lsr => priority == Some(Priority::Prod),
         _ => true,
     };
-    if !suits {
+    if !is_allowed {
         return Err(QosError::Priority(qos));
     }
-    if !qos.has_own_cpus() {
+    if !qos.binds_cpus() {
         return Ok(());
     }
     let (request, limit) = (requests.get(CPU), limits.get(CPU));
@@ -206,9 +206,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lse_and_lsr_ask_for_whole_cpus_and_sound_mode_for_an_equal_limit() {
+    fn lse_and_lsr_pods_need_whole_cpus_and_in_sound_mode_an_equal_limit() {
         let cpu = |milli| Amounts::from([("cpu", milli)]);
-        let verdict = |request, limit, fidelity| {
+        let checked = |request, limit, fidelity| {
             check(
                 KoordinatorQos::Lsr,
                 Some(Priority::Prod),
@@ -217,24 +217,24 @@ mod tests {
                 fidelity,
             )
         };
-        assert_eq!(verdict(2000, 2000, Fidelity::Sound), Ok(()));
+        assert_eq!(checked(2000, 2000, Fidelity::Sound), Ok(()));
         let fraction = Err(QosError::FractionalCpus(KoordinatorQos::Lsr));
-        assert_eq!(verdict(1500, 1500, Fidelity::Sound), fraction);
+        assert_eq!(checked(1500, 1500, Fidelity::Sound), fraction);
         assert!(matches!(
-            verdict(2000, 4000, Fidelity::Sound),
+            checked(2000, 4000, Fidelity::Sound),
             Err(QosError::LimitDiffers { .. })
         ));
-        assert_eq!(verdict(2000, 4000, Fidelity::Exact), Ok(()));
+        assert_eq!(checked(2000, 4000, Fidelity::Exact), Ok(()));
         assert_eq!(
-            verdict(0, 0, Fidelity::Exact),
+            checked(0, 0, Fidelity::Exact),
             Err(QosError::NoCpus(KoordinatorQos::Lsr))
         );
     }
 
     #[test]
-    fn classes_and_priorities_that_exclude_each_other_are_rejected() {
+    fn a_class_with_a_priority_that_it_does_not_allow_is_rejected() {
         let nothing = Amounts::new();
-        for (qos, priority, suits) in [
+        for (qos, priority, is_allowed) in [
             (KoordinatorQos::Be, None, false),
             (KoordinatorQos::Be, Some(Priority::Prod), false),
             (KoordinatorQos::Be, Some(Priority::Batch), true),
@@ -243,19 +243,25 @@ mod tests {
         ] {
             let rejected = check(qos, priority, &nothing, &nothing, Fidelity::Sound)
                 == Err(QosError::Priority(qos));
-            assert_eq!(rejected, !suits, "{qos:?} {priority:?}");
+            assert_eq!(rejected, !is_allowed, "{qos:?} {priority:?}");
         }
     }
 
     #[test]
-    fn a_label_hides_the_priority_number_even_if_it_says_nothing() {
+    fn an_invalid_priority_label_still_overrides_the_priority_number() {
         assert_eq!(
-            Priority::stated(Some("koord-batch"), Some(9500)),
+            Priority::from_label_or_number(Some("koord-batch"), Some(9500)),
             Some(Priority::Batch)
         );
-        assert_eq!(Priority::stated(Some("gold"), Some(5500)), None);
-        assert_eq!(Priority::stated(None, Some(5500)), Some(Priority::Batch));
-        assert_eq!(Priority::stated(None, Some(6500)), None);
+        assert_eq!(
+            Priority::from_label_or_number(Some("gold"), Some(5500)),
+            None
+        );
+        assert_eq!(
+            Priority::from_label_or_number(None, Some(5500)),
+            Some(Priority::Batch)
+        );
+        assert_eq!(Priority::from_label_or_number(None, Some(6500)), None);
     }
 
     #[test]
@@ -277,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn a_guaranteed_pod_without_label_is_classed_by_who_pins() {
-        let running = |kubelet| KoordinatorQos::of_running(QosClass::Guaranteed, kubelet);
+    fn an_unlabelled_guaranteed_pod_is_lsr_only_if_the_kubelet_pins() {
+        let running = |kubelet| KoordinatorQos::default_for_running(QosClass::Guaranteed, kubelet);
         assert_eq!(running(KubeletPinning::Static), KoordinatorQos::Lsr);
         assert_eq!(running(KubeletPinning::None), KoordinatorQos::Ls);
-        let new = |fidelity| KoordinatorQos::of_new(QosClass::Guaranteed, fidelity);
+        let new = |fidelity| KoordinatorQos::default_for_pending(QosClass::Guaranteed, fidelity);
         assert_eq!(new(Fidelity::Exact), KoordinatorQos::Lsr);
         assert_eq!(new(Fidelity::Sound), KoordinatorQos::Ls);
     }

@@ -1,4 +1,4 @@
-//! Why a pod does not fit: every reason the scheduler plugin can give, with its exact words.
+//! [`KoordinatorRejection`]: why the plugin rejects a pod, with the exact messages of the plugin.
 
 use std::fmt;
 
@@ -10,44 +10,44 @@ use super::policy_values::{CpuBinding, UnknownValue};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
-/// How a stage of the plugin ended. The names are the scheduler framework's.
+/// The status code that an extension point returns, as in the scheduler framework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FrameworkCode {
-    /// Go on.
+    /// The pod passes.
     Success,
-    /// Something that should not be is.
+    /// An internal error.
     Error,
-    /// Not now; other pods leaving may help.
+    /// The pod does not fit now; evicting other pods may help.
     Unschedulable,
-    /// Not here; no pod leaving would help.
+    /// The pod does not fit this node; evicting other pods would not help.
     UnschedulableAndUnresolvable,
-    /// The plugin has nothing to say about the pod.
+    /// The plugin does not apply to the pod.
     Skip,
 }
 
-/// Why a stage said no.
+/// A status other than success, with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KoordinatorRejection {
-    /// How it ended.
+    /// The status code.
     pub code: FrameworkCode,
-    /// Why. At least one.
+    /// The reasons; at least one.
     pub reasons: SmallVec<[KoordinatorReason; 1]>,
 }
 
 impl KoordinatorRejection {
-    /// "Not now", for one reason.
+    /// `Unschedulable`, for one reason.
     #[must_use]
-    pub fn now(reason: KoordinatorReason) -> Self {
+    pub fn unschedulable(reason: KoordinatorReason) -> Self {
         Self::with(FrameworkCode::Unschedulable, reason)
     }
 
-    /// "Not here", for one reason.
+    /// `UnschedulableAndUnresolvable`, for one reason.
     #[must_use]
-    pub fn here(reason: KoordinatorReason) -> Self {
+    pub fn unresolvable(reason: KoordinatorReason) -> Self {
         Self::with(FrameworkCode::UnschedulableAndUnresolvable, reason)
     }
 
-    /// Any end, for one reason.
+    /// Any code, for one reason.
     #[must_use]
     pub fn with(code: FrameworkCode, reason: KoordinatorReason) -> Self {
         let reasons = SmallVec::from_iter([reason]);
@@ -65,88 +65,89 @@ impl fmt::Display for KoordinatorRejection {
     }
 }
 
-/// One reason.
+/// One reason for a rejection. The messages are those of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KoordinatorReason {
-    /// The pod asks for another NUMA policy than the node has.
-    #[error("node(s) NUMA KoordinatorTopology policy not match")]
+    /// The NUMA policy of the pod differs from the one of the node.
+    #[error("node(s) NUMA Topology policy not match")]
     NumaPolicyMismatch,
-    /// CPUs are bound whole.
+    /// The pod binds CPUs and does not request a whole number of them.
     #[error("the requested CPUs must be integer")]
     FractionalCpus,
-    /// The node does not say what CPUs it has.
-    #[error("node(s) invalid CPU KoordinatorTopology")]
+    /// The node reports no valid CPU topology.
+    #[error("node(s) invalid CPU Topology")]
     InvalidTopology,
-    /// Whole cores are required and the request ends inside one.
+    /// Whole cores are required and the request is not a multiple of the CPUs of a core.
     #[error("node(s) requested cpus not multiple cpus per core")]
     NotWholeCores,
-    /// Pod and node require different ways to bind.
+    /// Pod and node require different bind policies.
     #[error("node(s) cpu bind policy conflicts with pod's required cpu bind policy")]
     BindPolicyConflict,
-    /// The node's amplification annotation cannot be read.
+    /// The node's amplification annotation cannot be parsed.
     #[error("node(s) invalid CPU amplification ratio")]
     InvalidRatio,
-    /// The same where the original shows the parser's words.
+    /// The same, with the message of the parser.
     #[error("failed to unmarshal node resource amplification ratio: {0}")]
     UnreadableRatio(String),
-    /// Not enough amplified CPU is left on the node.
+    /// The node has not enough amplified CPU free.
     #[error("Insufficient amplified cpu")]
     InsufficientAmplifiedCpu,
-    /// Not enough free CPUs.
+    /// The node has not enough free CPUs.
     #[error("not enough cpus available to satisfy request")]
     NotEnoughCpus,
-    /// Free CPUs enough, but none that could be chosen.
+    /// There are enough free CPUs, but the choice failed.
     #[error("failed to allocate cpus")]
     TakeFailed,
-    /// CPUs enough, but not in the required way.
+    /// There are enough free CPUs, but not as the required bind policy demands.
     #[error("insufficient CPUs to satisfy required cpu bind policy {}", .0.as_str())]
     BindPolicyUnsatisfied(CpuBinding),
     /// The node reports no NUMA resources, although a NUMA policy applies.
     #[error("node(s) missing NUMA resources")]
     MissingNumaResources,
-    /// The same inside the resource manager.
-    #[error("insufficient resources on NUMA KoordinatorNode")]
+    /// The same, as the resource manager words it.
+    #[error("insufficient resources on NUMA Node")]
     NoNumaResources,
-    /// Hints could not be made.
-    #[error("node(s) Insufficient NUMA KoordinatorNode resources")]
+    /// No hints could be generated.
+    #[error("node(s) Insufficient NUMA Node resources")]
     NoHints,
-    /// The NUMA nodes of the hint do not hold enough of a resource.
+    /// The NUMA nodes of the hint do not have enough of a resource.
     #[error("Insufficient NUMA {0}")]
     InsufficientNuma(ResourceName),
-    /// No NUMA nodes can serve a resource.
+    /// No set of NUMA nodes has enough of a resource.
     #[error("Unsatisfied NUMA {0}")]
     UnsatisfiedNuma(ResourceName),
     /// The resources cannot be aligned as the policy demands.
-    #[error("Unaligned NUMA Hint cause {}", wishes_text(.wishes, .separator))]
+    #[error("Unaligned NUMA Hint cause {}", preferences_text(.preferences, .separator))]
     Unaligned {
-        /// What each resource would like.
-        wishes: ResourcePreferences,
-        /// What the policy puts between them.
+        /// The hints of each resource.
+        preferences: ResourcePreferences,
+        /// The separator that the policy puts between resources.
         separator: &'static str,
     },
-    /// A word in a label or annotation that means nothing (sound mode only).
+    /// A label or annotation has an unknown value (sound mode only).
     #[error("{0}")]
     UnknownValue(UnknownValue),
-    /// No NUMA node's shared pool can hold the pod's CPU limit (sound mode only).
+    /// No NUMA node has a shared pool as large as the pod's CPU limit (sound mode only).
     #[error(
         "no NUMA node has a shared pool of {milli}m CPU for the pod's limit; the largest has {largest}m"
     )]
     PoolTooSmall {
-        /// What is needed, in thousandths.
+        /// The CPU limit, in milli-CPUs.
         milli: i64,
-        /// What the best NUMA node has.
+        /// The size of the largest shared pool of a NUMA node, in milli-CPUs.
         largest: i64,
     },
 }
 
-/// What one resource would have liked. Kept as sets: there may be hundreds, and most rejections are never read.
+/// The hints of one resource in a rejection. Kept as sets and formatted on demand: there may be hundreds, and most
+/// rejections are never displayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePreference {
     /// The resource.
     pub name: ResourceName,
-    /// The sets of NUMA nodes that could serve it, in the order they were found.
+    /// The sets of NUMA nodes with enough of it, in the order in which they were generated.
     pub possible: Vec<Option<NodeSet>>,
-    /// Those of them it prefers.
+    /// The preferred sets among them.
     pub preferred: Vec<Option<NodeSet>>,
 }
 
@@ -161,27 +162,30 @@ impl fmt::Display for ResourcePreference {
     }
 }
 
-/// What all resources would have liked.
+/// The hints of all resources in a rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourcePreferences {
-    /// One by one.
+    /// The hints of each resource.
     Listed(Vec<ResourcePreference>),
-    /// To be listed when somebody reads it.
+    /// A rule from which the hints are generated when the rejection is displayed.
     Lazy(Box<LazyHints>),
 }
 
-fn wishes_text(wishes: &ResourcePreferences, separator: &str) -> String {
-    let wishes = match wishes {
-        ResourcePreferences::Listed(wishes) => wishes,
-        ResourcePreferences::Lazy(unlisted) => &unlisted.wishes(),
+fn preferences_text(preferences: &ResourcePreferences, separator: &str) -> String {
+    let preferences = match preferences {
+        ResourcePreferences::Listed(preferences) => preferences,
+        ResourcePreferences::Lazy(hints) => &hints.preferences(),
     };
-    let mut texts: Vec<String> = wishes.iter().map(ResourcePreference::to_string).collect();
+    let mut texts: Vec<String> = preferences
+        .iter()
+        .map(ResourcePreference::to_string)
+        .collect();
     texts.sort();
     texts.join(separator)
 }
 
-/// A set of NUMA nodes as the original prints it: binary, padded to an even width unless it is a lone
-/// bit at an even place. Mirrors `bitMask.String`.
+/// A set of NUMA nodes as Koordinator prints it: binary, padded to an even width unless it is a single bit at an even
+/// position. Mirrors `bitMask.String`.
 #[must_use]
 pub fn mask_text(mask: Option<NodeSet>) -> String {
     let Some(bits) = mask.map(NodeSet::bits) else {
@@ -200,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_padded_to_an_even_width_except_lone_even_bits() {
+    fn masks_are_padded_to_an_even_width_except_single_even_bits() {
         let table = [
             (1, "01"),
             (2, "10"),

@@ -1,82 +1,86 @@
-//! Scores: how full a node, or some of its NUMA nodes, would be with the pod.
+//! Scores a node, or some of its NUMA nodes, by how full it would be with the pod.
 //!
 //! Mirrors `resourceAllocationScorer`: a weighted mean over the resources that have capacity, each
-//! from 0 to 100, in integers. An extended resource that the pod does not ask for is left out.
+//! from 0 to 100, in integers. An extended resource that the pod does not request is left out.
 
 use serde::{Deserialize, Serialize};
 
 use super::amounts::{Amounts, CPU, MEMORY};
 use crate::fidelity::Fidelity;
 
-/// Whether empty or full scores high.
+/// Whether empty or full nodes score high.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScoreKind {
-    /// The more is left, the better.
+    /// The more is free, the higher.
     #[default]
     LeastAllocated,
-    /// The less is left, the better.
+    /// The less is free, the higher.
     MostAllocated,
 }
 
-/// A kind of score and the resources that count.
+/// Computes scores of one kind with weights by resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scorer {
-    /// What scores high.
+    /// Whether empty or full nodes score high.
     pub kind: ScoreKind,
     /// The weight of each resource.
     pub weights: Amounts,
-    /// Whether products wrap around as in the original.
+    /// Whether products wrap around as in Koordinator.
     pub fidelity: Fidelity,
 }
 
-/// A resource that counts: its weight, and what the pod asks for of it.
+/// The weight of a resource, and how much of it the pod requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WeightedRequest {
     weight: i64,
-    asked: i64,
+    requested: i64,
 }
 
 /// The best score.
 const BEST: i64 = 100;
 
 impl Scorer {
-    /// The score of `used + asked` out of `total`.
+    /// The score of `used + requested` out of `total`.
     #[must_use]
-    pub fn score(&self, used: &Amounts, total: &Amounts, asked: &Amounts) -> i64 {
-        self.score_by(|name| (used.get(name), total.get(name)), asked)
+    pub fn score(&self, used: &Amounts, total: &Amounts, requested: &Amounts) -> i64 {
+        self.score_by(|name| (used.get(name), total.get(name)), requested)
     }
 
-    /// The same with used and total amounts by resource name.
-    pub(super) fn score_by(&self, amounts: impl Fn(&str) -> (i64, i64), asked: &Amounts) -> i64 {
-        let counted = self.counted(asked);
+    /// The same, with a function that returns used and total amounts by resource name.
+    pub(super) fn score_by(
+        &self,
+        amounts: impl Fn(&str) -> (i64, i64),
+        requested: &Amounts,
+    ) -> i64 {
+        let counted = self.counted(requested);
         self.mean(counted.map(|(name, share)| {
             let (used, total) = amounts(name);
             (share, used, total)
         }))
     }
 
-    /// The resources that count for a pod with these requests.
+    /// The resources that count for a pod with these requests, with weight and request.
     pub(super) fn counted<'a>(
         &'a self,
-        asked: &'a Amounts,
+        requested: &'a Amounts,
     ) -> impl Iterator<Item = (&'a str, WeightedRequest)> {
         self.weights.iter().filter_map(|(resource, weight)| {
             let name = resource.as_str();
-            let asked = asked.get(name);
+            let requested = requested.get(name);
             let always = matches!(name, CPU | MEMORY | "ephemeral-storage");
-            let counts = always || (asked != 0 && is_scalar(name));
-            counts.then_some((name, WeightedRequest { weight, asked }))
+            let counts = always || (requested != 0 && is_scalar(name));
+            counts.then_some((name, WeightedRequest { weight, requested }))
         })
     }
 
     /// The weighted mean over resources with their used and total amounts.
     pub(super) fn mean(&self, rows: impl Iterator<Item = (WeightedRequest, i64, i64)>) -> i64 {
         let (mut sum, mut weights) = (0_i64, 0_i64);
-        for (WeightedRequest { weight, asked }, used, total) in rows {
+        for (WeightedRequest { weight, requested }, used, total) in rows {
             if total == 0 {
                 continue;
             }
-            let score = self.of_one(used.saturating_add(asked), total);
+            let score = self.of_one(used.saturating_add(requested), total);
             sum = sum.saturating_add(score.saturating_mul(weight));
             weights = weights.saturating_add(weight);
         }
@@ -100,7 +104,7 @@ impl Scorer {
     }
 }
 
-/// Whether the scheduler counts the resource one by one (extended, huge pages, volumes).
+/// Whether the resource is a scalar resource of the scheduler (extended, huge pages, volumes).
 fn is_scalar(name: &str) -> bool {
     name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_resource_counts_only_when_asked_for() {
+    fn an_extended_resource_counts_only_if_it_is_requested() {
         let total = Amounts::from([("cpu", 10_000), ("nvidia.com/gpu", 4)]);
         let used = Amounts::from([("cpu", 1000), ("nvidia.com/gpu", 2)]);
         let least = scorer(ScoreKind::LeastAllocated, Fidelity::Sound);
@@ -134,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn overfull_is_the_worst_for_least_and_the_best_for_most() {
+    fn an_overfull_node_scores_0_for_least_and_100_for_most_allocated() {
         let total = Amounts::from([("cpu", 1000)]);
-        let asked = Amounts::from([("cpu", 2000)]);
+        let requested = Amounts::from([("cpu", 2000)]);
         for (kind, expected) in [
             (ScoreKind::LeastAllocated, 0),
             (ScoreKind::MostAllocated, 100),
         ] {
             let scorer = scorer(kind, Fidelity::Sound);
-            assert_eq!(scorer.score(&Amounts::new(), &total, &asked), expected);
+            assert_eq!(scorer.score(&Amounts::new(), &total, &requested), expected);
         }
     }
 

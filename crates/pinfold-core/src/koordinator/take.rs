@@ -1,18 +1,18 @@
-//! Taking CPUs: which free CPUs a pod gets.
+//! Chooses the CPUs of a pod out of the free ones.
 //!
 //! Mirrors `takePreferredCPUs`, `takeCPUs` and `cpuAccumulator`. In short:
 //!
 //! 1. `FullPCPUs` (and any machine with one CPU per core): whole free cores of one NUMA node, else of
 //!    one socket, else of whole sockets from the emptiest on, then core by core from the fullest.
-//! 2. `SpreadByPCPUs`: the CPUs of one NUMA node, else of one socket, first one CPU per core and away
-//!    from the CPUs of exclusive pods, then any.
-//! 3. What is still missing: CPU by CPU, near to what was taken already.
+//! 2. `SpreadByPCPUs`: the CPUs of one NUMA node, else of one socket, first one CPU per core that avoids
+//!    the CPUs of exclusive pods, then any.
+//! 3. The missing rest: CPU by CPU, near the CPUs taken already.
 //!
-//! Where several NUMA nodes or sockets would do, `MostAllocated` takes the fullest, anything else the emptiest.
+//! If several NUMA nodes or sockets suffice, `MostAllocated` uses the fullest, any other strategy the emptiest.
 //! Everything is counted on bit sets and small tables; time is O(CPUs · log CPUs).
 //!
-//! Sound mode differs by the switches of [`Fidelity`]: it never takes more than asked for, measures each
-//! core by its own CPUs, spreads over all cores before it uses siblings, splits evenly when asked to,
+//! Sound mode differs by the switches of [`Fidelity`]: it never takes more than requested, measures each
+//! core by its own CPUs, spreads over all cores before it uses siblings, supports `DistributeEvenly`,
 //! and falls back from exclusive NUMA nodes to exclusive cores.
 
 use smallvec::SmallVec;
@@ -29,7 +29,7 @@ mod distribute_evenly;
 
 use accumulator::KoordinatorAccumulator;
 
-/// What to take, and from what.
+/// A request to choose CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct TakeRequest<'a> {
     /// The machine.
@@ -38,19 +38,19 @@ pub struct TakeRequest<'a> {
     pub max_refs: u32,
     /// The CPUs that may be taken.
     pub available: &'a CpuSet,
-    /// Those of them to use first.
+    /// The available CPUs to take first.
     pub preferred: &'a CpuSet,
     /// The CPUs that pods hold.
     pub held: &'a HeldCpus,
-    /// How many CPUs.
+    /// The number of CPUs to take.
     pub needed: usize,
     /// How they are chosen.
     pub binding: CpuBinding,
-    /// What the pod would like to keep for itself.
+    /// What the pod prefers to have exclusively.
     pub exclusive: ExclusiveLevel,
-    /// Which NUMA node is taken first.
+    /// Which NUMA node is used first.
     pub strategy: NumaStrategy,
-    /// Which of two answers to give.
+    /// Whether to repeat Koordinator's defects.
     pub fidelity: Fidelity,
 }
 
@@ -60,7 +60,7 @@ pub enum KoordinatorTakeError {
     /// Fewer CPUs are available than needed.
     #[error("not enough cpus available to satisfy request")]
     NotEnough,
-    /// The original's last line of defence.
+    /// No step found enough CPUs.
     #[error("failed to allocate cpus")]
     Failed,
 }
@@ -99,8 +99,8 @@ impl TakeRequest<'_> {
         }
     }
 
-    /// The CPUs to stay away from, one set per attempt, the strictest first and nothing last.
-    fn attempts(&self) -> SmallVec<[ExclusiveLevel; 3]> {
+    /// The levels of exclusivity to try in order, the strictest first and none last.
+    fn exclusive_levels(&self) -> SmallVec<[ExclusiveLevel; 3]> {
         match self.exclusive {
             ExclusiveLevel::NumaNode if !self.fidelity.drops_numa_exclusivity() => {
                 SmallVec::from_slice(&[

@@ -1,21 +1,23 @@
-//! Admission: may this pod run here, and on what?
+//! Admission of one pod: align its resources on NUMA nodes, then allocate devices, CPUs and memory.
 //!
-//! Mirrors the topology manager's scopes. Under `none` every container is served without asking anybody. In the
-//! scope `container` each container is aligned and served before the next one is looked at; in the scope
-//! `pod` the pod is aligned once, and every container is served on that placement. The managers are asked
-//! and served in one order: devices, CPUs, memory.
+//! Mirrors the topology manager's scopes. Under the policy `none` every container is allocated without hints. In the
+//! scope `container` each container is aligned and allocated before the next one; in the scope `pod` the pod is aligned
+//! once, and all its containers are allocated with that affinity. The managers give hints and allocate in the same
+//! order: devices, CPUs, memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::change::Event;
-use super::draft::Draft;
-use super::state::{Resident, ReusableCpus};
+use super::change::LedgerEvent;
+use super::state::{AdmittedPod, ReusableCpus};
+use super::transaction::Transaction;
 use super::{Admission, Ledger};
 use crate::cpu::CpuError;
 use crate::cpu_set::CpuSet;
-use crate::decision::{Assignment, Decision, Manager, Rejection, RejectionReason, Verdict};
-use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, Reusable};
+use crate::decision::{
+    AdmissionResult, Assignment, Decision, Rejection, RejectionReason, ResourceManager,
+};
+use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, ReusableDevices};
 use crate::explanation::{Alignment, Cause, Explanation};
 use crate::hint::{Hint, ProviderHints};
 use crate::memory::{MemoryBasis, MemoryError};
@@ -26,33 +28,33 @@ use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
 impl Ledger {
-    /// Decides about a pod that is not here yet, or is here again after a restart.
+    /// Decides about a pod that is not admitted yet, or is admitted again after a restart.
     pub(super) fn decide(
         &mut self,
         pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
     ) -> Admission {
-        self.decide_apart(pod, plugins, None)
+        self.decide_without(pod, plugins, None)
     }
 
-    /// The same as if `aside`, which is part of the shared pool, were not there.
-    pub(super) fn decide_apart(
+    /// The same as if the CPUs `aside` were not in the shared pool.
+    pub(super) fn decide_without(
         &mut self,
         pod: &Arc<Pod>,
         plugins: &mut dyn PreferredAllocation,
         aside: Option<&CpuSet>,
     ) -> Admission {
         let ordinal = self.state.generation;
-        let mut draft = Draft::new(&self.rules, &mut self.state);
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
         if let Some(aside) = aside {
-            let edit = draft
+            let edit = transaction
                 .state
                 .cpus
-                .set_shared(draft.state.cpus.shared() - aside);
-            draft.cpu(edit);
+                .set_shared(transaction.state.cpus.shared() - aside);
+            transaction.cpu(edit);
         }
-        let mut attempt = Attempt {
-            draft,
+        let mut attempt = AdmissionAttempt {
+            transaction,
             pod,
             plugins,
             affinities: BTreeMap::new(),
@@ -63,82 +65,86 @@ impl Ledger {
             },
         };
         let outcome = attempt.run();
-        let Attempt {
-            mut draft,
+        let AdmissionAttempt {
+            mut transaction,
             affinities,
             explanation,
             ..
         } = attempt;
         let event = match outcome {
             Ok(()) => {
-                if !draft.rules.fidelity().remembers_reuse_after_admission() {
-                    draft.reusable_cpus(None);
+                if !transaction
+                    .rules
+                    .fidelity()
+                    .remembers_reuse_after_admission()
+                {
+                    transaction.reusable_cpus(None);
                 }
-                let resident = Resident {
+                let admitted = AdmittedPod {
                     pod: pod.clone(),
                     ordinal,
                     affinities,
                 };
                 if let Some(aside) = aside {
-                    let edit = draft
+                    let edit = transaction
                         .state
                         .cpus
-                        .set_shared(draft.state.cpus.shared() | aside);
-                    draft.cpu(edit);
+                        .set_shared(transaction.state.cpus.shared() | aside);
+                    transaction.cpu(edit);
                 }
-                draft.resident(&pod.uid, Some(resident));
-                Ok(Event::Admitted(pod.uid.clone()))
+                transaction.set_pod(&pod.uid, Some(admitted));
+                Ok(LedgerEvent::Admitted(pod.uid.clone()))
             }
             Err(rejection) => {
-                let keeps = draft.rules.fidelity().keeps_parts_of_rejected_pods();
+                let keeps = transaction.rules.fidelity().keeps_parts_of_rejected_pods();
                 match keeps && aside.is_none() {
-                    true => draft.collect(&pod.uid),
-                    false => draft.discard(),
+                    true => transaction.release_all(&pod.uid),
+                    false => transaction.discard(),
                 }
                 Err(rejection)
             }
         };
         let (event, rejection) = match event {
             Ok(event) => (event, None),
-            Err(rejection) => (Event::Rejected(pod.uid.clone()), Some(rejection)),
+            Err(rejection) => (LedgerEvent::Rejected(pod.uid.clone()), Some(rejection)),
         };
-        let change = draft.finish(event);
-        let verdict = match rejection {
-            Some(rejection) => Verdict::Rejected(rejection),
-            None => Verdict::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
+        let change = transaction.finish(event);
+        let result = match rejection {
+            Some(rejection) => AdmissionResult::Rejected(rejection),
+            None => AdmissionResult::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
         };
         let decision = Decision {
             pod: pod.uid.clone(),
-            verdict,
+            result,
             explanation,
         };
         Admission { decision, change }
     }
 }
 
-/// One pod on its way in.
-struct Attempt<'a> {
-    draft: Draft<'a>,
+/// The state of one admission while it runs.
+struct AdmissionAttempt<'a> {
+    transaction: Transaction<'a>,
     pod: &'a Arc<Pod>,
     plugins: &'a mut dyn PreferredAllocation,
     affinities: BTreeMap<ContainerName, Hint>,
     explanation: Explanation,
 }
 
-impl Attempt<'_> {
+impl AdmissionAttempt<'_> {
     fn run(&mut self) -> Result<(), Rejection> {
         let pod = self.pod.clone();
-        match (self.draft.rules.policy, self.draft.rules.scope) {
+        match (self.transaction.rules.policy, self.transaction.rules.scope) {
             (TopologyPolicy::None, _) => {
                 for container in pod.all_containers() {
-                    self.serve(container, Hint::NONE)?;
+                    self.allocate(container, Hint::NONE)?;
                 }
             }
             (_, TopologyScope::Container) => {
                 for container in pod.all_containers() {
                     let hint = self.align(Some(container))?;
                     self.affinities.insert(container.name.clone(), hint);
-                    self.serve(container, hint)?;
+                    self.allocate(container, hint)?;
                 }
             }
             (_, TopologyScope::Pod) => {
@@ -146,20 +152,20 @@ impl Attempt<'_> {
                 for container in pod.all_containers() {
                     self.affinities.insert(container.name.clone(), hint);
                 }
-                if self.draft.rules.pod_level.manages(&pod) {
-                    return self.serve_whole(hint);
+                if self.transaction.rules.pod_level.manages(&pod) {
+                    return self.allocate_pod(hint);
                 }
                 for container in pod.all_containers() {
-                    self.serve(container, hint)?;
+                    self.allocate(container, hint)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Finds NUMA nodes that suit every resource of one container, or of the pod as a whole.
+    /// Merges the hints of all resources of one container, or of the pod as a whole, into one NUMA affinity.
     fn align(&mut self, container: Option<&Container>) -> Result<Hint, Rejection> {
-        let rules = self.draft.rules;
+        let rules = self.transaction.rules;
         let hints = self.hints(container);
         let merged = merge::merge(&MergeRequest {
             nodes: rules.machine.node_ids(),
@@ -170,7 +176,9 @@ impl Attempt<'_> {
         });
         let alignment = Alignment {
             container: container.map(|container| container.name.clone()),
-            resources: self.draft.facts(self.pod, container, &hints, &merged.facts),
+            resources: self
+                .transaction
+                .facts(self.pod, container, &hints, &merged.facts),
             hint: merged.hint,
             admitted: merged.admit,
             merge: merged.facts,
@@ -179,16 +187,16 @@ impl Attempt<'_> {
         match merged.admit {
             true => Ok(merged.hint),
             false => {
-                self.explanation.cause = self.empty_shared_pool(container);
-                Err(self.misaligned(container))
+                self.explanation.cause = self.empty_shared_pool_error(container);
+                Err(self.topology_rejection(container))
             }
         }
     }
 
-    /// Whether the pod's own containers leave nothing for those that share, which the managers tell the merge as
-    /// "no node will do".
-    fn empty_shared_pool(&self, container: Option<&Container>) -> Option<Cause> {
-        let (rules, pod) = (self.draft.rules, &**self.pod);
+    /// The error behind a rejected merge if the exclusive containers of a pod with pod-level resources leave nothing
+    /// for its shared pool. The managers report that to the merge as an empty list of hints.
+    fn empty_shared_pool_error(&self, container: Option<&Container>) -> Option<Cause> {
+        let (rules, pod) = (self.transaction.rules, &**self.pod);
         if container.is_some() || !rules.pod_level.manages(pod) {
             return None;
         }
@@ -196,18 +204,26 @@ impl Attempt<'_> {
         if let Some(Err(error)) = cpus.map(|cpus| cpus.check_pod_budget(pod)) {
             return Some(Cause::Cpu(error));
         }
-        match rules.memory.pod_hints(&self.draft.state.memory, pod).basis {
+        match rules
+            .memory
+            .pod_hints(&self.transaction.state.memory, pod)
+            .basis
+        {
             MemoryBasis::EmptySharedPool(problem) => Some(Cause::Memory(problem.into())),
             _ => None,
         }
     }
 
     fn hints(&self, container: Option<&Container>) -> [ProviderHints; 3] {
-        let (rules, state, pod) = (self.draft.rules, &*self.draft.state, &**self.pod);
+        let (rules, state, pod) = (
+            self.transaction.rules,
+            &*self.transaction.state,
+            &**self.pod,
+        );
         let cpus = state.reusable_cpus_of(&pod.uid);
         match container {
             Some(container) => {
-                let devices = Reusable::before(&state.devices, pod, &container.name);
+                let devices = ReusableDevices::before(&state.devices, pod, &container.name);
                 [
                     device::container_hints(&state.pool, &state.devices, pod, container, &devices),
                     rules
@@ -227,31 +243,31 @@ impl Attempt<'_> {
         }
     }
 
-    /// Gives one container everything it asks for.
-    fn serve(&mut self, container: &Container, hint: Hint) -> Result<(), Rejection> {
-        let (rules, pod) = (self.draft.rules, self.pod.clone());
+    /// Allocates the devices, CPUs and memory of one container.
+    fn allocate(&mut self, container: &Container, hint: Hint) -> Result<(), Rejection> {
+        let (rules, pod) = (self.transaction.rules, self.pod.clone());
 
-        let state = &*self.draft.state;
+        let state = &*self.transaction.state;
         let request = DeviceRequest {
             pod: &pod,
             container,
             affinity: hint.mask,
-            reusable: &Reusable::before(&state.devices, &pod, &container.name),
+            reusable: &ReusableDevices::before(&state.devices, &pod, &container.name),
             already_running: false,
         };
         let devices = device::allocate(&state.pool, &state.devices, request, self.plugins);
-        let grant = devices.map_err(|error| self.short_of_devices(container, error))?;
-        self.draft.devices(grant.edits);
+        let grant = devices.map_err(|error| self.device_rejection(container, error))?;
+        self.transaction.devices(grant.edits);
 
-        let state = &*self.draft.state;
+        let state = &*self.transaction.state;
         let reusable = state.reusable_cpus_of(&pod.uid);
         let cpus = rules
             .cpus
             .allocate(&state.cpus, &reusable, hint.mask, &pod, container);
-        let grant = cpus.map_err(|error| self.short_of_cpus(Some(container), error))?;
-        self.draft.cpu(grant.edits);
+        let grant = cpus.map_err(|error| self.cpu_rejection(Some(container), error))?;
+        self.transaction.cpu(grant.edits);
         if let Some(cpus) = grant.reusable {
-            self.draft.reusable_cpus(Some(ReusableCpus {
+            self.transaction.reusable_cpus(Some(ReusableCpus {
                 pod: pod.uid.clone(),
                 cpus,
             }));
@@ -259,37 +275,38 @@ impl Attempt<'_> {
 
         let memory = rules
             .memory
-            .allocate(&self.draft.state.memory, hint, &pod, container);
-        let grant = memory.map_err(|error| self.short_of_memory(Some(container), error))?;
-        self.draft.memory(grant.edits);
+            .allocate(&self.transaction.state.memory, hint, &pod, container);
+        let grant = memory.map_err(|error| self.memory_rejection(Some(container), error))?;
+        self.transaction.memory(grant.edits);
         Ok(())
     }
 
-    /// Gives a pod with pod-level resources everything it asks for at once. Devices take no part in that.
-    fn serve_whole(&mut self, hint: Hint) -> Result<(), Rejection> {
-        let (rules, pod) = (self.draft.rules, self.pod.clone());
+    /// Allocates the CPUs and memory of a pod with pod-level resources as a whole. The device manager does not support
+    /// them.
+    fn allocate_pod(&mut self, hint: Hint) -> Result<(), Rejection> {
+        let (rules, pod) = (self.transaction.rules, self.pod.clone());
         match rules
             .cpus
-            .allocate_pod(&self.draft.state.cpus, hint.mask, &pod)
+            .allocate_pod(&self.transaction.state.cpus, hint.mask, &pod)
         {
-            Ok(grant) => self.draft.cpu(grant.edits),
+            Ok(grant) => self.transaction.cpu(grant.edits),
             Err(rejection) => {
-                self.draft.cpu(rejection.left_behind);
-                return Err(self.short_of_cpus(None, rejection.error));
+                self.transaction.cpu(rejection.left_behind);
+                return Err(self.cpu_rejection(None, rejection.error));
             }
         }
         let memory = rules
             .memory
-            .allocate_pod(&self.draft.state.memory, hint, &pod);
-        let grant = memory.map_err(|error| self.short_of_memory(None, error))?;
-        self.draft.memory(grant.edits);
+            .allocate_pod(&self.transaction.state.memory, hint, &pod);
+        let grant = memory.map_err(|error| self.memory_rejection(None, error))?;
+        self.transaction.memory(grant.edits);
         Ok(())
     }
 
-    /// The managers could not agree as strictly as the policy demands.
-    fn misaligned(&self, container: Option<&Container>) -> Rejection {
-        let whole = self.draft.rules.pod_level.manages(self.pod);
-        let message = match (whole, self.draft.rules.scope) {
+    /// The rejection for a merged hint that the topology policy does not admit.
+    fn topology_rejection(&self, container: Option<&Container>) -> Rejection {
+        let whole = self.transaction.rules.pod_level.manages(self.pod);
+        let message = match (whole, self.transaction.rules.scope) {
             (false, _) => "Resources cannot be allocated with Topology locality",
             (true, TopologyScope::Pod) => {
                 "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"
@@ -306,14 +323,14 @@ impl Attempt<'_> {
         }
     }
 
-    fn short_of_devices(&mut self, container: &Container, error: DeviceError) -> Rejection {
+    fn device_rejection(&mut self, container: &Container, error: DeviceError) -> Rejection {
         let reason = RejectionReason::UnexpectedAdmissionError;
-        let rejection = self.rejection(reason, &error, Some(container), Manager::Device);
+        let rejection = self.rejection(reason, &error, Some(container), ResourceManager::Device);
         self.explanation.cause = Some(Cause::Device(error));
         rejection
     }
 
-    fn short_of_cpus(&mut self, container: Option<&Container>, error: CpuError) -> Rejection {
+    fn cpu_rejection(&mut self, container: Option<&Container>, error: CpuError) -> Rejection {
         let reason = match error {
             CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
                 RejectionReason::SMTAlignmentError
@@ -323,28 +340,29 @@ impl Attempt<'_> {
             }
             CpuError::Take(_) => RejectionReason::UnexpectedAdmissionError,
         };
-        let rejection = self.rejection(reason, &error, container, Manager::Cpu);
+        let rejection = self.rejection(reason, &error, container, ResourceManager::Cpu);
         self.explanation.cause = Some(Cause::Cpu(error));
         rejection
     }
 
-    fn short_of_memory(&mut self, container: Option<&Container>, error: MemoryError) -> Rejection {
+    fn memory_rejection(&mut self, container: Option<&Container>, error: MemoryError) -> Rejection {
         let reason = match error {
             MemoryError::EmptySharedPool(_) => RejectionReason::EmptyPodSharedPoolError,
             _ => RejectionReason::UnexpectedAdmissionError,
         };
-        let rejection = self.rejection(reason, &error, container, Manager::Memory);
+        let rejection = self.rejection(reason, &error, container, ResourceManager::Memory);
         self.explanation.cause = Some(Cause::Memory(error));
         rejection
     }
 
-    /// A manager could not serve. Mirrors `GetPodAdmitResult`: only errors without a reason of their own are wrapped.
+    /// The rejection for a failed allocation. Mirrors `GetPodAdmitResult`: errors without a reason of their own are
+    /// wrapped.
     fn rejection(
         &mut self,
         reason: RejectionReason,
         error: &dyn std::error::Error,
         container: Option<&Container>,
-        manager: Manager,
+        manager: ResourceManager,
     ) -> Rejection {
         let message = match reason {
             RejectionReason::UnexpectedAdmissionError => {
@@ -352,7 +370,7 @@ impl Attempt<'_> {
             }
             _ => error.to_string(),
         };
-        self.explanation.shortage = self.draft.facts_of(manager, self.pod, container);
+        self.explanation.shortage = self.transaction.facts_of(manager, self.pod, container);
         Rejection {
             reason,
             message,
@@ -362,9 +380,8 @@ impl Attempt<'_> {
     }
 }
 
-/// The assignment of a pod that holds nothing.
 impl Assignment {
-    /// Whether no container got anything for itself.
+    /// Whether no container holds exclusive CPUs, memory or devices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.containers.iter().all(|container| {

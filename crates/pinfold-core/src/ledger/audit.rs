@@ -1,4 +1,5 @@
-//! The audit: does the ledger add up? Everything is held once, nothing is lost, and nobody holds without living here.
+//! Consistency checks of a ledger: every CPU, byte and device is held at most once, none is lost, and every holder is
+//! an admitted pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,88 +8,91 @@ use crate::cpu_set::CpuSet;
 use crate::name::{DeviceId, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 
-/// Something that does not add up.
+/// An inconsistency in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Finding {
-    /// A pod that is not here holds something.
-    #[error("pod {0} holds something but is not on this node")]
-    Ghost(PodUid),
+pub enum AuditFinding {
+    /// A pod that is not admitted holds resources.
+    #[error("pod {0} holds resources but is not admitted")]
+    NotAdmitted(PodUid),
     /// Two pods hold the same CPUs.
     #[error("CPUs {cpus} are held by both {one} and {other}")]
     CpusTwice {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// By whom.
+        /// One holder.
         one: PodUid,
-        /// And by whom.
+        /// The other holder.
         other: PodUid,
     },
-    /// CPUs that are held are in the shared pool too.
+    /// CPUs are held exclusively and are in the shared pool as well.
     #[error("CPUs {cpus} of {pod} are in the shared pool as well")]
     CpusShared {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// Whose.
+        /// The holder.
         pod: PodUid,
     },
-    /// CPUs that nobody has.
-    #[error("CPUs {0} belong to nobody")]
+    /// CPUs that are neither held exclusively nor in the shared pool.
+    #[error("CPUs {0} are neither assigned nor in the shared pool")]
     CpusLost(CpuSet),
     /// CPUs that the machine does not have.
     #[error("CPUs {0} are not CPUs of this machine")]
     CpusUnknown(CpuSet),
-    /// A pod holds CPUs that are kept for the system.
+    /// A pod holds CPUs that are reserved for the system.
     #[error("CPUs {cpus} of {pod} are reserved")]
     CpusReserved {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// Whose.
+        /// The holder.
         pod: PodUid,
     },
-    /// Free and booked memory do not make what there is.
+    /// On some NUMA nodes free and allocated memory do not add up to the allocatable memory.
     #[error(
-        "{resource} of NUMA nodes {nodes}: {free} free and {reserved} booked do not make {allocatable}"
+        "{resource} of NUMA nodes {nodes}: {free} free and {reserved} allocated do not add up to {allocatable} allocatable"
     )]
-    MemoryUneven {
-        /// Which kind.
+    MemoryTotals {
+        /// `memory` or `hugepages-<size>`.
         resource: ResourceName,
-        /// Where.
+        /// The NUMA nodes.
         nodes: NodeSet,
-        /// What is free.
+        /// Free bytes in the memory table.
         free: u64,
-        /// What is booked.
+        /// Allocated bytes in the memory table.
         reserved: u64,
-        /// What there is.
+        /// Allocatable bytes in the memory table.
         allocatable: u64,
     },
-    /// The blocks of the pods are not what is booked.
-    #[error("{resource}: pods hold {held}, but {reserved} is booked")]
-    MemoryUnbooked {
-        /// Which kind.
+    /// The memory blocks of all pods do not add up to the allocated memory in the table.
+    #[error("{resource}: pods hold {held}, but the table says {reserved}")]
+    MemoryBlocks {
+        /// `memory` or `hugepages-<size>`.
         resource: ResourceName,
-        /// What the pods' blocks add up to.
+        /// The sum of the pods' blocks in bytes.
         held: u64,
-        /// What is booked on all nodes.
+        /// The allocated bytes of all NUMA nodes in the memory table.
         reserved: u64,
     },
     /// Two pods hold the same device.
     #[error("device {device} of {resource} is held by both {one} and {other}")]
     DeviceTwice {
-        /// Of which resource.
+        /// The resource of the device.
         resource: ResourceName,
-        /// Which.
+        /// The device.
         device: DeviceId,
-        /// By whom.
+        /// One holder.
         one: PodUid,
-        /// And by whom.
+        /// The other holder.
         other: PodUid,
     },
 }
 
 impl Ledger {
-    /// Everything that does not add up; nothing, unless the ledger is a faithful copy of a kubelet that lost count.
+    /// All inconsistencies. Empty unless the ledger repeats the kubelet's defects ([`Fidelity::Exact`]) and the kubelet
+    /// would be inconsistent too.
+    ///
+    /// [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
     #[must_use]
-    pub fn audit(&self) -> Vec<Finding> {
+    pub fn audit(&self) -> Vec<AuditFinding> {
         let mut findings = Vec::new();
         self.audit_cpus(&mut findings);
         self.audit_memory(&mut findings);
@@ -96,7 +100,7 @@ impl Ledger {
         findings
     }
 
-    fn audit_cpus(&self, findings: &mut Vec<Finding>) {
+    fn audit_cpus(&self, findings: &mut Vec<AuditFinding>) {
         let Some(policy) = self.rules.cpus.as_static() else {
             return;
         };
@@ -112,19 +116,19 @@ impl Ledger {
         }
         let mut seen = shared.clone();
         for (&pod, own) in &held {
-            if !self.state.residents.contains_key(pod) {
-                findings.push(Finding::Ghost(pod.clone()));
+            if !self.state.admitted_pods.contains_key(pod) {
+                findings.push(AuditFinding::NotAdmitted(pod.clone()));
             }
             let common = own & shared;
             if !common.is_empty() {
-                findings.push(Finding::CpusShared {
+                findings.push(AuditFinding::CpusShared {
                     cpus: common,
                     pod: pod.clone(),
                 });
             }
             let reserved = own & policy.reserved();
             if !reserved.is_empty() {
-                findings.push(Finding::CpusReserved {
+                findings.push(AuditFinding::CpusReserved {
                     cpus: reserved,
                     pod: pod.clone(),
                 });
@@ -134,7 +138,7 @@ impl Ledger {
             {
                 let common = own & theirs;
                 if !common.is_empty() {
-                    findings.push(Finding::CpusTwice {
+                    findings.push(AuditFinding::CpusTwice {
                         cpus: common,
                         one: pod.clone(),
                         other: other.clone(),
@@ -148,23 +152,23 @@ impl Ledger {
         }
         let lost = self.rules.topology.all() - &seen;
         if !lost.is_empty() {
-            findings.push(Finding::CpusLost(lost));
+            findings.push(AuditFinding::CpusLost(lost));
         }
         let unknown = &seen - self.rules.topology.all();
         if !unknown.is_empty() {
-            findings.push(Finding::CpusUnknown(unknown));
+            findings.push(AuditFinding::CpusUnknown(unknown));
         }
     }
 
-    fn audit_memory(&self, findings: &mut Vec<Finding>) {
+    fn audit_memory(&self, findings: &mut Vec<AuditFinding>) {
         let memory = &self.state.memory;
-        let mut booked: BTreeMap<ResourceName, u64> = BTreeMap::new();
+        let mut allocated: BTreeMap<ResourceName, u64> = BTreeMap::new();
         for (&node, row) in memory.nodes() {
             for (resource, amounts) in &row.memory {
-                let booked = booked.entry(resource.clone()).or_default();
-                *booked = booked.saturating_add(amounts.reserved);
+                let allocated = allocated.entry(resource.clone()).or_default();
+                *allocated = allocated.saturating_add(amounts.reserved);
                 if amounts.free.saturating_add(amounts.reserved) != amounts.allocatable {
-                    findings.push(Finding::MemoryUneven {
+                    findings.push(AuditFinding::MemoryTotals {
                         resource: resource.clone(),
                         nodes: NodeSet::single(node),
                         free: amounts.free,
@@ -181,18 +185,18 @@ impl Ledger {
             .chain(memory.pod_assignments().keys())
             .collect();
         for pod in pods {
-            if !self.state.residents.contains_key(pod) {
-                findings.push(Finding::Ghost(pod.clone()));
+            if !self.state.admitted_pods.contains_key(pod) {
+                findings.push(AuditFinding::NotAdmitted(pod.clone()));
             }
-            for block in memory.booked_for(pod) {
+            for block in memory.blocks_charged_to(pod) {
                 let held = held.entry(block.resource.clone()).or_default();
                 *held = held.saturating_add(block.size);
             }
         }
-        for (resource, reserved) in booked {
+        for (resource, reserved) in allocated {
             let held = held.get(&resource).copied().unwrap_or(0);
             if held != reserved {
-                findings.push(Finding::MemoryUnbooked {
+                findings.push(AuditFinding::MemoryBlocks {
                     resource,
                     held,
                     reserved,
@@ -201,11 +205,11 @@ impl Ledger {
         }
     }
 
-    fn audit_devices(&self, findings: &mut Vec<Finding>) {
+    fn audit_devices(&self, findings: &mut Vec<AuditFinding>) {
         let mut holder: BTreeMap<(ResourceName, DeviceId), PodUid> = BTreeMap::new();
         for (pod, containers) in self.state.devices.pods() {
-            if !self.state.residents.contains_key(pod) {
-                findings.push(Finding::Ghost(pod.clone()));
+            if !self.state.admitted_pods.contains_key(pod) {
+                findings.push(AuditFinding::NotAdmitted(pod.clone()));
             }
             for (resource, device) in
                 containers
@@ -217,7 +221,7 @@ impl Ledger {
             {
                 let key = (resource.clone(), device.clone());
                 match holder.get(&key) {
-                    Some(one) if one != pod => findings.push(Finding::DeviceTwice {
+                    Some(one) if one != pod => findings.push(AuditFinding::DeviceTwice {
                         resource: key.0,
                         device: key.1,
                         one: one.clone(),

@@ -1,97 +1,96 @@
-//! [`Change`]: everything one event changed in a ledger, as a value to write down, replay and undo.
+//! [`Change`]: all edits that one event made in a ledger, as a value that can be journaled, replayed and undone.
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{LedgerState, Resident, ReusableCpus};
+use super::state::{AdmittedPod, LedgerState, ReusableCpus};
 use crate::cpu::CpuEdit;
-use crate::device::{DeviceEdit, DeviceOffer};
+use crate::device::{AdvertisedDevices, DeviceEdit};
 use crate::memory::MemoryEdit;
 use crate::name::{ContainerName, PodUid, ResourceName};
 
-/// What happened, and what it changed.
+/// One event and the edits it made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The generation of the ledger it was made for. It makes the next one.
+    /// The generation of the ledger before the change; applying it increments the generation.
     pub generation: u64,
-    /// What happened.
-    pub event: Event,
-    /// What it changed, in order.
+    /// The event.
+    pub event: LedgerEvent,
+    /// Its edits, in order.
     pub edits: Vec<Edit>,
 }
 
-/// What can happen to a ledger.
+/// The events that change a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// A pod was let in.
+pub enum LedgerEvent {
+    /// A pod was admitted.
     Admitted(PodUid),
-    /// A pod was turned away. Only a faithful copy of the kubelet writes this down: there, a rejected pod
-    /// can leave something behind.
+    /// A pod was rejected. Journaled only under exact fidelity: in the kubelet a rejected pod can keep resources.
     Rejected(PodUid),
     /// A container started.
     Started(PodUid, ContainerName),
-    /// A pod left.
+    /// A pod was released.
     Released(PodUid),
-    /// A device plugin came, went, or reported other devices or other health.
-    Offered(ResourceName),
+    /// A device plugin registered, unregistered, or reported a different list or health of devices.
+    DevicesChanged(ResourceName),
 }
 
 /// One entry of the ledger before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edit {
-    /// Of the CPU manager.
+    /// An entry of the CPU manager's state.
     Cpu(CpuEdit),
-    /// Of the memory manager.
+    /// An entry of the memory manager's state.
     Memory(MemoryEdit),
-    /// Of the device manager.
+    /// An entry of the device manager's state.
     Device(DeviceEdit),
-    /// A pod that lives here.
-    Resident {
-        /// Which.
+    /// An admitted pod.
+    Pod {
+        /// Its UID.
         pod: PodUid,
-        /// What was known of it; `None` if it did not live here.
-        before: Option<Box<Resident>>,
-        /// What is known of it.
-        after: Option<Box<Resident>>,
+        /// The entry before; `None` if the pod was not admitted.
+        before: Option<Box<AdmittedPod>>,
+        /// The entry after; `None` if the pod was released.
+        after: Option<Box<AdmittedPod>>,
     },
-    /// The CPUs that finished init containers leave to the rest of their pod.
+    /// The CPUs of finished init containers that later containers of the same pod may reuse.
     ReusableCpus {
-        /// What there was.
+        /// The CPUs before.
         before: Option<ReusableCpus>,
-        /// What there is.
+        /// The CPUs after.
         after: Option<ReusableCpus>,
     },
-    /// The devices that the plugin of one resource offers; `None` while it has not registered.
-    Offer {
-        /// Of which resource.
+    /// The devices that the plugin of one resource advertises; `None` while it is not registered.
+    AdvertisedDevices {
+        /// The resource.
         resource: ResourceName,
-        /// What it offered.
-        before: Option<DeviceOffer>,
-        /// What it offers.
-        after: Option<DeviceOffer>,
+        /// The devices before.
+        before: Option<AdvertisedDevices>,
+        /// The devices after.
+        after: Option<AdvertisedDevices>,
     },
 }
 
-/// A change that was made for another ledger than the one it met. Nothing was changed.
+/// A change that does not fit the state of the ledger it is applied to. The ledger is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Conflict {
-    /// Made for another moment.
+pub enum ChangeConflict {
+    /// The change was made for another generation.
     #[error("the change is for generation {expected} of the ledger, which is at {found}")]
     Generation {
-        /// The change's.
+        /// The generation of the change.
         expected: u64,
-        /// The ledger's.
+        /// The generation of the ledger.
         found: u64,
     },
-    /// Made for other content.
+    /// An entry differs from what the change expects before it.
     #[error("the ledger is not the one this change was made for: {0}")]
     Content(String),
 }
 
 impl LedgerState {
-    /// Carries out one edit.
-    pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), Conflict> {
+    /// Applies one edit.
+    pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.apply(edit).map_err(content),
             Edit::Memory(edit) => self
@@ -99,22 +98,22 @@ impl LedgerState {
                 .apply(std::slice::from_ref(edit))
                 .map_err(content),
             Edit::Device(edit) => self.devices.apply(edit).map_err(content),
-            Edit::Resident { pod, before, after } => {
-                self.swap_resident(pod, before.as_deref(), after.as_deref())
+            Edit::Pod { pod, before, after } => {
+                self.swap_pod(pod, before.as_deref(), after.as_deref())
             }
             Edit::ReusableCpus { before, after } => {
                 self.swap_reusable(before.as_ref(), after.as_ref())
             }
-            Edit::Offer {
+            Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
-            } => self.swap_offer(resource, before.as_ref(), after.as_ref()),
+            } => self.swap_devices(resource, before.as_ref(), after.as_ref()),
         }
     }
 
-    /// Takes one edit back.
-    pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), Conflict> {
+    /// Reverts one edit.
+    pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
         match edit {
             Edit::Cpu(edit) => self.cpus.revert(edit).map_err(content),
             Edit::Memory(edit) => self
@@ -122,32 +121,32 @@ impl LedgerState {
                 .revert(std::slice::from_ref(edit))
                 .map_err(content),
             Edit::Device(edit) => self.devices.revert(edit).map_err(content),
-            Edit::Resident { pod, before, after } => {
-                self.swap_resident(pod, after.as_deref(), before.as_deref())
+            Edit::Pod { pod, before, after } => {
+                self.swap_pod(pod, after.as_deref(), before.as_deref())
             }
             Edit::ReusableCpus { before, after } => {
                 self.swap_reusable(after.as_ref(), before.as_ref())
             }
-            Edit::Offer {
+            Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
-            } => self.swap_offer(resource, after.as_ref(), before.as_ref()),
+            } => self.swap_devices(resource, after.as_ref(), before.as_ref()),
         }
     }
 
-    fn swap_resident(
+    fn swap_pod(
         &mut self,
         pod: &PodUid,
-        from: Option<&Resident>,
-        to: Option<&Resident>,
-    ) -> Result<(), Conflict> {
-        if self.residents.get(pod) != from {
-            return Err(Conflict::Content(format!("pod {pod}")));
+        from: Option<&AdmittedPod>,
+        to: Option<&AdmittedPod>,
+    ) -> Result<(), ChangeConflict> {
+        if self.admitted_pods.get(pod) != from {
+            return Err(ChangeConflict::Content(format!("pod {pod}")));
         }
         match to {
-            Some(resident) => drop(self.residents.insert(pod.clone(), resident.clone())),
-            None => drop(self.residents.remove(pod)),
+            Some(admitted) => drop(self.admitted_pods.insert(pod.clone(), admitted.clone())),
+            None => drop(self.admitted_pods.remove(pod)),
         }
         Ok(())
     }
@@ -156,32 +155,34 @@ impl LedgerState {
         &mut self,
         from: Option<&ReusableCpus>,
         to: Option<&ReusableCpus>,
-    ) -> Result<(), Conflict> {
+    ) -> Result<(), ChangeConflict> {
         if self.reusable_cpus.as_ref() != from {
-            return Err(Conflict::Content("CPUs that init containers left".into()));
+            return Err(ChangeConflict::Content(
+                "reusable CPUs of init containers".into(),
+            ));
         }
         self.reusable_cpus = to.cloned();
         Ok(())
     }
 
-    fn swap_offer(
+    fn swap_devices(
         &mut self,
         resource: &ResourceName,
-        from: Option<&DeviceOffer>,
-        to: Option<&DeviceOffer>,
-    ) -> Result<(), Conflict> {
+        from: Option<&AdvertisedDevices>,
+        to: Option<&AdvertisedDevices>,
+    ) -> Result<(), ChangeConflict> {
         if self.pool.devices(resource) != from {
-            return Err(Conflict::Content(format!("devices of {resource}")));
+            return Err(ChangeConflict::Content(format!("devices of {resource}")));
         }
         match to {
-            Some(devices) => self.pool.report(resource.clone(), devices.clone()),
-            None => self.pool.withdraw(resource),
+            Some(devices) => self.pool.set_devices(resource.clone(), devices.clone()),
+            None => self.pool.remove_resource(resource),
         }
         Ok(())
     }
 
-    /// Carries out all edits or none.
-    pub(super) fn apply_all(&mut self, edits: &[Edit]) -> Result<(), Conflict> {
+    /// Applies all edits or none.
+    pub(super) fn apply_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
         for (done, edit) in edits.iter().enumerate() {
             if let Err(conflict) = self.apply(edit) {
                 self.revert_all(&edits[..done]);
@@ -191,21 +192,21 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Takes edits back that were just carried out, last one first.
+    /// Reverts edits that were just applied, the last one first.
     pub(super) fn revert_all(&mut self, edits: &[Edit]) {
         for edit in edits.iter().rev() {
             self.revert(edit)
-                .expect("an edit that was just carried out can be taken back");
+                .expect("an edit that was just applied can be reverted");
         }
     }
 
-    /// Takes all edits back or none.
-    pub(super) fn undo_all(&mut self, edits: &[Edit]) -> Result<(), Conflict> {
+    /// Reverts all edits or none.
+    pub(super) fn undo_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
         for (at, edit) in edits.iter().enumerate().rev() {
             if let Err(conflict) = self.revert(edit) {
                 for undone in &edits[at + 1..] {
                     self.apply(undone)
-                        .expect("an edit that was just taken back can be carried out");
+                        .expect("an edit that was just reverted can be applied again");
                 }
                 return Err(conflict);
             }
@@ -218,6 +219,6 @@ impl LedgerState {
     clippy::needless_pass_by_value,
     reason = "the shape that map_err wants"
 )]
-fn content(problem: impl ToString) -> Conflict {
-    Conflict::Content(problem.to_string())
+fn content(problem: impl ToString) -> ChangeConflict {
+    ChangeConflict::Content(problem.to_string())
 }

@@ -1,10 +1,10 @@
-//! The facts of a request: what was asked of every resource, and what each NUMA node had of it.
+//! Collects the facts of an explanation: the requested amount of every resource and what each NUMA node has of it.
 
-use super::draft::Draft;
-use crate::decision::Manager;
+use super::transaction::Transaction;
+use crate::decision::ResourceManager;
 use crate::demand;
-use crate::device::Reusable;
-use crate::explanation::{Bound, Elsewhere, NodeFacts, ResourceFacts};
+use crate::device::ReusableDevices;
+use crate::explanation::{MemoryGrouping, NodeFacts, ResourceFacts, WithoutTopology};
 use crate::hint::ProviderHints;
 use crate::merge::MergeFacts;
 use crate::name::ResourceName;
@@ -12,8 +12,8 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod};
 use crate::qos::QosClass;
 
-impl Draft<'_> {
-    /// The facts of all resources of one alignment, with what each wanted of the merge.
+impl Transaction<'_> {
+    /// The facts of all resources of one alignment, with a summary of their hints.
     pub(super) fn facts(
         &self,
         pod: &Pod,
@@ -22,41 +22,43 @@ impl Draft<'_> {
         merge: &MergeFacts,
     ) -> Vec<ResourceFacts> {
         let mut facts = Vec::new();
-        for (provider, manager) in Manager::ALL.into_iter().enumerate() {
+        for (provider, manager) in ResourceManager::ALL.into_iter().enumerate() {
             for mut resource in self.facts_of(manager, pod, container) {
-                resource.place = merge.resources.iter().position(|brought| {
-                    let row = brought.row.and_then(|row| hints[provider].rows.get(row));
-                    brought.provider == provider
+                resource.merge_index = merge.resources.iter().position(|merged| {
+                    let row = merged.row.and_then(|row| hints[provider].rows.get(row));
+                    merged.provider == provider
                         && row.is_some_and(|(name, _)| *name == resource.resource)
                 });
-                resource.wish = resource.place.map(|place| merge.resources[place].wish);
+                resource.hints = resource
+                    .merge_index
+                    .map(|index| merge.resources[index].hints);
                 facts.push(resource);
             }
         }
         facts
     }
 
-    /// The facts of the resources that one manager hands out.
+    /// The facts of the resources that one manager allocates.
     pub(super) fn facts_of(
         &self,
-        manager: Manager,
+        manager: ResourceManager,
         pod: &Pod,
         container: Option<&Container>,
     ) -> Vec<ResourceFacts> {
         match manager {
-            Manager::Device => self.device_facts(pod, container),
-            Manager::Cpu => self.cpu_facts(pod, container).into_iter().collect(),
-            Manager::Memory => self.memory_facts(pod, container),
+            ResourceManager::Device => self.device_facts(pod, container),
+            ResourceManager::Cpu => self.cpu_facts(pod, container).into_iter().collect(),
+            ResourceManager::Memory => self.memory_facts(pod, container),
         }
     }
 
     fn cpu_facts(&self, pod: &Pod, container: Option<&Container>) -> Option<ResourceFacts> {
         let policy = self.rules.cpus.as_static()?;
-        let asked = match container {
+        let requested = match container {
             Some(container) => demand::container_cpus(pod, container, self.rules.pod_level),
             None => demand::pod_cpus(pod, self.rules.pod_level),
         };
-        if asked == 0 || self.leaves_alone(pod) {
+        if requested == 0 || self.ignores(pod) {
             return None;
         }
         let free = policy.usable(
@@ -68,65 +70,65 @@ impl Draft<'_> {
             node: node.id,
             total: (node.cpus.len() - node.cpus.common_len(policy.reserved())) as u64,
             free: node.cpus.common_len(&free) as u64,
-            bound: Bound::Free,
+            grouping: MemoryGrouping::Unrestricted,
         });
         Some(ResourceFacts {
             resource: ResourceName::from("cpu"),
-            manager: Manager::Cpu,
-            asked: asked as u64,
+            manager: ResourceManager::Cpu,
+            requested: requested as u64,
             total: policy.allocatable().len() as u64,
             free: free.len() as u64,
             nodes: nodes.collect(),
-            elsewhere: Elsewhere::default(),
-            wish: None,
-            place: None,
+            without_topology: WithoutTopology::default(),
+            hints: None,
+            merge_index: None,
         })
     }
 
-    /// Whether the pod states resources as a whole that nobody manages.
-    fn leaves_alone(&self, pod: &Pod) -> bool {
+    /// Whether the pod has pod-level resources and the managers ignore such pods.
+    fn ignores(&self, pod: &Pod) -> bool {
         demand::has_pod_level_resources(pod) && !self.rules.pod_level.manages(pod)
     }
 
     fn memory_facts(&self, pod: &Pod, container: Option<&Container>) -> Vec<ResourceFacts> {
         let pod_level = self.rules.pod_level;
-        let asked = match container {
+        let requested = match container {
             Some(container) => demand::container_memory(pod, container, pod_level),
             None => demand::pod_memory(pod, pod_level),
         };
-        let managed = QosClass::of(pod) == QosClass::Guaranteed && !self.leaves_alone(pod);
+        let managed = QosClass::of(pod) == QosClass::Guaranteed && !self.ignores(pod);
         if self.state.memory.nodes().is_empty() || !managed {
             return Vec::new();
         }
-        let resource = |(resource, asked): (ResourceName, u64)| {
+        let resource = |(resource, requested): (ResourceName, u64)| {
             let nodes = self.state.memory.nodes().iter().map(|(&node, row)| {
                 let amounts = row.amounts(&resource);
                 NodeFacts {
                     node,
                     total: amounts.allocatable,
                     free: amounts.free,
-                    bound: match (row.cells.len() > 1, row.assignments) {
-                        (true, _) => Bound::Group(row.cells),
-                        (false, 0) => Bound::Free,
-                        (false, _) => Bound::Alone,
+                    grouping: match (row.cells.len() > 1, row.assignments) {
+                        (true, _) => MemoryGrouping::Group(row.cells),
+                        (false, 0) => MemoryGrouping::Unrestricted,
+                        (false, _) => MemoryGrouping::SingleNodeOnly,
                     },
                 }
             });
             let all = self.state.memory.node_ids();
             ResourceFacts {
-                manager: Manager::Memory,
-                asked,
+                manager: ResourceManager::Memory,
+                requested,
                 total: self.state.memory.allocatable(all, &resource),
                 free: self.state.memory.free(all, &resource),
                 nodes: nodes.collect(),
-                elsewhere: Elsewhere::default(),
-                wish: None,
-                place: None,
+                without_topology: WithoutTopology::default(),
+                hints: None,
+                merge_index: None,
                 resource,
             }
         };
-        let asked = asked.unwrap_or_default().into_iter();
-        asked.map(resource).collect()
+        let requested = requested.unwrap_or_default().into_iter();
+        requested.map(resource).collect()
     }
 
     fn device_facts(&self, pod: &Pod, container: Option<&Container>) -> Vec<ResourceFacts> {
@@ -134,11 +136,11 @@ impl Draft<'_> {
         let (limits, reusable) = match container {
             Some(container) => (
                 &container.limits,
-                Reusable::before(&self.state.devices, pod, &container.name),
+                ReusableDevices::before(&self.state.devices, pod, &container.name),
             ),
             None => {
                 whole = demand::effective_limits(pod);
-                (&whole, Reusable::default())
+                (&whole, ReusableDevices::default())
             }
         };
         let pool = &self.state.pool;
@@ -151,14 +153,14 @@ impl Draft<'_> {
             free.extend(reusable.of(resource).into_iter().flatten().cloned());
             let mut facts = ResourceFacts {
                 resource: resource.clone(),
-                manager: Manager::Device,
-                asked: u64::try_from(amount.value()).unwrap_or(0),
+                manager: ResourceManager::Device,
+                requested: u64::try_from(amount.value()).unwrap_or(0),
                 total: 0,
                 free: 0,
                 nodes: pool.nodes().iter().map(NodeFacts::nothing).collect(),
-                elsewhere: Elsewhere::default(),
-                wish: None,
-                place: None,
+                without_topology: WithoutTopology::default(),
+                hints: None,
+                merge_index: None,
             };
             for (id, device) in devices.iter().filter(|(_, device)| device.healthy) {
                 let free = u64::from(free.contains(id));
@@ -174,8 +176,8 @@ impl Draft<'_> {
                     node.free += free;
                 }
                 if near.is_empty() {
-                    facts.elsewhere.total += 1;
-                    facts.elsewhere.free += free;
+                    facts.without_topology.total += 1;
+                    facts.without_topology.free += free;
                 }
             }
             all.push(facts);
@@ -185,13 +187,13 @@ impl Draft<'_> {
 }
 
 impl NodeFacts {
-    /// A node that has nothing of the resource.
+    /// A NUMA node that has none of the resource.
     fn nothing(node: NodeId) -> Self {
         Self {
             node,
             total: 0,
             free: 0,
-            bound: Bound::Free,
+            grouping: MemoryGrouping::Unrestricted,
         }
     }
 }

@@ -1,49 +1,49 @@
-//! Pods that come with CPUs somebody else chose: a scheduler, or whoever pinned them before.
+//! Admits pods with given CPUs: chosen by a scheduler, or found pinned when the agent takes over a node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::change::{Change, Event};
-use super::draft::Draft;
-use super::state::Resident;
+use super::change::{Change, LedgerEvent};
+use super::state::AdmittedPod;
+use super::transaction::Transaction;
 use super::{Admission, Ledger, LedgerError, check_containers};
 use crate::cpu_set::CpuSet;
-use crate::decision::{Rejection, Verdict};
+use crate::decision::{AdmissionResult, Rejection};
 use crate::device::PreferredAllocation;
 use crate::name::{ContainerName, PodUid};
 use crate::pod::Pod;
 
-/// The CPUs of each container. Containers of one pod may have some in common.
+/// Exclusive CPUs by container. Containers of one pod may share CPUs.
 pub type GrantedCpus = BTreeMap<ContainerName, CpuSet>;
 
-/// Why a pod cannot have the CPUs that were chosen for it. Nothing was changed.
+/// Why a pod cannot be admitted with the given CPUs. The ledger is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// The pod makes no sense here.
+    /// The pod is invalid or admitted already.
     #[error(transparent)]
     Pod(#[from] LedgerError),
-    /// This node gives no CPUs away.
-    #[error("the CPU manager policy of this node is none: nobody has CPUs for themselves")]
+    /// The CPU manager policy is `none`.
+    #[error("the CPU manager policy of this node is none: there are no exclusive CPUs")]
     NotManaged,
-    /// CPUs that this machine does not have.
+    /// CPUs that the machine does not have.
     #[error("CPUs {0} are not CPUs of this machine")]
     Unknown(CpuSet),
-    /// CPUs that are kept for the system.
+    /// CPUs that are reserved for the system.
     #[error("CPUs {0} are reserved for the system")]
     Reserved(CpuSet),
-    /// CPUs that others hold.
+    /// CPUs that other pods hold exclusively.
     #[error("CPUs {cpus} are held by {}", pods(holders))]
     Taken {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
-        /// By whom.
+        /// The pods that hold them.
         holders: Vec<PodUid>,
     },
-    /// The rules of this node do not let the pod in with them.
-    #[error("the rules of this node say no: {}", .0.message)]
+    /// The topology policy rejects the pod with these CPUs.
+    #[error("the topology policy rejects it: {}", .0.message)]
     Rejected(Box<Rejection>),
-    /// By the rules of this node the pod gets fewer.
-    #[error("by the rules of this node it gets CPUs {0} of them only")]
+    /// The CPU manager would assign only these of the given CPUs.
+    #[error("the CPU manager would assign only CPUs {0} of them")]
     Fewer(CpuSet),
 }
 
@@ -53,60 +53,66 @@ fn pods(holders: &[PodUid]) -> String {
 }
 
 impl Ledger {
-    /// Lets `pod` in with these CPUs and nothing else. No policy is asked: whoever chose them has.
+    /// Admits `pod` with these CPUs, without memory and devices. The topology policy is not applied: it already was
+    /// when the CPUs were chosen.
     ///
     /// # Errors
-    /// If it cannot have them, or is no pod for this node.
+    /// If the CPUs are not free, or the pod is invalid or admitted already.
     pub fn grant(&mut self, pod: &Arc<Pod>, cpus: &GrantedCpus) -> Result<Change, GrantError> {
-        if self.state.residents.contains_key(&pod.uid) {
-            return Err(LedgerError::AlreadyHere(pod.uid.clone()).into());
+        if self.state.admitted_pods.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()).into());
         }
         check_containers(pod)?;
-        if let Some(stranger) = cpus.keys().find(|name| pod.container(name).is_none()) {
-            let (pod, container) = (pod.uid.clone(), stranger.clone());
+        if let Some(unknown) = cpus.keys().find(|name| pod.container(name).is_none()) {
+            let (pod, container) = (pod.uid.clone(), unknown.clone());
             return Err(LedgerError::NoSuchContainer { pod, container }.into());
         }
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
         self.check_granted(&all)?;
-        let resident = Resident {
+        let admitted = AdmittedPod {
             pod: pod.clone(),
             ordinal: self.state.generation,
             affinities: BTreeMap::new(),
         };
         let shared = self.state.cpus.shared() - &all;
-        let mut draft = Draft::new(&self.rules, &mut self.state);
-        let edit = draft.state.cpus.set_shared(shared);
-        draft.cpu(edit);
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let edit = transaction.state.cpus.set_shared(shared);
+        transaction.cpu(edit);
         for (container, cpus) in cpus.iter().filter(|(_, cpus)| !cpus.is_empty()) {
             let held = Some(cpus.clone());
-            let edit = draft.state.cpus.set_container(&pod.uid, container, held);
-            draft.cpu(edit);
+            let edit = transaction
+                .state
+                .cpus
+                .set_container(&pod.uid, container, held);
+            transaction.cpu(edit);
         }
-        draft.resident(&pod.uid, Some(resident));
-        let event = Event::Admitted(pod.uid.clone());
-        Ok(draft.finish(event).expect("a resident was added"))
+        transaction.set_pod(&pod.uid, Some(admitted));
+        let event = LedgerEvent::Admitted(pod.uid.clone());
+        Ok(transaction
+            .finish(event)
+            .expect("the entry of the pod was added"))
     }
 
-    /// Decides about `pod` by the rules of this node, with exactly these CPUs for its own: memory and devices are
-    /// aligned to them.
+    /// Decides about `pod` by the rules of this node as if only `cpus` were free; memory and devices are aligned to
+    /// them.
     ///
     /// # Errors
-    /// If it cannot have them, all of them and no others, or is no pod for this node.
-    pub fn admit_with(
+    /// If the pod would be assigned other CPUs than exactly these, or is invalid or admitted already.
+    pub fn admit_with_cpus(
         &mut self,
         pod: &Arc<Pod>,
         cpus: &CpuSet,
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<Admission, GrantError> {
-        if self.state.residents.contains_key(&pod.uid) {
-            return Err(LedgerError::AlreadyHere(pod.uid.clone()).into());
+        if self.state.admitted_pods.contains_key(&pod.uid) {
+            return Err(LedgerError::AlreadyAdmitted(pod.uid.clone()).into());
         }
         check_containers(pod)?;
         self.check_granted(cpus)?;
         let aside = &(self.state.cpus.shared() - cpus) - &self.rules.reserved_cpus();
-        let admission = self.decide_apart(pod, plugins, Some(&aside));
-        if let Verdict::Rejected(rejection) = admission.decision.verdict {
+        let admission = self.decide_without(pod, plugins, Some(&aside));
+        if let AdmissionResult::Rejected(rejection) = admission.decision.result {
             return Err(GrantError::Rejected(Box::new(rejection)));
         }
         let got = self.exclusive_cpus(&pod.uid);
@@ -115,7 +121,7 @@ impl Ledger {
         }
         if let Some(change) = &admission.change {
             self.undo(change)
-                .expect("the last change of a ledger can be taken back");
+                .expect("the last change of a ledger can be reverted");
         }
         Err(GrantError::Fewer(got))
     }
@@ -138,7 +144,7 @@ impl Ledger {
             return Ok(());
         }
         let holds = |pod: &&PodUid| !self.exclusive_cpus(pod).is_disjoint(&taken);
-        let holders = self.state.residents.keys().filter(holds).cloned();
+        let holders = self.state.admitted_pods.keys().filter(holds).cloned();
         Err(GrantError::Taken {
             holders: holders.collect(),
             cpus: taken,
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_of_one_pod_may_share_and_everything_comes_back() {
+    fn containers_of_one_pod_may_share_cpus_and_all_are_released() {
         let mut ledger = ledger();
         let empty = ledger.clone();
         let change = ledger.grant(&pod("p"), &chosen("2-5", "4-6")).unwrap();
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_free_is_not_granted_and_nothing_changes() {
+    fn cpus_that_are_not_free_are_not_granted_and_the_ledger_is_unchanged() {
         let mut ledger = ledger();
         ledger.grant(&pod("p"), &chosen("2", "3")).unwrap();
         let before = ledger.state().clone();
@@ -254,7 +260,7 @@ mod tests {
             assert_eq!(ledger.state(), &before);
         }
         let twice = ledger.grant(&pod("p"), &chosen("4", "5"));
-        assert_eq!(twice, Err(LedgerError::AlreadyHere("p".into()).into()));
+        assert_eq!(twice, Err(LedgerError::AlreadyAdmitted("p".into()).into()));
     }
 
     /// A pod of one container with two CPUs and memory.
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_cpus_bring_memory_along_and_the_rules_have_their_say() {
+    fn memory_is_aligned_to_given_cpus_and_the_topology_policy_applies() {
         let settings = Settings {
             topology_policy: "single-numa-node".to_owned(),
             cpu_policy: "static".to_owned(),
@@ -286,7 +292,7 @@ mod tests {
         let mut ledger = Ledger::new(Arc::new(rules));
         let empty = ledger.clone();
         let set = |text: &str| text.parse::<CpuSet>().unwrap();
-        let admitted = ledger.admit_with(&small("p"), &set("6-7"), &mut NoPreference);
+        let admitted = ledger.admit_with_cpus(&small("p"), &set("6-7"), &mut NoPreference);
         let change = admitted.unwrap().change.unwrap();
         let assignment = ledger.assignment(&"p".into()).unwrap();
         let held = &assignment.containers[0];
@@ -299,22 +305,22 @@ mod tests {
         copy.apply(&change).unwrap();
         assert_eq!(copy.state(), ledger.state());
         let before = ledger.state().clone();
-        // Two nodes are no single one.
-        let rejected = ledger.admit_with(&small("q"), &set("3-4"), &mut NoPreference);
+        // CPUs of two NUMA nodes violate single-numa-node.
+        let rejected = ledger.admit_with_cpus(&small("q"), &set("3-4"), &mut NoPreference);
         assert!(matches!(rejected, Err(GrantError::Rejected(_))));
         assert_eq!(ledger.state(), &before);
-        let three = ledger.admit_with(&small("q"), &set("1-3"), &mut NoPreference);
+        let three = ledger.admit_with_cpus(&small("q"), &set("1-3"), &mut NoPreference);
         assert_eq!(three.unwrap_err(), GrantError::Fewer(set("1-2")));
         assert_eq!(ledger.state(), &before);
-        let taken = ledger.admit_with(&small("q"), &set("5-6"), &mut NoPreference);
+        let taken = ledger.admit_with_cpus(&small("q"), &set("5-6"), &mut NoPreference);
         assert!(matches!(taken, Err(GrantError::Taken { .. })));
     }
 
     #[test]
-    fn a_pod_without_cpus_of_its_own_is_a_resident_like_any_other() {
+    fn a_pod_without_exclusive_cpus_is_admitted_too() {
         let mut ledger = ledger();
         ledger.grant(&pod("p"), &GrantedCpus::new()).unwrap();
-        assert_eq!(ledger.residents().len(), 1);
+        assert_eq!(ledger.admitted_pods().len(), 1);
         let again = ledger.admit(&pod("p"), &mut NoPreference);
         assert!(again.is_err());
     }

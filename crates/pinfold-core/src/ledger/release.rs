@@ -1,72 +1,72 @@
-//! What a pod gives back: when a container starts, when the pod leaves, and after a rejection.
+//! Releases what a pod holds: when a container starts, when the pod is removed, and after a rejection.
 
-use super::change::{Change, Event};
-use super::draft::Draft;
+use super::change::{Change, LedgerEvent};
+use super::transaction::Transaction;
 use super::{Ledger, LedgerError};
 use crate::name::{ContainerName, PodUid};
 
 impl Ledger {
-    /// A container of `pod` started: the memory of init containers that finished before it is free again. Mirrors the
-    /// memory manager's `AddContainer`. `None` if that changes nothing.
+    /// Records that a container of `pod` started and releases the memory of init containers that finished before it.
+    /// Mirrors the memory manager's `AddContainer`. Returns `None` if that changes nothing.
     ///
     /// # Errors
-    /// If there is no such pod or container here.
+    /// If the pod is not admitted or has no such container.
     pub fn start(
         &mut self,
         pod: &PodUid,
         container: &ContainerName,
     ) -> Result<Option<Change>, LedgerError> {
-        let resident = self
+        let admitted = self
             .state
-            .residents
+            .admitted_pods
             .get(pod)
-            .ok_or_else(|| LedgerError::NotHere(pod.clone()))?;
-        let spec = resident.pod.clone();
+            .ok_or_else(|| LedgerError::NotAdmitted(pod.clone()))?;
+        let spec = admitted.pod.clone();
         if spec.container(container).is_none() {
             return Err(LedgerError::NoSuchContainer {
                 pod: pod.clone(),
                 container: container.clone(),
             });
         }
-        let mut draft = Draft::new(&self.rules, &mut self.state);
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
         for init in spec
             .init_containers
             .iter()
             .take_while(|init| init.name != *container)
         {
             if !init.restartable {
-                let edits =
-                    draft
-                        .rules
-                        .memory
-                        .remove_container(&draft.state.memory, pod, &init.name);
-                draft.memory(edits);
+                let edits = transaction.rules.memory.remove_container(
+                    &transaction.state.memory,
+                    pod,
+                    &init.name,
+                );
+                transaction.memory(edits);
             }
         }
-        Ok(draft.finish(Event::Started(pod.clone(), container.clone())))
+        Ok(transaction.finish(LedgerEvent::Started(pod.clone(), container.clone())))
     }
 
-    /// `pod` left: everything it held is free again.
+    /// Removes `pod` and releases everything it holds.
     ///
     /// # Errors
-    /// If it is not here.
+    /// If the pod is not admitted.
     pub fn release(&mut self, pod: &PodUid) -> Result<Change, LedgerError> {
-        if !self.state.residents.contains_key(pod) {
-            return Err(LedgerError::NotHere(pod.clone()));
+        if !self.state.admitted_pods.contains_key(pod) {
+            return Err(LedgerError::NotAdmitted(pod.clone()));
         }
-        let mut draft = Draft::new(&self.rules, &mut self.state);
-        draft.resident(pod, None);
-        draft.collect(pod);
-        Ok(draft
-            .finish(Event::Released(pod.clone()))
-            .expect("a resident was removed"))
+        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        transaction.set_pod(pod, None);
+        transaction.release_all(pod);
+        Ok(transaction
+            .finish(LedgerEvent::Released(pod.clone()))
+            .expect("the entry of the pod was removed"))
     }
 }
 
-impl Draft<'_> {
-    /// Takes back everything that the managers know a pod to hold. Mirrors their `removeStaleState` for a pod that is
-    /// not active any more.
-    pub(super) fn collect(&mut self, pod: &PodUid) {
+impl Transaction<'_> {
+    /// Releases everything that the managers have recorded for a pod. Mirrors their `removeStaleState` for a pod that
+    /// is not active any more.
+    pub(super) fn release_all(&mut self, pod: &PodUid) {
         let held = self.state.cpus.containers().get(pod);
         let holders: Vec<ContainerName> = held
             .into_iter()

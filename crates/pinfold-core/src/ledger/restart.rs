@@ -1,9 +1,8 @@
-//! Restart: a node comes back with what was written down, and every pod passes admission again.
+//! Restart: a ledger is rebuilt from saved state, and every pod passes admission again.
 //!
-//! A kubelet keeps three files: CPUs, memory and devices. It checks them against the machine, forgets the rest, and
-//! admits its pods once more in the order they came; hints are made from what they hold, and a pod that would not be
-//! placed so today is rejected. A ledger of our own ([`Fidelity::Sound`]) does not reject what is running: every
-//! pod keeps what it has.
+//! The kubelet keeps state files for CPUs, memory and devices. It checks them against the machine, forgets the rest,
+//! and admits its pods again in their old order, with hints made from what they hold; a pod whose placement would not
+//! be chosen now is rejected. Under [`Fidelity::Sound`] running pods are never rejected: every pod keeps what it holds.
 //!
 //! [`Fidelity::Sound`]: crate::fidelity::Fidelity::Sound
 
@@ -11,16 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rules::Rules;
-use super::state::{LedgerState, Resident};
-use super::{Finding, Ledger, LedgerError, check_containers};
+use super::state::{AdmittedPod, LedgerState};
+use super::{AuditFinding, Ledger, LedgerError, check_containers};
 use crate::cpu::{CpuState, CpuStateError};
-use crate::decision::{Decision, Verdict};
+use crate::decision::{AdmissionResult, Decision};
 use crate::device::{DevicePool, DeviceState, PreferredAllocation};
 use crate::explanation::Explanation;
 use crate::memory::{MemoryStartError, MemoryState};
 use crate::pod::Pod;
 
-/// What survives a restart: the content of the kubelet's three state files.
+/// The content of the kubelet's three state files.
 #[derive(Clone, Debug, Default)]
 pub struct SavedState {
     /// `cpu_manager_state`.
@@ -31,44 +30,44 @@ pub struct SavedState {
     pub devices: DeviceState,
 }
 
-/// What came of a restart.
+/// The result of a restart.
 #[derive(Clone, Debug)]
 pub struct Restarted {
-    /// One decision per pod, in the order they came.
+    /// One decision per pod, in the order of their admission.
     pub decisions: Vec<Decision>,
 }
 
-/// Why a node cannot come back with what was written down. Nothing was changed.
+/// Why a ledger cannot be rebuilt from saved state. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestartError {
-    /// The CPUs contradict each other or the machine. The message is the kubelet's.
+    /// The CPU assignments contradict each other or the machine. The message is the kubelet's.
     #[error(transparent)]
     Cpus(#[from] CpuStateError),
-    /// The memory contradicts itself or the machine. The message is the kubelet's.
+    /// The memory assignments contradict each other or the machine. The message is the kubelet's.
     #[error(transparent)]
     Memory(#[from] MemoryStartError),
-    /// What was written down does not add up, and there is nothing sound to make of it.
-    #[error("the saved state does not add up: {0}")]
-    Unsound(Finding),
-    /// A pod that is no pod.
+    /// The saved state is inconsistent.
+    #[error("the saved state is inconsistent: {0}")]
+    Unsound(AuditFinding),
+    /// One of the pods is invalid.
     #[error(transparent)]
     Pod(#[from] LedgerError),
 }
 
 impl Ledger {
-    /// Restarts the node in place.
+    /// Restarts the node in place, as if the kubelet had been restarted.
     ///
     /// # Errors
-    /// If it would not start: only a faithful copy of the kubelet can get into such a state by itself.
+    /// If the kubelet would not start with this state. Happens only under exact fidelity.
     pub fn restart(
         &mut self,
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<Restarted, RestartError> {
         if !self.rules.fidelity().restarts_like_the_kubelet() {
             let decisions = self
-                .residents()
+                .admitted_pods()
                 .into_iter()
-                .map(|resident| self.kept(&resident.pod));
+                .map(|admitted| self.kept_decision(&admitted.pod));
             return Ok(Restarted {
                 decisions: decisions.collect(),
             });
@@ -79,23 +78,24 @@ impl Ledger {
             devices: self.state.devices.clone(),
         };
         let pods: Vec<Arc<Pod>> = self
-            .residents()
+            .admitted_pods()
             .into_iter()
-            .map(|resident| resident.pod.clone())
+            .map(|admitted| admitted.pod.clone())
             .collect();
         let pool = self.state.pool.clone();
         let (mut ledger, restarted) =
-            Ledger::restore(self.rules.clone(), saved, pool, &pods, plugins)?;
+            Ledger::restart_from(self.rules.clone(), saved, pool, &pods, plugins)?;
         ledger.state.generation = ledger.state.generation.max(self.state.generation);
         *self = ledger;
         Ok(restarted)
     }
 
-    /// A node with what another one wrote down: `pods` in the order they came, `pool` as the plugins offer it now.
+    /// Rebuilds a ledger from saved state. `pods` are in the order of their admission; `pool` holds the devices that
+    /// are advertised now.
     ///
     /// # Errors
-    /// If what was written down contradicts itself, the machine or the settings.
-    pub fn restore(
+    /// If the saved state contradicts itself, the machine or the settings.
+    pub fn restart_from(
         rules: Arc<Rules>,
         saved: SavedState,
         pool: DevicePool,
@@ -123,19 +123,19 @@ impl Ledger {
             let LedgerState { cpus, memory, .. } = LedgerState::empty(&rules);
             (state.cpus, state.memory) = (cpus, memory);
         }
-        state.adopt(pods);
+        state.add_pods(pods);
         let ledger = Self { rules, state };
         if let Some(finding) = ledger.audit().into_iter().next() {
             return Err(RestartError::Unsound(finding));
         }
-        let decisions = pods.iter().map(|pod| ledger.kept(pod)).collect();
+        let decisions = pods.iter().map(|pod| ledger.kept_decision(pod)).collect();
         Ok((ledger, Restarted { decisions }))
     }
 
-    /// A node as the books of another program have it: nothing is decided again and nothing is put right. Whether it
-    /// adds up is for [`Ledger::audit`] to say.
+    /// Builds a ledger from the state of a running kubelet: nothing is decided again and nothing is repaired.
+    /// [`Ledger::audit`] tells whether it is consistent.
     #[must_use]
-    pub fn mirrored(
+    pub fn from_kubelet_state(
         rules: Arc<Rules>,
         saved: SavedState,
         pool: DevicePool,
@@ -148,15 +148,15 @@ impl Ledger {
             pool,
             ..LedgerState::default()
         };
-        state.adopt(pods);
+        state.add_pods(pods);
         Self { rules, state }
     }
 
-    /// A node that goes on with everything that was written down of it, under the rules it was written under.
+    /// Continues with the state that was journaled under the same rules.
     ///
     /// # Errors
-    /// If it does not add up: with the first finding.
-    pub fn resume(rules: Arc<Rules>, state: LedgerState) -> Result<Self, Finding> {
+    /// With the first finding if the state is inconsistent.
+    pub fn from_journal(rules: Arc<Rules>, state: LedgerState) -> Result<Self, AuditFinding> {
         let ledger = Self { rules, state };
         match ledger.audit().into_iter().next() {
             Some(finding) => Err(finding),
@@ -164,11 +164,11 @@ impl Ledger {
         }
     }
 
-    /// The decision for a pod that keeps what it has.
-    fn kept(&self, pod: &Pod) -> Decision {
+    /// The decision for a pod that keeps what it holds.
+    fn kept_decision(&self, pod: &Pod) -> Decision {
         Decision {
             pod: pod.uid.clone(),
-            verdict: Verdict::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
+            result: AdmissionResult::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
             explanation: Explanation {
                 policy: self.rules.policy,
                 scope: self.rules.scope,
@@ -179,7 +179,7 @@ impl Ledger {
 }
 
 impl LedgerState {
-    /// Checks what was written down as the kubelet's managers do when they start, and fills in what an empty node has.
+    /// Checks the state as the kubelet's managers do when they start, and fills in the initial values of an empty node.
     fn start(&mut self, rules: &Rules) -> Result<(), RestartError> {
         for edit in &rules.cpus.start(&self.cpus)? {
             self.cpus
@@ -193,16 +193,16 @@ impl LedgerState {
         Ok(())
     }
 
-    /// Makes `pods` residents, in this order, with what they hold already.
-    fn adopt(&mut self, pods: &[Arc<Pod>]) {
+    /// Adds `pods` as admitted, in this order, with what the state says they hold.
+    fn add_pods(&mut self, pods: &[Arc<Pod>]) {
         for pod in pods {
             let ordinal = self.generation;
-            let resident = Resident {
+            let admitted = AdmittedPod {
                 pod: pod.clone(),
                 ordinal,
                 affinities: BTreeMap::new(),
             };
-            self.residents.insert(pod.uid.clone(), resident);
+            self.admitted_pods.insert(pod.uid.clone(), admitted);
             self.generation += 1;
         }
     }

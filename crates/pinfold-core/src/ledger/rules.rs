@@ -1,4 +1,4 @@
-//! [`Rules`]: settings that were checked against a machine, ready to decide. Mirrors how the kubelet builds its managers.
+//! [`Rules`]: settings that were validated against a machine. Mirrors how the kubelet builds its managers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::settings::{
     Settings, TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope,
 };
 
-/// The rules of one node: its machine and the managers in charge of it.
+/// The machine of one node, and its topology, CPU and memory manager.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub(super) machine: Arc<Machine>,
@@ -23,46 +23,47 @@ pub struct Rules {
     pub(super) settings: Settings,
     pub(super) policy: TopologyPolicy,
     pub(super) scope: TopologyScope,
-    /// Only if placements are compared by distance.
+    /// `Some` if the option `prefer-closest-numa-nodes` is on.
     pub(super) distances: Option<Distances>,
     pub(super) cpus: CpuManager,
     pub(super) memory: MemoryPolicy,
     pub(super) pod_level: PodLevel,
 }
 
-/// Settings that a kubelet would not start with. The messages are its own.
+/// Settings that a kubelet would not start with. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// An option of the topology manager.
+    /// An invalid option of the topology manager.
     #[error(transparent)]
     TopologyOption(#[from] TopologyOptionError),
-    /// More NUMA nodes than the topology manager may handle.
+    /// More NUMA nodes than the topology manager allows.
     #[error("unsupported on machines with more than {most} NUMA Nodes")]
     TooManyNodes {
         /// The limit.
         most: usize,
-        /// What the machine has.
+        /// The number of NUMA nodes of the machine.
         found: usize,
     },
-    /// No such topology policy.
+    /// Unknown topology policy.
     #[error(transparent)]
     Policy(#[from] UnknownPolicy),
-    /// No such scope.
+    /// Unknown topology scope.
     #[error(transparent)]
     Scope(#[from] UnknownScope),
-    /// The CPU manager.
+    /// Invalid settings of the CPU manager.
     #[error(transparent)]
     Cpu(#[from] CpuConfigError),
-    /// The memory manager.
+    /// Invalid settings of the memory manager.
     #[error(transparent)]
     Memory(#[from] MemorySettingsError),
 }
 
 impl Rules {
-    /// Checks `settings` against `machine`: the topology manager first, then CPUs, then memory.
+    /// Validates `settings` against `machine`: the topology manager first, then the CPU manager, then the memory
+    /// manager.
     ///
     /// # Errors
-    /// With the first thing a kubelet would complain about.
+    /// With the first error that the kubelet would report.
     pub fn new(machine: Arc<Machine>, settings: Settings) -> Result<Self, SettingsError> {
         let fidelity = settings.fidelity;
         let (policy, scope, options) = topology_manager(&machine, &settings)?;
@@ -123,25 +124,25 @@ impl Rules {
         &self.topology
     }
 
-    /// What the rules were made of.
+    /// The settings that the rules were made from.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How strictly pods are aligned.
+    /// The topology policy.
     #[must_use]
     pub fn policy(&self) -> TopologyPolicy {
         self.policy
     }
 
-    /// What is aligned as one.
+    /// The topology scope.
     #[must_use]
     pub fn scope(&self) -> TopologyScope {
         self.scope
     }
 
-    /// CPUs kept for the system; none without a static CPU manager.
+    /// CPUs reserved for the system; empty unless the CPU manager policy is `static`.
     #[must_use]
     pub fn reserved_cpus(&self) -> CpuSet {
         self.cpus
@@ -156,7 +157,7 @@ impl Rules {
     }
 }
 
-/// Mirrors the topology manager's `NewManager`: under the policy `none` nothing else is looked at.
+/// Mirrors the topology manager's `NewManager`: under the policy `none` options and scope are not validated.
 fn topology_manager(
     machine: &Machine,
     settings: &Settings,

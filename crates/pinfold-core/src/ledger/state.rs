@@ -1,4 +1,4 @@
-//! [`LedgerState`]: everything that is written down about one node.
+//! [`LedgerState`]: the complete allocation state of one node, as it is serialized to the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::memory::MemoryState;
 use crate::name::{ContainerName, PodUid};
 use crate::pod::Pod;
 
-/// Who holds what on one node. Changed only by the ledger, through edits.
+/// What every pod of one node holds. Changed only by the ledger, through edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerState {
     pub(super) generation: u64,
@@ -22,24 +22,24 @@ pub struct LedgerState {
     pub(super) memory: MemoryState,
     pub(super) pool: DevicePool,
     pub(super) devices: DeviceState,
-    pub(super) residents: BTreeMap<PodUid, Resident>,
+    pub(super) admitted_pods: BTreeMap<PodUid, AdmittedPod>,
     #[serde(default)]
     pub(super) reusable_cpus: Option<ReusableCpus>,
 }
 
-/// A pod that lives on the node.
+/// An admitted pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resident {
-    /// What it asked for.
+pub struct AdmittedPod {
+    /// The pod's spec.
     pub pod: Arc<Pod>,
-    /// Its place in the order in which pods came.
+    /// The generation at its admission; orders pods by admission.
     pub ordinal: u64,
-    /// Where each container was aligned to.
+    /// The merged hint of each container.
     pub affinities: BTreeMap<ContainerName, Hint>,
 }
 
-impl Resident {
-    /// Where a container was aligned to; nowhere in particular if it was not.
+impl AdmittedPod {
+    /// The merged hint of a container; [`Hint::NONE`] if it was not aligned.
     #[must_use]
     pub fn affinity(&self, container: &ContainerName) -> Hint {
         self.affinities
@@ -49,12 +49,12 @@ impl Resident {
     }
 }
 
-/// CPUs that init containers of one pod held and that its later containers may use again.
+/// CPUs of init containers that later containers of the same pod may reuse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReusableCpus {
-    /// Whose.
+    /// The pod.
     pub pod: PodUid,
-    /// Which.
+    /// The CPUs.
     pub cpus: CpuSet,
 }
 
@@ -79,31 +79,31 @@ impl LedgerState {
         state
     }
 
-    /// CPUs: the shared pool and who holds what.
+    /// The shared pool and all exclusive CPUs.
     #[must_use]
     pub fn cpus(&self) -> &CpuState {
         &self.cpus
     }
 
-    /// Memory: the table and who holds what.
+    /// The memory table and all memory blocks.
     #[must_use]
     pub fn memory(&self) -> &MemoryState {
         &self.memory
     }
 
-    /// The devices that plugins offer.
+    /// The devices that plugins advertise.
     #[must_use]
     pub fn pool(&self) -> &DevicePool {
         &self.pool
     }
 
-    /// Whether containers of `pod` may use CPUs again.
+    /// Whether containers of `pod` may reuse CPUs of its init containers.
     pub(crate) fn has_reusable_cpus_of(&self, pod: &PodUid) -> bool {
         let reusable = self.reusable_cpus.as_ref();
         reusable.is_some_and(|reusable| reusable.pod == *pod && !reusable.cpus.is_empty())
     }
 
-    /// The CPUs that containers of `pod` may use again.
+    /// The CPUs of init containers that later containers of `pod` may reuse.
     pub(crate) fn reusable_cpus_of(&self, pod: &PodUid) -> CpuSet {
         match &self.reusable_cpus {
             Some(reusable) if reusable.pod == *pod => reusable.cpus.clone(),
@@ -111,15 +111,15 @@ impl LedgerState {
         }
     }
 
-    /// Devices: who holds what.
+    /// The devices that each container holds.
     #[must_use]
     pub fn devices(&self) -> &DeviceState {
         &self.devices
     }
 
-    /// The pods that live here.
+    /// The admitted pods by UID.
     #[must_use]
-    pub fn residents(&self) -> &BTreeMap<PodUid, Resident> {
-        &self.residents
+    pub fn admitted_pods(&self) -> &BTreeMap<PodUid, AdmittedPod> {
+        &self.admitted_pods
     }
 }

@@ -1,8 +1,7 @@
-//! [`CpuLevels`]: which socket, NUMA node, cache and core lies in which, looked up once per machine.
+//! [`CpuLevels`]: the sockets, NUMA nodes, caches and cores inside each other, computed once per machine.
 //!
-//! On ordinary machines the groups nest. They need not: a cache may reach over several NUMA nodes, a
-//! node over several sockets, a socket over several nodes. A child therefore carries the CPUs it has
-//! *in this parent*, and may be the child of several.
+//! On ordinary machines the groups nest. They need not: a cache may span several NUMA nodes, a node several sockets, a
+//! socket several nodes. A child therefore lists the CPUs it has *in this parent*, and may have several parents.
 
 use smallvec::SmallVec;
 
@@ -12,29 +11,29 @@ use crate::cpu_set::{CpuId, CpuSet};
 /// Threads of one core, ascending.
 pub(crate) type Threads = SmallVec<[CpuId; 4]>;
 
-/// A group as a part of a larger one.
+/// A group inside a larger one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Child {
-    /// Its position in the topology's list of such groups.
+    /// Its index in the topology's list of such groups.
     pub(crate) at: usize,
     /// The CPUs it has in the parent.
     pub(crate) shared: CpuSet,
 }
 
-/// A core as a part of a larger group.
+/// A core inside a larger group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CoreChild {
-    /// Its position in the topology's list of cores.
+    /// Its index in the topology's list of cores.
     pub(crate) at: usize,
     /// Its threads in the parent: all of them, unless the machine's description contradicts itself.
     pub(crate) threads: Threads,
 }
 
-/// The children of every group, by the group's position.
+/// The children of every group, by the group's index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpuLevels {
     pub(crate) threads_of_core: Vec<Threads>,
-    /// CPUs of the smallest socket, NUMA node and core: a smaller need fills none of them.
+    /// The number of CPUs of the smallest socket, NUMA node and core: a smaller request fills none of them.
     pub(crate) smallest_socket: usize,
     pub(crate) smallest_node: usize,
     pub(crate) smallest_core: usize,

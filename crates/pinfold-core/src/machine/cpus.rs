@@ -1,19 +1,18 @@
 //! [`CpuTopology`]: the CPUs of a machine as the kubelet's CPU manager sees them.
 //!
-//! Mirrors `topology.Discover`: a core is named by its lowest CPU id (kernel core ids repeat across
-//! sockets), a machine that reports no L3 counts each socket as one, and the sizes "per core", "per
-//! socket" and "per cache" are quotients of the machine's totals, wrong on uneven machines and used
-//! all the same.
+//! Mirrors `topology.Discover`: a core is named by its lowest CPU ID (kernel core IDs repeat across sockets), on a
+//! machine that reports no L3 each socket counts as one cache, and the sizes "per core", "per socket" and "per cache"
+//! are quotients of the machine's totals, which are wrong on uneven machines but used nevertheless.
 
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::machine::Machine;
 use crate::machine::cpu_levels::CpuLevels;
 use crate::node_set::{NodeId, NodeSet};
 
-/// Where one CPU sits.
+/// The core, socket, NUMA node and cache of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuPlace {
-    /// The lowest CPU id of its core.
+pub struct CpuLocation {
+    /// The lowest CPU ID of its core.
     pub core: u32,
     /// Its socket.
     pub socket: u32,
@@ -23,26 +22,26 @@ pub struct CpuPlace {
     pub l3: u32,
 }
 
-/// All members of one socket, NUMA node, cache or core.
+/// The CPUs of one socket, NUMA node, cache or core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuGroup<Id> {
-    /// What they share.
+    /// The ID of the socket, NUMA node, cache or core.
     pub id: Id,
     /// The CPUs, ascending.
     pub cpus: CpuSet,
 }
 
-/// The CPU manager's view of a machine, with every group looked up once.
+/// The CPU manager's view of a machine, with all groups computed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuTopology {
-    places: Vec<Option<CpuPlace>>,
+    places: Vec<Option<CpuLocation>>,
     all: CpuSet,
     sockets: Vec<CpuGroup<u32>>,
     nodes: Vec<CpuGroup<NodeId>>,
     caches: Vec<CpuGroup<u32>>,
     cores: Vec<CpuGroup<u32>>,
     levels: CpuLevels,
-    /// Entry k: how many CPUs the k + 1 largest NUMA nodes have together.
+    /// Entry k: the number of CPUs of the k + 1 largest NUMA nodes.
     largest_nodes: Vec<usize>,
     node_ids: NodeSet,
     num_cpus: usize,
@@ -51,10 +50,10 @@ pub struct CpuTopology {
 }
 
 impl CpuTopology {
-    /// Derives the view.
+    /// Derives the view of a machine.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
-        let mut places: Vec<Option<CpuPlace>> = Vec::new();
+        let mut places: Vec<Option<CpuLocation>> = Vec::new();
         let mut num_cores = 0;
         for node in machine.nodes() {
             num_cores += node.cores.len();
@@ -62,7 +61,7 @@ impl CpuTopology {
                 let Some(lowest) = core.threads.iter().min() else {
                     continue;
                 };
-                let place = CpuPlace {
+                let place = CpuLocation {
                     core: lowest.get(),
                     socket: core.socket,
                     node: node.id,
@@ -100,9 +99,9 @@ impl CpuTopology {
         }
     }
 
-    /// Where `cpu` sits; `None` if it is not online.
+    /// The location of `cpu`; `None` if it is not online.
     #[must_use]
-    pub fn place(&self, cpu: CpuId) -> Option<CpuPlace> {
+    pub fn location(&self, cpu: CpuId) -> Option<CpuLocation> {
         self.places.get(cpu.index()).copied().flatten()
     }
 
@@ -112,25 +111,25 @@ impl CpuTopology {
         &self.all
     }
 
-    /// NUMA nodes that own at least one CPU.
+    /// NUMA nodes with at least one CPU.
     #[must_use]
     pub fn node_ids(&self) -> NodeSet {
         self.node_ids
     }
 
-    /// The CPUs of each socket, ascending by id.
+    /// The CPUs of each socket, ascending by ID.
     #[must_use]
     pub fn sockets(&self) -> &[CpuGroup<u32>] {
         &self.sockets
     }
 
-    /// The CPUs of each NUMA node that has some, ascending by id.
+    /// The CPUs of each NUMA node that has some, ascending by ID.
     #[must_use]
     pub fn nodes(&self) -> &[CpuGroup<NodeId>] {
         &self.nodes
     }
 
-    /// The CPUs of each L3 cache, ascending by id.
+    /// The CPUs of each L3 cache, ascending by ID.
     #[must_use]
     pub fn caches(&self) -> &[CpuGroup<u32>] {
         &self.caches
@@ -154,44 +153,44 @@ impl CpuTopology {
         find(&self.cores, &core)
     }
 
-    /// The least number of NUMA nodes that `count` CPUs need on an empty machine; all of them if even
-    /// those are too few.
+    /// The smallest number of NUMA nodes that `count` CPUs need on an empty machine; all of them if even those are not
+    /// enough.
     #[must_use]
     pub fn fewest_nodes(&self, count: usize) -> usize {
         let short = self.largest_nodes.iter().take_while(|&&sum| sum < count);
         (short.count() + 1).min(self.nodes.len())
     }
 
-    /// Which group lies in which.
+    /// The groups inside each group.
     pub(crate) fn levels(&self) -> &CpuLevels {
         &self.levels
     }
 
-    /// How many CPUs the machine says it has.
+    /// The reported number of CPUs.
     #[must_use]
     pub fn num_cpus(&self) -> usize {
         self.num_cpus
     }
 
-    /// How many cores are listed.
+    /// The number of cores listed.
     #[must_use]
     pub fn num_cores(&self) -> usize {
         self.num_cores
     }
 
-    /// How many sockets the machine says it has.
+    /// The reported number of sockets.
     #[must_use]
     pub fn num_sockets(&self) -> usize {
         self.num_sockets
     }
 
-    /// How many NUMA nodes own CPUs.
+    /// The number of NUMA nodes with CPUs.
     #[must_use]
     pub fn num_nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many L3 caches there are.
+    /// The number of L3 caches.
     #[must_use]
     pub fn num_caches(&self) -> usize {
         self.caches.len()
@@ -235,12 +234,12 @@ fn largest_first(nodes: &[CpuGroup<NodeId>]) -> Vec<usize> {
 }
 
 struct Groups<'a> {
-    places: &'a [Option<CpuPlace>],
+    places: &'a [Option<CpuLocation>],
     all: &'a CpuSet,
 }
 
 impl Groups<'_> {
-    fn by<Id: Ord + Copy>(&self, key: impl Fn(&CpuPlace) -> Id) -> Vec<CpuGroup<Id>> {
+    fn by<Id: Ord + Copy>(&self, key: impl Fn(&CpuLocation) -> Id) -> Vec<CpuGroup<Id>> {
         let mut groups = std::collections::BTreeMap::<Id, CpuSet>::new();
         for cpu in self.all {
             if let Some(place) = &self.places[cpu.index()] {

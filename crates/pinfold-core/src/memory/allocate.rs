@@ -1,92 +1,92 @@
-//! Booking a container's memory on the nodes the topology manager chose.
+//! Allocates a container's memory from the NUMA nodes that the topology manager chose.
 //!
-//! Mirrors `Allocate`. Without a choice, the memory manager's own best hint is taken. A choice that has too little free
-//! (it may be narrower than any hint: the topology manager intersects what several managers said) is widened to the
-//! best hint that contains it. A choice marked as preferred must stay preferred.
+//! Mirrors `Allocate`. Without an affinity, the memory manager's own best hint is used. An affinity with too little
+//! free memory (it may be narrower than any hint: the topology manager ANDs the hints of several managers) is extended
+//! to the best hint that contains it. A preferred affinity must stay preferred.
 
 use serde::Serialize;
 
 use super::allocate_pod::EmptySharedPool;
-use super::draft::Draft;
 use super::edit::MemoryEdit;
-use super::hints::{Search, breaks_group, is_inside_group};
-use super::reuse::{self, Reusable};
+use super::hints::{MemoryHintSearch, breaks_group, is_inside_group};
+use super::reuse::{self, ReusableMemory};
 use super::static_policy::StaticMemory;
-use super::table::{Block, MemoryState};
+use super::table::{MemoryBlock, MemoryState};
+use super::transaction::MemoryTransaction;
 use crate::demand::{MemoryDemand, NotWholeBytes, container_memory};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// What a request for memory got.
+/// The allocated memory of a container or pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryGrant {
-    /// The nodes, and whether they are preferred; `None` if there was nothing to place.
+    /// The NUMA nodes, and whether they are preferred; `None` if no memory was requested.
     pub placed: Option<Hint>,
-    /// The changes of the table.
+    /// The edits of the table.
     pub edits: Vec<MemoryEdit>,
 }
 
-/// Why memory could not be placed. The messages are the kubelet's.
+/// Why memory could not be allocated. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryError {
-    /// An amount that is no whole number of bytes.
+    /// An amount that is not a whole number of bytes.
     #[error(transparent)]
     NotWholeBytes(#[from] NotWholeBytes),
-    /// The topology manager left the choice free, and no set of nodes has enough.
+    /// There is no affinity, and no set of NUMA nodes has enough memory.
     #[error(
         "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
     )]
     NoNodes {
-        /// Bytes by type.
-        asked: MemoryDemand,
+        /// The requested bytes by type.
+        requested: MemoryDemand,
     },
-    /// The topology manager left the choice free but wants a preferred one; there is only another.
+    /// There is no affinity, and the best hint is not preferred although a preferred one is required.
     #[error("[memorymanager] failed to find the default preferred hint")]
     DefaultNotPreferred {
-        /// What there is.
+        /// The best hint.
         best: NodeSet,
     },
-    /// The chosen nodes have too little, and no wider set that fits contains them.
+    /// The affinity has too little free memory, and no hint contains it.
     #[error("[memorymanager] failed to find NUMA nodes to extend the current topology hint")]
     CannotExtend {
-        /// The chosen nodes.
+        /// The affinity.
         chosen: NodeSet,
-        /// Bytes by type.
-        asked: MemoryDemand,
+        /// The requested bytes by type.
+        requested: MemoryDemand,
     },
-    /// The chosen nodes are preferred but have too little, and the wider set is not preferred.
+    /// The affinity is preferred but has too little free memory, and the extended hint is not preferred.
     #[error("[memorymanager] failed to find the extended preferred hint")]
     ExtendedNotPreferred {
-        /// The chosen nodes.
+        /// The affinity.
         chosen: NodeSet,
-        /// The wider set.
+        /// The extended hint.
         best: NodeSet,
     },
-    /// A node cannot hold both memory of its own and memory of a group, nor be in two groups.
+    /// A NUMA node cannot have single-node and group assignments at once, nor be in two groups.
     #[error("[memorymanager] preferred hint violates NUMA node allocation")]
     BreaksGroup {
         /// The chosen nodes.
         chosen: NodeSet,
     },
-    /// The containers with memory of their own leave nothing for the others.
+    /// Containers with their own memory leave none for the shared pool.
     #[error(transparent)]
     EmptySharedPool(#[from] EmptySharedPool),
-    /// The chosen nodes are not all nodes of this machine.
+    /// The affinity contains NUMA nodes that the machine does not have.
     #[error("NUMA nodes {unknown} were chosen for memory, but this machine does not have them")]
     UnknownNodes {
-        /// Those it lacks.
+        /// The missing nodes.
         unknown: NodeSet,
     },
 }
 
 impl StaticMemory {
-    /// Books the memory of one container on `affinity`, or on more nodes if it must. A container that holds
-    /// memory already keeps it.
+    /// Allocates the memory of one container from `affinity`, extended if necessary. A container that holds memory
+    /// already keeps it.
     ///
     /// # Errors
-    /// If no set of nodes that contains `affinity` fits; nothing is booked then.
+    /// If no hint contains `affinity`; nothing is allocated then.
     pub fn allocate(
         &self,
         state: &MemoryState,
@@ -97,62 +97,68 @@ impl StaticMemory {
         if !self.manages(pod) {
             return Ok(MemoryGrant::default());
         }
-        let mut draft = Draft::new(state);
+        let mut transaction = MemoryTransaction::new(state);
         if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
-            self.remember(&mut draft, state, pod, container, blocks);
+            self.remember(&mut transaction, state, pod, container, blocks);
             return Ok(MemoryGrant {
                 placed: None,
-                edits: draft.into_edits(),
+                edits: transaction.into_edits(),
             });
         }
-        let asked = container_memory(pod, container, self.pod_level)?;
-        let nothing = asked.is_empty() && !self.fidelity.places_empty_memory_demands();
-        let whole = state.pods.contains_key(&pod.uid) && self.keeps_booking(pod);
-        if nothing || whole || self.has_ended(state, pod, container) {
+        let requested = container_memory(pod, container, self.pod_level)?;
+        let nothing = requested.is_empty() && !self.fidelity.places_empty_memory_demands();
+        let whole = state.pods.contains_key(&pod.uid) && self.keeps_assignment(pod);
+        if nothing || whole || self.has_finished(state, pod, container) {
             return Ok(MemoryGrant::default());
         }
-        let search = Search {
+        let search = MemoryHintSearch {
             state,
-            asked: &asked,
-            reusable: Reusable::of_container(state, pod, container, self.fidelity),
+            requested: &requested,
+            reusable: ReusableMemory::of_container(state, pod, container, self.fidelity),
         };
         let placed = self.place(&search, affinity)?;
         let nodes = placed.mask.unwrap_or_default();
-        for (resource, &size) in &asked {
+        for (resource, &size) in &requested {
             let left = search.reusable.amount(nodes, resource);
-            draft.book(nodes, resource, size.saturating_sub(left));
+            transaction.allocate(nodes, resource, size.saturating_sub(left));
         }
-        let blocks = blocks_on(nodes, &asked);
-        self.remember(&mut draft, state, pod, container, &blocks);
-        reuse::take_over(&mut draft, pod, container, &blocks);
-        draft.set_blocks(&pod.uid, &container.name, Some(blocks));
+        let blocks = blocks_on(nodes, &requested);
+        self.remember(&mut transaction, state, pod, container, &blocks);
+        reuse::subtract_reused(&mut transaction, pod, container, &blocks);
+        transaction.set_blocks(&pod.uid, &container.name, Some(blocks));
         Ok(MemoryGrant {
             placed: Some(placed),
-            edits: draft.into_edits(),
+            edits: transaction.into_edits(),
         })
     }
 
     fn remember(
         &self,
-        draft: &mut Draft<'_>,
+        transaction: &mut MemoryTransaction<'_>,
         state: &MemoryState,
         pod: &Pod,
         container: &Container,
-        blocks: &[Block],
+        blocks: &[MemoryBlock],
     ) {
         if self.fidelity.remembers_memory_beside_the_table() {
-            draft.set_leftover(reuse::remember(state, pod, container, blocks));
+            transaction.set_reusable(reuse::remember(state, pod, container, blocks));
         }
     }
 
-    /// The nodes a request gets when the topology manager chose `affinity`. The mask is always there.
-    pub(super) fn place(&self, search: &Search<'_>, affinity: Hint) -> Result<Hint, MemoryError> {
-        let asked = || search.asked.clone();
+    /// The NUMA nodes for a request with the given affinity. The mask of the result is always `Some`.
+    pub(super) fn place(
+        &self,
+        search: &MemoryHintSearch<'_>,
+        affinity: Hint,
+    ) -> Result<Hint, MemoryError> {
+        let requested = || search.requested.clone();
         let (mut chosen, mut preferred) = match affinity.mask {
             Some(mask) => (mask, affinity.preferred),
             None => {
                 let best = search.best_hint(NodeSet::EMPTY);
-                let best = best.ok_or_else(|| MemoryError::NoNodes { asked: asked() })?;
+                let best = best.ok_or_else(|| MemoryError::NoNodes {
+                    requested: requested(),
+                })?;
                 let mask = best.mask.unwrap_or_default();
                 if affinity.preferred && !best.preferred {
                     return Err(MemoryError::DefaultNotPreferred { best: mask });
@@ -167,9 +173,9 @@ impl StaticMemory {
         let alone_in_group =
             !self.fidelity.grants_one_node_of_a_group() && is_inside_group(search.state, chosen);
         if alone_in_group || !search.is_satisfied_by(chosen) {
-            let asked = asked();
+            let requested = requested();
             let extended = search.best_hint(chosen);
-            let extended = extended.ok_or(MemoryError::CannotExtend { chosen, asked })?;
+            let extended = extended.ok_or(MemoryError::CannotExtend { chosen, requested })?;
             let best = extended.mask.unwrap_or_default();
             if preferred && !extended.preferred {
                 return Err(MemoryError::ExtendedNotPreferred { chosen, best });
@@ -184,8 +190,8 @@ impl StaticMemory {
 }
 
 /// One block per type, all on the same nodes.
-pub(super) fn blocks_on(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<Block> {
-    let block = |(resource, &size): (&crate::name::ResourceName, &u64)| Block {
+pub(super) fn blocks_on(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<MemoryBlock> {
+    let block = |(resource, &size): (&crate::name::ResourceName, &u64)| MemoryBlock {
         resource: resource.clone(),
         size,
         nodes,

@@ -1,19 +1,19 @@
-//! Booking the memory of a pod with pod-level resources as a whole, and dividing it among its containers.
+//! Allocates the memory of a pod with pod-level resources as a whole, and divides it among its containers.
 //!
-//! Mirrors `AllocatePod`. The pod's own section is booked once, on one set of nodes. Containers whose CPU and memory
-//! requests equal their limits get blocks of their own; what they and the sidecars leave is the *shared pool*,
-//! whose blocks every other container is shown. An init container without memory of its own may use all that the
-//! sidecars before it leave. The containers' blocks divide what is booked; they are not booked again.
+//! Mirrors `AllocatePod`. The pod-level amount is allocated once, from one set of nodes. Containers whose CPU and
+//! memory requests equal their limits get blocks of their own; what they and the sidecars leave is the *shared pool*,
+//! whose blocks are reported for every other container. An init container without memory of its own may use all that
+//! the sidecars before it leave. The containers' blocks divide the pod's allocation; they are not allocated again.
 
 use serde::Serialize;
 
 use super::allocate::{MemoryError, MemoryGrant, blocks_on};
-use super::draft::Draft;
-use super::hints::Search;
-use super::pod_total::to_book;
-use super::reuse::Reusable;
+use super::hints::MemoryHintSearch;
+use super::pod_total::pod_total;
+use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
-use super::table::{Block, MemoryState};
+use super::table::{MemoryBlock, MemoryState};
+use super::transaction::MemoryTransaction;
 use crate::demand::{MemoryDemand, NotWholeBytes, PodLevel, container_memory, pod_memory};
 use crate::fidelity::Fidelity;
 use crate::hint::Hint;
@@ -22,29 +22,29 @@ use crate::node_set::NodeSet;
 use crate::pod::Pod;
 use crate::qos::QosClass;
 
-/// Some containers need a shared pool that would be empty. The messages are the kubelet's.
+/// The shared pool of a pod would be empty although some of its containers need it. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum EmptySharedPool {
-    /// Sidecars leave nothing for an init container that shares.
+    /// Sidecars leave nothing for an init container in the shared pool.
     #[error("pod rejected, pod has shared init containers but no {0} available for them")]
     Init(ResourceName),
-    /// Containers with memory of their own leave nothing for those that share.
+    /// Containers with memory of their own leave nothing for the shared pool.
     #[error(
         "pod rejected, sum of exclusive container {0} requests equals pod budget, leaving no memory for shared containers"
     )]
     App(ResourceName),
-    /// An amount that is no whole number of bytes.
+    /// An amount that is not a whole number of bytes.
     #[error(transparent)]
     NotWholeBytes(#[from] NotWholeBytes),
 }
 
 impl StaticMemory {
-    /// Books a pod with pod-level resources on `affinity`, or on more nodes if it must.
+    /// Allocates the memory of a pod with pod-level resources from `affinity`, extended if necessary.
     ///
     /// # Errors
-    /// If containers need a shared pool that would be empty, or no set of nodes that contains `affinity` fits;
-    /// nothing is booked then.
+    /// If the shared pool would be empty although containers need it, or no hint contains `affinity`; nothing is
+    /// allocated then.
     pub fn allocate_pod(
         &self,
         state: &MemoryState,
@@ -55,41 +55,41 @@ impl StaticMemory {
             return Ok(MemoryGrant::default());
         };
         let held = state.pods.contains_key(&pod.uid) || state.containers.contains_key(&pod.uid);
-        if QosClass::of(pod) != QosClass::Guaranteed || (held && self.keeps_booking(pod)) {
+        if QosClass::of(pod) != QosClass::Guaranteed || (held && self.keeps_assignment(pod)) {
             return Ok(MemoryGrant::default());
         }
         check_shared_pool(pod, &named, self.pod_level)?;
-        let total = to_book(pod, &named, self.pod_level, self.fidelity)?;
-        let search = Search {
+        let total = pod_total(pod, &named, self.pod_level, self.fidelity)?;
+        let search = MemoryHintSearch {
             state,
-            asked: &total,
-            reusable: Reusable::of_pod(state, pod, self.fidelity),
+            requested: &total,
+            reusable: ReusableMemory::of_pod(state, pod, self.fidelity),
         };
         let placed = self.place(&search, affinity)?;
         let nodes = placed.mask.unwrap_or_default();
 
         let shares = self.divide(pod, &total, nodes)?;
-        let mut draft = Draft::new(state);
+        let mut transaction = MemoryTransaction::new(state);
         for (resource, &size) in &total {
-            draft.book(nodes, resource, size);
+            transaction.allocate(nodes, resource, size);
         }
-        draft.set_pod_blocks(&pod.uid, Some(blocks_on(nodes, &total)));
+        transaction.set_pod_blocks(&pod.uid, Some(blocks_on(nodes, &total)));
         for (container, blocks) in shares {
-            draft.set_blocks(&pod.uid, &container, Some(blocks));
+            transaction.set_blocks(&pod.uid, &container, Some(blocks));
         }
         Ok(MemoryGrant {
             placed: Some(placed),
-            edits: draft.into_edits(),
+            edits: transaction.into_edits(),
         })
     }
 
-    /// What each container of the pod is shown of `total`.
+    /// The blocks of each container of the pod.
     fn divide(
         &self,
         pod: &Pod,
         total: &MemoryDemand,
         nodes: NodeSet,
-    ) -> Result<Vec<(ContainerName, Vec<Block>)>, NotWholeBytes> {
+    ) -> Result<Vec<(ContainerName, Vec<MemoryBlock>)>, NotWholeBytes> {
         let mut pool = Pool {
             amounts: total.clone(),
             fidelity: self.fidelity,
@@ -121,14 +121,14 @@ impl StaticMemory {
     }
 }
 
-/// What the containers seen so far leave of the pod's memory.
+/// The pod's memory that the containers so far leave.
 struct Pool {
     amounts: MemoryDemand,
     fidelity: Fidelity,
 }
 
 impl Pool {
-    /// Takes a container's own memory out. A sidecar touches only types the pod has.
+    /// Subtracts a container's own memory. A sidecar affects only types that the pod-level amounts have.
     fn take(&mut self, own: &MemoryDemand, is_app: bool) {
         for (resource, &size) in own.iter().filter(|(_, size)| **size > 0) {
             if !is_app && !self.amounts.contains_key(resource) {
@@ -142,18 +142,18 @@ impl Pool {
         }
     }
 
-    fn blocks(&self, nodes: NodeSet) -> Vec<Block> {
+    fn blocks(&self, nodes: NodeSet) -> Vec<MemoryBlock> {
         positive_blocks(nodes, &self.amounts)
     }
 }
 
-fn positive_blocks(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<Block> {
+fn positive_blocks(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<MemoryBlock> {
     let mut blocks = blocks_on(nodes, amounts);
     blocks.retain(|block| block.size > 0);
     blocks
 }
 
-/// Whether the containers that share find something of every type the pod names. Mirrors
+/// Checks that the shared pool has something of every type in the pod-level amounts. Mirrors
 /// `validatePodScopeResources`.
 pub(super) fn check_shared_pool(
     pod: &Pod,

@@ -1,31 +1,31 @@
-//! The narrowest set of NUMA nodes that holds a request: the lowest-numbered one of the least width.
+//! The narrowest set of NUMA nodes that fits a request: the lowest-numbered one of the least width.
 //!
-//! The kubelet finds it by walking all 2^n masks. Here: try one width after the other from a proven lower
-//! bound up; inside one width decide node by node from the highest id down, leaving out before taking, so that
-//! the first hit is the lowest number. A branch is cut as soon as the best nodes left cannot reach
-//! a threshold any more, which for a single threshold is never wrong and never late.
+//! The kubelet finds it by visiting all 2^n masks. Here one width after the other is tried from a proven lower bound
+//! up; inside one width, nodes are decided from the highest ID down, leaving a node out before taking it, so that the
+//! first solution has the lowest number. A branch is cut as soon as the best remaining nodes cannot reach a threshold
+//! any more, which for a single threshold is exact.
 //!
-//! Up to [`ALWAYS_EXACT`] nodes the search always ends. Beyond, several thresholds at once are a knapsack
-//! problem: after [`STEPS`] steps inside one width it gives up and answers [`Narrowest::Unproven`].
+//! Up to [`ALWAYS_EXACT`] nodes the search always finishes. Beyond, several thresholds at once are a knapsack problem:
+//! after [`STEPS`] steps inside one width it returns [`Narrowest::Unproven`].
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::hint::Threshold;
 use crate::node_set::{NodeId, NodeSet};
 
-/// Machines of this size are searched to the end.
+/// Machines of up to this size are searched to the end.
 const ALWAYS_EXACT: usize = 16;
-/// How many steps one width of a larger machine may cost.
+/// The maximum number of steps for one width of a larger machine.
 const STEPS: u32 = 20_000;
 
-/// What a search for the narrowest mask found.
+/// The result of a search for the narrowest mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Narrowest {
-    /// Nothing inside the universe is enough.
+    /// Even the whole universe is not enough.
     Nothing,
-    /// The answer.
+    /// The narrowest mask.
     Mask(NodeSet),
-    /// A mask that is enough and of which no node can be spared. A narrower one may exist.
+    /// A mask that is enough and of which no node can be removed. A narrower one may exist.
     Unproven(NodeSet),
 }
 
@@ -49,23 +49,25 @@ pub(super) fn narrowest(universe: NodeSet, forced: NodeSet, thresholds: &[Thresh
     if !forced.is_empty() && enough(forced) {
         return Narrowest::Mask(forced);
     }
-    let mut search = Search::new(universe - forced, forced, thresholds);
+    let mut search = MemoryCoverSearch::new(universe - forced, forced, thresholds);
     let open = search.nodes.len();
     for width in 1..=open {
         match (search.of_width(width), search.steps_left) {
             (None, 1..) => {}
             (Some(chosen), 1..) => return Narrowest::Mask(forced | chosen),
             (Some(chosen), 0) => return Narrowest::Unproven(forced | chosen),
-            (None, 0) => return Narrowest::Unproven(spare(universe, forced, enough)),
+            (None, 0) => {
+                return Narrowest::Unproven(without_removable_nodes(universe, forced, enough));
+            }
         }
     }
     Narrowest::Mask(universe)
 }
 
-/// How wide [`narrowest`] is; `None` if that could not be proven, the whole universe if nothing is enough.
+/// The width of the [`narrowest`] mask; `None` if it could not be proven, the whole universe if that is not enough.
 ///
-/// Nearly always the best nodes for one threshold, or for all of them together, meet every threshold with as few
-/// nodes as the hardest threshold needs by itself; only otherwise a search is needed.
+/// Nearly always the best nodes for one threshold, or for all of them together, meet every threshold with as few nodes
+/// as the hardest threshold needs by itself; only otherwise a search is needed.
 pub(super) fn least_width(universe: NodeSet, thresholds: &[Threshold]) -> Option<usize> {
     let enough = |mask| thresholds.iter().all(|threshold| threshold.is_met(mask));
     if universe.is_empty() || !enough(universe) {
@@ -109,8 +111,12 @@ fn best_first(nodes: NodeSet, value: impl Fn(NodeId) -> u64) -> SmallVec<[NodeId
     order
 }
 
-/// `universe` without every node that can be spared, highest first.
-fn spare(universe: NodeSet, forced: NodeSet, enough: impl Fn(NodeSet) -> bool) -> NodeSet {
+/// `universe` without every node that can be removed, highest first.
+fn without_removable_nodes(
+    universe: NodeSet,
+    forced: NodeSet,
+    enough: impl Fn(NodeSet) -> bool,
+) -> NodeSet {
     let mut kept = universe;
     for node in (universe - forced).iter().rev() {
         let without = kept - NodeSet::single(node);
@@ -121,15 +127,15 @@ fn spare(universe: NodeSet, forced: NodeSet, enough: impl Fn(NodeSet) -> bool) -
     kept
 }
 
-/// One threshold over the open nodes: what each adds, and the most that some of them add together.
-struct Row {
+/// One threshold over the open nodes: the weight of each, and the largest sums of some of them.
+struct MemoryCoverRow {
     need: u64,
     weights: SmallVec<[u64; 8]>,
     /// At `[places * (n + 1) + count]` the sum of the `count` largest weights among the first `places`.
     best: SmallVec<[u64; 81]>,
 }
 
-impl Row {
+impl MemoryCoverRow {
     fn new(need: u64, weights: SmallVec<[u64; 8]>) -> Self {
         let n = weights.len();
         let mut best: SmallVec<[u64; 81]> = smallvec![0; (n + 1) * (n + 1)];
@@ -155,25 +161,28 @@ impl Row {
     }
 }
 
-struct Search {
+struct MemoryCoverSearch {
     /// The nodes to choose from, ascending.
     nodes: SmallVec<[NodeId; 8]>,
-    rows: SmallVec<[Row; 3]>,
-    /// For each node the set of places with the same weights: interchangeable nodes.
+    rows: SmallVec<[MemoryCoverRow; 3]>,
+    /// For each node the set of positions with the same weights: interchangeable nodes.
     alike: SmallVec<[u64; 8]>,
     steps_left: u32,
     limit: u32,
 }
 
-impl Search {
+impl MemoryCoverSearch {
     fn new(open: NodeSet, forced: NodeSet, thresholds: &[Threshold]) -> Self {
         let nodes: SmallVec<[NodeId; 8]> = open.iter().collect();
-        let mut rows: SmallVec<[Row; 3]> = SmallVec::new();
+        let mut rows: SmallVec<[MemoryCoverRow; 3]> = SmallVec::new();
         for threshold in thresholds {
             let need = threshold.need.saturating_sub(threshold.value(forced));
             if need > 0 {
                 let weight = |&node: &NodeId| threshold.weight(node).min(need);
-                rows.push(Row::new(need, nodes.iter().map(weight).collect()));
+                rows.push(MemoryCoverRow::new(
+                    need,
+                    nodes.iter().map(weight).collect(),
+                ));
             }
         }
         if rows.len() > 1 {
@@ -210,9 +219,9 @@ impl Search {
         )
     }
 
-    /// Chooses `count` of the first `places` nodes on top of `taken`, which adds up to `have`.
+    /// Chooses `count` of the first `places` nodes in addition to `taken`, whose values are `have`.
     fn choose(&mut self, places: usize, count: usize, have: &[u64], taken: u64) -> Option<u64> {
-        let reachable = |row: &Row, have: u64| {
+        let reachable = |row: &MemoryCoverRow, have: u64| {
             count <= places && have.saturating_add(row.best(places, count)) >= row.need
         };
         if count > places
@@ -229,7 +238,7 @@ impl Search {
         }
         self.steps_left = self.steps_left.checked_sub(1)?;
         let place = places - 1;
-        // A choice that takes this node's twin but not this lower node was tried with the two swapped.
+        // A choice that takes an equal higher node but not this one was tried with the two swapped.
         if self.alike[place] & taken == 0
             && let Some(found) = self.choose(place, count, have, taken)
         {
@@ -245,18 +254,18 @@ impl Search {
     }
 }
 
-/// All thresholds added up, each as a share of its need: what one node gives to all of them together.
-fn shares(rows: &[Row], nodes: usize) -> Row {
-    let share = |row: &Row, place: usize| share_of(row.weights[place], row.need);
+/// All thresholds added up, each as a share of its need.
+fn shares(rows: &[MemoryCoverRow], nodes: usize) -> MemoryCoverRow {
+    let share = |row: &MemoryCoverRow, place: usize| share_of(row.weights[place], row.need);
     let sum = |place| rows.iter().map(|row| share(row, place)).sum();
     let need = rows.iter().map(|_| WHOLE).sum();
-    Row::new(need, (0..nodes).map(sum).collect())
+    MemoryCoverRow::new(need, (0..nodes).map(sum).collect())
 }
 
 /// A whole need as a share.
 const WHOLE: u64 = 1 << 20;
 
-/// `weight` as a share of `need`, at most the whole. Rounded up, so what meets a need has shares of a whole.
+/// `weight` as a share of `need`, at most the whole. Rounded up, so that whatever meets a need has shares of a whole.
 fn share_of(weight: u64, need: u64) -> u64 {
     let exact = u128::from(weight.min(need)) * u128::from(WHOLE);
     u64::try_from(exact.div_ceil(u128::from(need.max(1)))).unwrap_or(WHOLE)
@@ -291,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_search_finds_what_walking_all_masks_finds(
+        fn the_search_finds_what_visiting_all_masks_finds(
             universe in 0_u64..1 << 9,
             forced in 0_u64..1 << 9,
             rows in prop::collection::vec((0_u64..12, prop::collection::vec(0_u64..5, 9)), 0..4),
@@ -318,9 +327,9 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_gives_up_answers_with_a_mask_that_spares_no_node() {
-        // What a node has more of one type it has less of the other, always by an even amount, so no 20 nodes
-        // meet two needs that leave an odd difference; only trying all of them would tell.
+    fn an_unfinished_search_returns_a_mask_of_which_no_node_can_be_removed() {
+        // A node that has more of one type has less of the other, always by an even amount, so no 20 nodes meet two
+        // needs that leave an odd difference; only trying all of them would prove that.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let mut seed = 1_u64;
         for _ in 0..64 {
@@ -345,7 +354,7 @@ mod tests {
         for node in mask {
             assert!(
                 !enough(mask - NodeSet::single(node)),
-                "node {node} could be spared"
+                "node {node} could be removed"
             );
         }
     }
@@ -358,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_nothing_takes_one_node() {
+    fn an_empty_request_takes_one_node() {
         let found = narrowest(NodeSet::from_bits(0b1100), NodeSet::EMPTY, &[]);
         assert_eq!(found, Narrowest::Mask(NodeSet::from_bits(0b100)));
     }

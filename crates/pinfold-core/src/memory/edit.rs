@@ -1,55 +1,55 @@
-//! [`MemoryEdit`]: one change of the memory table as a value, to carry out, write down and take back.
+//! [`MemoryEdit`]: one change of the memory table as a value that can be applied, journaled and reverted.
 
 use serde::{Deserialize, Serialize};
 
-use super::reuse::Leftover;
-use super::table::{Block, MemoryState, NodeMemory};
+use super::reuse::ReusableInitMemory;
+use super::table::{MemoryBlock, MemoryState, NodeMemory};
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeId;
 
-/// One entry of the table before and after. `None` stands for "there is no entry".
+/// One entry of the table before and after. `None` stands for "no entry".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryEdit {
-    /// The amounts of a NUMA node.
+    /// The memory of a NUMA node.
     Node {
-        /// Which node.
+        /// The node.
         id: NodeId,
-        /// The entry the edit was made for.
+        /// The entry before.
         before: Option<NodeMemory>,
-        /// The entry it makes.
+        /// The entry after.
         after: Option<NodeMemory>,
     },
-    /// What a container holds.
+    /// The blocks of a container.
     Container {
-        /// Its pod.
+        /// The pod.
         pod: PodUid,
         /// The container.
         container: ContainerName,
-        /// The entry the edit was made for.
-        before: Option<Vec<Block>>,
-        /// The entry it makes.
-        after: Option<Vec<Block>>,
+        /// The entry before.
+        before: Option<Vec<MemoryBlock>>,
+        /// The entry after.
+        after: Option<Vec<MemoryBlock>>,
     },
-    /// What a pod holds as a whole.
+    /// The blocks of a pod with pod-level resources.
     Pod {
         /// The pod.
         pod: PodUid,
-        /// The entry the edit was made for.
-        before: Option<Vec<Block>>,
-        /// The entry it makes.
-        after: Option<Vec<Block>>,
+        /// The entry before.
+        before: Option<Vec<MemoryBlock>>,
+        /// The entry after.
+        after: Option<Vec<MemoryBlock>>,
     },
-    /// What is remembered of init containers.
-    Leftover {
-        /// The entry the edit was made for.
-        before: Option<Leftover>,
-        /// The entry it makes.
-        after: Option<Leftover>,
+    /// The reusable memory of init containers.
+    ReusableInitMemory {
+        /// The entry before.
+        before: Option<ReusableInitMemory>,
+        /// The entry after.
+        after: Option<ReusableInitMemory>,
     },
 }
 
-/// An edit that was made for another table than the one it met.
+/// An edit whose entry before differs from the table. The table is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the memory table is not the one this change was made for: {entry}")]
 pub struct StaleMemoryEdit {
@@ -58,7 +58,7 @@ pub struct StaleMemoryEdit {
 }
 
 impl MemoryEdit {
-    /// The same step backwards.
+    /// The edit that reverts this one.
     #[must_use]
     pub fn inverse(&self) -> Self {
         match self.clone() {
@@ -83,7 +83,7 @@ impl MemoryEdit {
                 before: after,
                 after: before,
             },
-            MemoryEdit::Leftover { before, after } => MemoryEdit::Leftover {
+            MemoryEdit::ReusableInitMemory { before, after } => MemoryEdit::ReusableInitMemory {
                 before: after,
                 after: before,
             },
@@ -97,12 +97,14 @@ impl MemoryEdit {
                 format!("container {container} of pod {pod}")
             }
             MemoryEdit::Pod { pod, .. } => format!("pod {pod}"),
-            MemoryEdit::Leftover { .. } => "memory left by init containers".to_owned(),
+            MemoryEdit::ReusableInitMemory { .. } => {
+                "reusable memory of init containers".to_owned()
+            }
         }
     }
 
-    /// Whether the table has the entry this edit was made for.
-    fn meets(&self, state: &MemoryState) -> bool {
+    /// Whether the table has the entry before the edit.
+    fn matches_before(&self, state: &MemoryState) -> bool {
         match self {
             MemoryEdit::Node { id, before, .. } => state.nodes.get(id) == before.as_ref(),
             MemoryEdit::Container {
@@ -112,19 +114,19 @@ impl MemoryEdit {
                 ..
             } => state.blocks(pod, container) == before.as_deref(),
             MemoryEdit::Pod { pod, before, .. } => state.pod_blocks(pod) == before.as_deref(),
-            MemoryEdit::Leftover { before, .. } => state.leftover == *before,
+            MemoryEdit::ReusableInitMemory { before, .. } => state.reusable_init == *before,
         }
     }
 }
 
 impl MemoryState {
-    /// Carries out the edits in order: all of them, or none.
+    /// Applies the edits in order: all of them, or none.
     ///
     /// # Errors
-    /// If an entry is not the one an edit was made for; the table is then as it was.
+    /// If an entry differs from the one before the edit; the table is unchanged then.
     pub fn apply(&mut self, edits: &[MemoryEdit]) -> Result<(), StaleMemoryEdit> {
         for (done, edit) in edits.iter().enumerate() {
-            if !edit.meets(self) {
+            if !edit.matches_before(self) {
                 for undone in edits.iter().take(done).rev() {
                     self.write(undone.inverse());
                 }
@@ -136,10 +138,10 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Takes the edits back, last one first: all of them, or none.
+    /// Reverts the edits, last one first: all of them, or none.
     ///
     /// # Errors
-    /// If an entry is not the one an edit made; the table is then as it was.
+    /// If an entry differs from the one after the edit; the table is unchanged then.
     pub fn revert(&mut self, edits: &[MemoryEdit]) -> Result<(), StaleMemoryEdit> {
         let backwards: Vec<MemoryEdit> = edits.iter().rev().map(MemoryEdit::inverse).collect();
         self.apply(&backwards)
@@ -173,7 +175,7 @@ impl MemoryState {
                 Some(blocks) => drop(self.pods.insert(pod, blocks)),
                 None => drop(self.pods.remove(&pod)),
             },
-            MemoryEdit::Leftover { after, .. } => self.leftover = after,
+            MemoryEdit::ReusableInitMemory { after, .. } => self.reusable_init = after,
         }
     }
 }

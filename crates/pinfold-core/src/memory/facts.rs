@@ -1,4 +1,4 @@
-//! The facts behind a memory decision: what was asked, and what every NUMA node had.
+//! [`MemoryFacts`]: the requested memory and what every NUMA node has, for explanations.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,47 +7,47 @@ use crate::demand::MemoryDemand;
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What was asked and what there was, type by type.
+/// The requested memory and what every NUMA node has, by type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFacts {
-    /// One row per requested type.
-    pub resources: Vec<ResourceFacts>,
+    /// One entry per requested type.
+    pub resources: Vec<MemoryResourceFacts>,
 }
 
 /// One requested type of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResourceFacts {
+pub struct MemoryResourceFacts {
     /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
-    /// Bytes asked for.
-    pub asked: u64,
-    /// What every NUMA node had.
-    pub nodes: Vec<NodeFacts>,
+    /// The requested bytes.
+    pub requested: u64,
+    /// The amounts by NUMA node.
+    pub nodes: Vec<MemoryNodeFacts>,
 }
 
 /// One type of memory on one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeFacts {
+pub struct MemoryNodeFacts {
     /// The node.
     pub node: NodeId,
-    /// Bytes nobody holds.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that may be handed out.
+    /// Allocatable bytes.
     pub allocatable: u64,
-    /// The nodes it can only be used together with, itself included.
+    /// The group of the node, itself included.
     pub group: NodeSet,
-    /// Whether somebody holds memory there.
+    /// Whether memory of the node is assigned.
     pub in_use: bool,
 }
 
 impl MemoryFacts {
-    /// What `state` has of everything that is `asked`.
+    /// The amounts in `state` of every requested type.
     #[must_use]
-    pub fn new(state: &MemoryState, asked: &MemoryDemand) -> Self {
-        let resource = |(resource, &asked): (&ResourceName, &u64)| {
+    pub fn new(state: &MemoryState, requested: &MemoryDemand) -> Self {
+        let resource = |(resource, &requested): (&ResourceName, &u64)| {
             let nodes = state.nodes().iter().map(|(&node, memory)| {
                 let amounts = memory.amounts(resource);
-                NodeFacts {
+                MemoryNodeFacts {
                     node,
                     free: amounts.free,
                     allocatable: amounts.allocatable,
@@ -55,14 +55,14 @@ impl MemoryFacts {
                     in_use: memory.assignments > 0,
                 }
             });
-            ResourceFacts {
+            MemoryResourceFacts {
                 resource: resource.clone(),
-                asked,
+                requested,
                 nodes: nodes.collect(),
             }
         };
         Self {
-            resources: asked.iter().map(resource).collect(),
+            resources: requested.iter().map(resource).collect(),
         }
     }
 }

@@ -1,68 +1,68 @@
-//! Which sets of NUMA nodes could hold a request for memory.
+//! The hints of the memory manager: the sets of NUMA nodes that fit a request.
 //!
 //! Mirrors `calculateHints`. A mask is a hint if
-//! 1. it could hold every requested type on an empty machine;
+//! 1. every requested type fits on it on an empty machine;
 //! 2. it respects the groups: a single node must not be in a wider group, and every node of a wider mask that
 //!    is in use must be in a group equal to the mask;
-//! 3. what is free on it, plus what this pod's init containers left on exactly this mask, is enough for
+//! 3. what is free on it, plus the reusable memory of this pod's init containers on exactly this mask, is enough for
 //!    every requested type.
 //!
-//! Preferred are the hints as wide as the narrowest mask that passes 1. Every requested type gets the same hints.
+//! Hints as wide as the narrowest mask that passes rule 1 are preferred. Every requested type has the same hints.
 //!
 //! Rule 2 splits the masks into two kinds, which are the components of the [`Family`]: any subset of the unused nodes,
 //! where the sum of what is free decides; and a few single masks: nodes in use, existing groups, and masks with
-//! something left by init containers.
+//! reusable memory of init containers.
 //!
-//! A request that fits nowhere gives no hints at all, which the topology manager reads as *no preference*: the
-//! shortage shows when memory is allocated.
+//! A request that fits nowhere gives no hints at all, which the topology manager reads as *no preference*: the shortage
+//! is reported when memory is allocated.
 
 use smallvec::SmallVec;
 
 use super::allocate_pod::{EmptySharedPool, check_shared_pool};
 use super::cover::{least_width, narrowest};
-use super::pod_total::to_book;
-use super::reuse::Reusable;
+use super::pod_total::pod_total;
+use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
-use super::table::{Amounts, Block, MemoryState};
+use super::table::{MemoryAmounts, MemoryBlock, MemoryState};
 use crate::demand::{MemoryDemand, container_memory, pod_memory};
 use crate::hint::{Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// The memory manager's hints and what they rest on.
+/// The memory manager's hints and how they were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryHints {
     /// The hints by type of memory.
     pub hints: ProviderHints,
-    /// Where they come from.
+    /// How they were made.
     pub basis: MemoryBasis,
 }
 
-/// Where memory hints come from.
+/// How memory hints were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryBasis {
-    /// Memory of this pod or container is not managed: not Guaranteed, or nothing to place.
+    /// Memory of this pod or container is not managed: the pod is not Guaranteed, or requests no memory.
     Unmanaged,
-    /// It holds memory already, exactly what it asks for: the hints are those nodes.
+    /// It already holds exactly the requested memory: the hints are its nodes.
     Held,
-    /// It holds memory already, but not what it asks for: no opinion.
+    /// It already holds memory, but not the requested amounts: no preference.
     HeldDiffers,
-    /// The pod's own containers leave nothing for those that share: it cannot run anywhere.
+    /// Containers with their own memory leave none for the shared pool: the request is unsatisfiable.
     EmptySharedPool(EmptySharedPool),
-    /// This was asked, and these hints fit; none means that it fits nowhere.
+    /// A search for hints. No hints mean that the request fits nowhere.
     Searched {
-        /// Bytes by type; see [`super::MemoryFacts`] for what there was.
-        asked: MemoryDemand,
+        /// The requested bytes by type.
+        requested: MemoryDemand,
     },
 }
 
 impl MemoryHints {
     pub(super) fn unmanaged() -> Self {
-        Self::without_opinion(MemoryBasis::Unmanaged)
+        Self::without_preference(MemoryBasis::Unmanaged)
     }
 
-    fn without_opinion(basis: MemoryBasis) -> Self {
+    fn without_preference(basis: MemoryBasis) -> Self {
         Self {
             hints: ProviderHints::none(),
             basis,
@@ -79,67 +79,68 @@ impl StaticMemory {
         pod: &Pod,
         container: &Container,
     ) -> MemoryHints {
-        let asked = match container_memory(pod, container, self.pod_level) {
-            Ok(asked) if self.manages(pod) => asked,
+        let requested = match container_memory(pod, container, self.pod_level) {
+            Ok(requested) if self.manages(pod) => requested,
             _ => return MemoryHints::unmanaged(),
         };
         if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
-            return held(state, blocks, &asked);
+            return held(state, blocks, &requested);
         }
-        if self.has_ended(state, pod, container) {
+        if self.has_finished(state, pod, container) {
             return MemoryHints::unmanaged();
         }
-        let reusable = Reusable::of_container(state, pod, container, self.fidelity);
-        searched(state, asked, reusable)
+        let reusable = ReusableMemory::of_container(state, pod, container, self.fidelity);
+        searched(state, requested, reusable)
     }
 
     /// The hints for a pod as a whole. Mirrors `GetPodTopologyHints`.
     #[must_use]
     pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
-        let mut asked = match pod_memory(pod, self.pod_level) {
-            Ok(asked) if self.manages(pod) => asked,
+        let mut requested = match pod_memory(pod, self.pod_level) {
+            Ok(requested) if self.manages(pod) => requested,
             _ => return MemoryHints::unmanaged(),
         };
         if self.pod_level.manages(pod) {
-            if let Err(problem) = check_shared_pool(pod, &asked, self.pod_level) {
-                let cannot = |resource: &ResourceName| (resource.clone(), ResourceHints::Cannot);
-                let rows = asked.keys().map(cannot).collect();
+            if let Err(problem) = check_shared_pool(pod, &requested, self.pod_level) {
+                let cannot =
+                    |resource: &ResourceName| (resource.clone(), ResourceHints::Unsatisfiable);
+                let rows = requested.keys().map(cannot).collect();
                 return MemoryHints {
                     hints: ProviderHints { rows },
                     basis: MemoryBasis::EmptySharedPool(problem),
                 };
             }
-            match to_book(pod, &asked, self.pod_level, self.fidelity) {
-                Ok(total) => asked = total,
+            match pod_total(pod, &requested, self.pod_level, self.fidelity) {
+                Ok(total) => requested = total,
                 Err(_) => return MemoryHints::unmanaged(),
             }
         }
-        if asked.is_empty() {
+        if requested.is_empty() {
             return MemoryHints::unmanaged();
         }
         let held_first = pod
             .all_containers()
             .find_map(|container| state.blocks(&pod.uid, &container.name));
         if let Some(blocks) = held_first {
-            return held(state, blocks, &asked);
+            return held(state, blocks, &requested);
         }
-        let reusable = Reusable::of_pod(state, pod, self.fidelity);
-        searched(state, asked, reusable)
+        let reusable = ReusableMemory::of_pod(state, pod, self.fidelity);
+        searched(state, requested, reusable)
     }
 }
 
-/// The nodes it already has, if they hold exactly what is asked. Mirrors `regenerateHints`.
-fn held(state: &MemoryState, blocks: &[Block], asked: &MemoryDemand) -> MemoryHints {
-    let matches = |block: &Block| asked.get(&block.resource) == Some(&block.size);
-    if blocks.len() != asked.len() || !blocks.iter().all(matches) {
-        return MemoryHints::without_opinion(MemoryBasis::HeldDiffers);
+/// The nodes of existing blocks, if they hold exactly what is requested. Mirrors `regenerateHints`.
+fn held(state: &MemoryState, blocks: &[MemoryBlock], requested: &MemoryDemand) -> MemoryHints {
+    let matches = |block: &MemoryBlock| requested.get(&block.resource) == Some(&block.size);
+    if blocks.len() != requested.len() || !blocks.iter().all(matches) {
+        return MemoryHints::without_preference(MemoryBasis::HeldDiffers);
     }
     let machine = state.node_ids();
     let row = |resource: &ResourceName| {
         let own = blocks.iter().filter(|block| block.resource == *resource);
         let masks: SmallVec<[NodeSet; 1]> = own.map(|block| block.nodes).collect();
         let hints = match masks.as_slice() {
-            [] => ResourceHints::Cannot,
+            [] => ResourceHints::Unsatisfiable,
             [mask] if !mask.is_empty() && mask.is_subset(machine) => {
                 ResourceHints::Family(Family {
                     components: SmallVec::from_iter([Component::fixed(*mask)]),
@@ -152,16 +153,16 @@ fn held(state: &MemoryState, blocks: &[Block], asked: &MemoryDemand) -> MemoryHi
     };
     MemoryHints {
         hints: ProviderHints {
-            rows: asked.keys().map(row).collect(),
+            rows: requested.keys().map(row).collect(),
         },
         basis: MemoryBasis::Held,
     }
 }
 
-fn searched(state: &MemoryState, asked: MemoryDemand, reusable: Reusable) -> MemoryHints {
-    let search = Search {
+fn searched(state: &MemoryState, requested: MemoryDemand, reusable: ReusableMemory) -> MemoryHints {
+    let search = MemoryHintSearch {
         state,
-        asked: &asked,
+        requested: &requested,
         reusable,
     };
     let rows = match search.family() {
@@ -169,26 +170,26 @@ fn searched(state: &MemoryState, asked: MemoryDemand, reusable: Reusable) -> Mem
         Some(family) => {
             let row =
                 |resource: &ResourceName| (resource.clone(), ResourceHints::Family(family.clone()));
-            asked.keys().map(row).collect()
+            requested.keys().map(row).collect()
         }
     };
     MemoryHints {
         hints: ProviderHints { rows },
-        basis: MemoryBasis::Searched { asked },
+        basis: MemoryBasis::Searched { requested },
     }
 }
 
-/// One request against one table.
-pub(super) struct Search<'a> {
+/// One request and one table.
+pub(super) struct MemoryHintSearch<'a> {
     pub(super) state: &'a MemoryState,
-    pub(super) asked: &'a MemoryDemand,
-    pub(super) reusable: Reusable,
+    pub(super) requested: &'a MemoryDemand,
+    pub(super) reusable: ReusableMemory,
 }
 
-impl Search<'_> {
-    /// All hints, or `None` if there is none.
+impl MemoryHintSearch<'_> {
+    /// All hints; `None` if there are none.
     pub(super) fn family(&self) -> Option<Family> {
-        if self.asked.is_empty() {
+        if self.requested.is_empty() {
             return None;
         }
         let in_use: NodeSet = self
@@ -227,7 +228,7 @@ impl Search<'_> {
         })
     }
 
-    /// The hint the kubelet would choose on its own among those that contain `mask`: the narrowest one, of several
+    /// The hint that the kubelet would choose on its own among those that contain `mask`: the narrowest one, of several
     /// the one with the lowest number. (Its preferred hints are its narrowest.) Mirrors `findBestHint`.
     pub(super) fn best_hint(&self, mask: NodeSet) -> Option<Hint> {
         let family = self.family()?;
@@ -244,10 +245,10 @@ impl Search<'_> {
         Some(Hint::on(best, family.preference.holds(best)))
     }
 
-    /// Whether `mask` has enough free, leftovers of init containers not counted. Mirrors
+    /// Whether `mask` has enough free memory, without reusable memory of init containers. Mirrors
     /// `isAffinitySatisfyRequest`.
     pub(super) fn is_satisfied_by(&self, mask: NodeSet) -> bool {
-        self.asked
+        self.requested
             .iter()
             .all(|(resource, &amount)| self.state.free(mask, resource) >= amount)
     }
@@ -262,20 +263,20 @@ impl Search<'_> {
         !mask.is_empty()
             && mask.is_subset(self.state.node_ids())
             && respects_groups(self.state, mask)
-            && self.asked.iter().all(enough)
+            && self.requested.iter().all(enough)
     }
 
-    /// The width of the narrowest mask that would do on an empty machine; 0, which no mask has, if that
-    /// could not be proven.
+    /// The width of the narrowest mask that fits on an empty machine; 0, which no mask has, if that could not be
+    /// proven.
     fn narrowest_on_empty_machine(&self) -> usize {
         let thresholds = self.thresholds(|amounts| amounts.allocatable);
         least_width(self.state.node_ids(), &thresholds).unwrap_or(0)
     }
 
     /// One threshold per requested type.
-    fn thresholds(&self, field: impl Fn(Amounts) -> u64) -> SmallVec<[Threshold; 2]> {
-        let asked = self.asked.iter().filter(|(_, amount)| **amount > 0);
-        asked
+    fn thresholds(&self, field: impl Fn(MemoryAmounts) -> u64) -> SmallVec<[Threshold; 2]> {
+        let requested = self.requested.iter().filter(|(_, amount)| **amount > 0);
+        requested
             .map(|(resource, &amount)| {
                 let nodes = self.state.nodes.iter();
                 let rows = nodes.map(|(&id, node)| (id, field(node.amounts(resource))));
@@ -285,7 +286,7 @@ impl Search<'_> {
     }
 }
 
-/// A node holds either memory of its own or memory of one group: rule 2.
+/// Rule 2: a node has either single-node assignments or assignments of one group.
 fn respects_groups(state: &MemoryState, mask: NodeSet) -> bool {
     let alone = mask.len() == 1;
     mask.iter()
@@ -296,8 +297,8 @@ fn respects_groups(state: &MemoryState, mask: NodeSet) -> bool {
         })
 }
 
-/// Whether a grant on `mask` would break a group. Mirrors `isAffinityViolatingNUMAAllocations`, which
-/// lets single nodes pass.
+/// Whether an allocation on `mask` would break a group. Mirrors `isAffinityViolatingNUMAAllocations`, which ignores
+/// single nodes.
 pub(super) fn breaks_group(state: &MemoryState, mask: NodeSet) -> bool {
     mask.len() != 1 && !respects_groups(state, mask)
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::hints::Search;
-use super::reuse::Reusable;
+use super::hints::MemoryHintSearch;
+use super::reuse::ReusableMemory;
 use super::tests::{container, machine, node, pod, policy};
 use super::*;
 use crate::demand::{MemoryDemand, container_memory};
@@ -17,7 +17,7 @@ use crate::quantity::Quantity;
 
 /// Something that happens to a node.
 #[derive(Clone, Debug)]
-enum Event {
+enum MemoryEvent {
     /// One container of one of the pods is placed.
     Allocate(usize, usize, Hint),
     /// One of the pods is placed as a whole.
@@ -29,10 +29,10 @@ enum Event {
 }
 
 #[derive(Clone, Debug)]
-struct Scene {
+struct MemoryHistory {
     machine: Machine,
     pods: Vec<Pod>,
-    events: Vec<Event>,
+    events: Vec<MemoryEvent>,
 }
 
 fn ids() -> impl Strategy<Value = Vec<usize>> {
@@ -110,7 +110,7 @@ fn an_affinity() -> impl Strategy<Value = (Option<usize>, bool)> {
     )
 }
 
-fn a_scene() -> impl Strategy<Value = Scene> {
+fn a_history() -> impl Strategy<Value = MemoryHistory> {
     let pods = (a_pod(0), a_pod(1), a_pod(2)).prop_map(|(a, b, c)| vec![a, b, c]);
     let event = prop_oneof![
         6 => (0_usize..3, 0_usize..5, an_affinity()).prop_map(|(p, c, a)| (0, p, c, a)),
@@ -132,13 +132,13 @@ fn a_scene() -> impl Strategy<Value = Scene> {
             Hint { mask, preferred }
         };
         let event = |(kind, pod, container, affinity)| match kind {
-            0 => Event::Allocate(pod, container, hint(affinity)),
-            1 => Event::AllocatePod(pod, hint(affinity)),
-            2 => Event::Remove(pod, container),
-            _ => Event::Restart,
+            0 => MemoryEvent::Allocate(pod, container, hint(affinity)),
+            1 => MemoryEvent::AllocatePod(pod, hint(affinity)),
+            2 => MemoryEvent::Remove(pod, container),
+            _ => MemoryEvent::Restart,
         };
         let events = events.into_iter().map(event).collect();
-        Scene {
+        MemoryHistory {
             machine,
             pods,
             events,
@@ -146,7 +146,7 @@ fn a_scene() -> impl Strategy<Value = Scene> {
     })
 }
 
-impl Scene {
+impl MemoryHistory {
     fn policy(&self, fidelity: Fidelity) -> StaticMemory {
         let lowest = self
             .machine
@@ -172,7 +172,12 @@ impl Scene {
         Ok(state)
     }
 
-    fn edits(&self, policy: &StaticMemory, state: &MemoryState, event: &Event) -> Vec<MemoryEdit> {
+    fn edits(
+        &self,
+        policy: &StaticMemory,
+        state: &MemoryState,
+        event: &MemoryEvent,
+    ) -> Vec<MemoryEdit> {
         let nth = |pod: &Pod, index: usize| -> Option<Container> {
             pod.all_containers().nth(index).cloned()
         };
@@ -181,27 +186,27 @@ impl Scene {
             Err(_) => Vec::new(),
         };
         match *event {
-            Event::Allocate(index, place, affinity) => {
+            MemoryEvent::Allocate(index, place, affinity) => {
                 let pod = &self.pods[index];
                 match nth(pod, place) {
                     Some(container) => granted(policy.allocate(state, affinity, pod, &container)),
                     None => Vec::new(),
                 }
             }
-            Event::AllocatePod(index, affinity) => {
+            MemoryEvent::AllocatePod(index, affinity) => {
                 let pod = &self.pods[index];
                 match pod.pod_requests.is_some() {
                     true => granted(policy.allocate_pod(state, affinity, pod)),
                     false => Vec::new(),
                 }
             }
-            Event::Remove(index, place) => match nth(&self.pods[index], place) {
+            MemoryEvent::Remove(index, place) => match nth(&self.pods[index], place) {
                 Some(container) => {
                     policy.remove_container(state, &self.pods[index].uid, &container.name)
                 }
                 None => Vec::new(),
             },
-            Event::Restart => policy.start(state).unwrap_or_default(),
+            MemoryEvent::Restart => policy.start(state).unwrap_or_default(),
         }
     }
 }
@@ -211,7 +216,7 @@ fn booked(state: &MemoryState) -> BTreeMap<(NodeSet, ResourceName), u64> {
     let mut sums = BTreeMap::new();
     for (pod, containers) in state.assignments() {
         let parts = containers.values().flatten();
-        let blocks: Vec<&Block> = match state.pod_blocks(pod) {
+        let blocks: Vec<&MemoryBlock> = match state.pod_blocks(pod) {
             Some(whole) => whole.iter().collect(),
             None => parts.collect(),
         };
@@ -240,9 +245,13 @@ fn reserved(state: &MemoryState) -> BTreeMap<(NodeSet, ResourceName), u64> {
 }
 
 /// `calculateHints` by definition: every mask, three rules.
-fn by_definition(state: &MemoryState, asked: &MemoryDemand, reusable: &Reusable) -> Vec<Hint> {
+fn by_definition(
+    state: &MemoryState,
+    requested: &MemoryDemand,
+    reusable: &ReusableMemory,
+) -> Vec<Hint> {
     let fits = |mask: NodeSet| {
-        asked
+        requested
             .iter()
             .all(|(resource, &amount)| state.allocatable(mask, resource) >= amount)
     };
@@ -262,7 +271,7 @@ fn by_definition(state: &MemoryState, asked: &MemoryDemand, reusable: &Reusable)
         })
     };
     let is_free = |mask: NodeSet| {
-        asked.iter().all(|(resource, &amount)| {
+        requested.iter().all(|(resource, &amount)| {
             state.free(mask, resource) + reusable.amount(mask, resource) >= amount
         })
     };
@@ -276,9 +285,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn nothing_is_booked_twice_or_lost(scene in a_scene()) {
-        let policy = scene.policy(Fidelity::Sound);
-        scene.play(&policy, |_, state, _| {
+    fn nothing_is_booked_twice_or_lost(history in a_history()) {
+        let policy = history.policy(Fidelity::Sound);
+        history.play(&policy, |_, state, _| {
             for amounts in state.nodes().values().flat_map(|node| node.memory.values()) {
                 prop_assert_eq!(amounts.free.checked_add(amounts.reserved), Some(amounts.allocatable));
             }
@@ -288,12 +297,12 @@ proptest! {
     }
 
     #[test]
-    fn no_container_is_shown_more_than_its_pod_holds(scene in a_scene()) {
-        let policy = scene.policy(Fidelity::Sound);
-        scene.play(&policy, |_, state, _| {
+    fn no_container_is_shown_more_than_its_pod_holds(history in a_history()) {
+        let policy = history.policy(Fidelity::Sound);
+        history.play(&policy, |_, state, _| {
             for (pod, whole) in state.pod_assignments() {
                 for block in state.assignments()[pod].values().flatten() {
-                    let holds = |own: &Block| {
+                    let holds = |own: &MemoryBlock| {
                         (&own.resource, own.nodes) == (&block.resource, block.nodes)
                             && own.size >= block.size
                     };
@@ -305,9 +314,9 @@ proptest! {
     }
 
     #[test]
-    fn groups_never_overlap(scene in a_scene()) {
-        let policy = scene.policy(Fidelity::Sound);
-        scene.play(&policy, |_, state, _| {
+    fn groups_never_overlap(history in a_history()) {
+        let policy = history.policy(Fidelity::Sound);
+        history.play(&policy, |_, state, _| {
             for (&id, memory) in state.nodes() {
                 prop_assert!(memory.cells.contains(id));
                 prop_assert!(memory.assignments > 0 || memory.cells == NodeSet::single(id));
@@ -320,18 +329,18 @@ proptest! {
     }
 
     #[test]
-    fn every_table_passes_its_own_check_at_the_next_start(scene in a_scene()) {
-        let policy = scene.policy(Fidelity::Sound);
-        scene.play(&policy, |_, state, _| {
+    fn every_table_passes_its_own_check_at_the_next_start(history in a_history()) {
+        let policy = history.policy(Fidelity::Sound);
+        history.play(&policy, |_, state, _| {
             prop_assert_eq!(policy.start(state), Ok(Vec::new()));
             Ok(())
         })?;
     }
 
     #[test]
-    fn edits_are_taken_back_exactly(scene in a_scene(), exact in any::<bool>()) {
-        let policy = scene.policy(if exact { Fidelity::Exact } else { Fidelity::Sound });
-        scene.play(&policy, |before, after, edits| {
+    fn edits_are_taken_back_exactly(history in a_history(), exact in any::<bool>()) {
+        let policy = history.policy(if exact { Fidelity::Exact } else { Fidelity::Sound });
+        history.play(&policy, |before, after, edits| {
             let mut back = after.clone();
             prop_assert_eq!(back.revert(edits), Ok(()));
             prop_assert_eq!(&back, before);
@@ -341,14 +350,14 @@ proptest! {
 
     #[test]
     fn a_pod_that_came_and_went_leaves_the_table_as_it_was(
-        scene in a_scene(),
+        history in a_history(),
         guest in a_pod(7),
         affinity in an_affinity(),
         backwards in any::<bool>(),
     ) {
-        let policy = scene.policy(Fidelity::Sound);
-        let before = scene.play(&policy, |_, _, _| Ok(()))?;
-        let lowest = scene.machine.node_ids().first().map(NodeSet::single);
+        let policy = history.policy(Fidelity::Sound);
+        let before = history.play(&policy, |_, _, _| Ok(()))?;
+        let lowest = history.machine.node_ids().first().map(NodeSet::single);
         let affinity = Hint { mask: affinity.0.and(lowest), preferred: affinity.1 };
         let mut state = before.clone();
         for container in guest.all_containers() {
@@ -369,20 +378,20 @@ proptest! {
     }
 
     #[test]
-    fn hints_are_those_of_the_definition(scene in a_scene(), exact in any::<bool>(), bits in 0_u64..64) {
+    fn hints_are_those_of_the_definition(history in a_history(), exact in any::<bool>(), bits in 0_u64..64) {
         let fidelity = if exact { Fidelity::Exact } else { Fidelity::Sound };
-        let policy = scene.policy(fidelity);
-        let state = scene.play(&policy, |_, _, _| Ok(()))?;
-        for pod in &scene.pods {
+        let policy = history.policy(fidelity);
+        let state = history.play(&policy, |_, _, _| Ok(()))?;
+        for pod in &history.pods {
             for container in pod.all_containers() {
-                let asked = container_memory(pod, container, PodLevel::Managed).expect("whole bytes");
-                let reusable = Reusable::of_container(&state, pod, container, fidelity);
-                let search = Search { state: &state, asked: &asked, reusable: reusable.clone() };
+                let requested = container_memory(pod, container, PodLevel::Managed).expect("whole bytes");
+                let reusable = ReusableMemory::of_container(&state, pod, container, fidelity);
+                let search = MemoryHintSearch { state: &state, requested: &requested, reusable: reusable.clone() };
                 let family = search.family();
                 let list = family.as_ref().map_or_else(Vec::new, Family::list);
-                let expected = match asked.is_empty() {
+                let expected = match requested.is_empty() {
                     true => Vec::new(),
-                    false => by_definition(&state, &asked, &reusable),
+                    false => by_definition(&state, &requested, &reusable),
                 };
                 prop_assert_eq!(&list, &expected);
 

@@ -1,11 +1,11 @@
-//! How much is booked for a pod with pod-level resources.
+//! The total memory of a pod with pod-level resources.
 
 use crate::demand::{self, MemoryDemand, NotWholeBytes, PodLevel};
 use crate::fidelity::Fidelity;
 use crate::pod::Pod;
 
-/// What the pod's own section names, and whatever its containers need beyond it.
-pub(super) fn to_book(
+/// The pod-level amounts, or what its containers need if that is more.
+pub(super) fn pod_total(
     pod: &Pod,
     named: &MemoryDemand,
     pod_level: PodLevel,
@@ -23,7 +23,7 @@ pub(super) fn to_book(
     Ok(total)
 }
 
-/// The most that containers with memory of their own hold at the same time.
+/// The largest amount that containers with memory of their own hold at the same time.
 fn peak(pod: &Pod, pod_level: PodLevel) -> Result<MemoryDemand, NotWholeBytes> {
     let mut running = MemoryDemand::new();
     let mut peak = MemoryDemand::new();

@@ -1,14 +1,14 @@
-//! What is kept for the system on each NUMA node, and the table of the empty machine that follows.
+//! Memory reserved for the system on each NUMA node, and the resulting table of the empty machine.
 //!
-//! The kubelet is told twice: how much of every type the node as a whole keeps back (kube and system reservation,
-//! eviction threshold), and on which NUMA nodes that lies. Both must add up to the same. Mirrors
-//! `getSystemReservedMemory` and `getDefaultMachineState`.
+//! The kubelet is configured twice: how much of every type the node as a whole reserves (kube and system reservation,
+//! eviction threshold), and on which NUMA nodes. Both must add up to the same. Mirrors `getSystemReservedMemory` and
+//! `getDefaultMachineState`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{Amounts, NodeMemory};
+use super::table::{MemoryAmounts, NodeMemory};
 use crate::demand::is_memory;
 use crate::fidelity::Fidelity;
 use crate::machine::{Machine, NumaNode};
@@ -17,33 +17,33 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
 use crate::quantity::Quantity;
 
-/// The name of ordinary memory.
+/// The resource name of ordinary memory.
 #[must_use]
 pub fn memory_resource() -> ResourceName {
     ResourceName::from("memory")
 }
 
-/// The name of huge pages of one size: `hugepages-2Mi`. Mirrors `HugePageResourceName`.
+/// The resource name of huge pages of one size: `hugepages-2Mi`. Mirrors `HugePageResourceName`.
 #[must_use]
 pub fn hugepages_resource(size_kib: u64) -> ResourceName {
     let bytes = i64::try_from(size_kib.saturating_mul(1024)).unwrap_or(i64::MAX);
     ResourceName::from(format!("hugepages-{}", Quantity::bytes(bytes)))
 }
 
-/// What one NUMA node keeps back: an entry of the kubelet's `reservedMemory`.
+/// The reservation on one NUMA node: an entry of the kubelet's `reservedMemory`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryReservation {
-    /// The NUMA node as the configuration names it; the machine may lack it.
+    /// The NUMA node in the configuration; the machine may not have it.
     pub numa_node: i64,
-    /// Amounts by type.
+    /// The amounts by type.
     pub limits: ResourceList,
 }
 
-/// Why reservations cannot be used. The messages are the kubelet's.
+/// Invalid reservations. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReservationError {
-    /// A reservation on a NUMA node the machine lacks.
+    /// A reservation on a NUMA node that the machine does not have.
     #[error(
         "the reserved memory configuration references a NUMA node {0} that does not exist on this machine"
     )]
@@ -60,15 +60,15 @@ pub enum ReservationError {
         /// The reservation of the whole node.
         on_node: Box<Quantity>,
     },
-    /// A reservation that is no whole number of bytes.
+    /// A reservation that is not a whole number of bytes.
     #[error("could not covert a variable of type Quantity to int64")]
     NotWholeBytes(ResourceName),
-    /// No memory at all is reserved.
+    /// No memory is reserved.
     #[error("[memorymanager] you should specify the system reserved memory")]
     NoMemory,
 }
 
-/// Bytes kept for the system by NUMA node and type.
+/// Bytes reserved for the system by NUMA node and type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SystemReserved {
@@ -79,7 +79,7 @@ impl SystemReserved {
     /// Checks the reservations against the machine and the reservation of the whole node.
     ///
     /// # Errors
-    /// If they name an unknown node, do not add up, or are no whole bytes.
+    /// If they name an unknown NUMA node, do not add up, or are not whole bytes.
     pub fn new(
         machine: &Machine,
         node_reservation: &ResourceList,
@@ -110,20 +110,20 @@ impl SystemReserved {
         Ok(Self { by_node })
     }
 
-    /// Amounts that were checked elsewhere.
+    /// Reservations that were validated before.
     #[must_use]
     pub fn from_bytes(by_node: BTreeMap<NodeId, BTreeMap<ResourceName, u64>>) -> Self {
         Self { by_node }
     }
 
-    /// What one node keeps back of one type.
+    /// The reserved bytes of one type on one NUMA node.
     #[must_use]
     pub fn on(&self, node: NodeId, resource: &ResourceName) -> u64 {
         let own = self.by_node.get(&node);
         own.and_then(|own| own.get(resource)).copied().unwrap_or(0)
     }
 
-    /// Rejects reservations without any ordinary memory.
+    /// Rejects reservations without ordinary memory.
     pub(super) fn require_memory(&self) -> Result<(), ReservationError> {
         let memory = memory_resource();
         let mut amounts = self.by_node.values().filter_map(|own| own.get(&memory));
@@ -172,7 +172,7 @@ pub(super) fn initial_nodes(
         .collect()
 }
 
-/// Huge pages are preallocated, so they are no longer there as ordinary memory.
+/// Huge pages are preallocated, so their bytes are not available as ordinary memory.
 fn initial_node(node: &NumaNode, reserved: &SystemReserved, fidelity: Fidelity) -> NodeMemory {
     let minus = |a: u64, b: u64| match fidelity.wraps_memory_below_zero() {
         true => a.wrapping_sub(b),
@@ -181,7 +181,7 @@ fn initial_node(node: &NumaNode, reserved: &SystemReserved, fidelity: Fidelity) 
     let amounts = |resource: &ResourceName, total: u64, elsewhere: u64| {
         let system_reserved = reserved.on(node.id, resource);
         let allocatable = minus(minus(total, system_reserved), elsewhere);
-        Amounts {
+        MemoryAmounts {
             total,
             system_reserved,
             allocatable,

@@ -1,39 +1,39 @@
-//! What init containers leave for the containers of their pod that come after them.
+//! Memory of finished init containers that later containers of the same pod reuse.
 //!
-//! An init container that ends before the next container starts need not keep its memory: a later
-//! container of the same pod that is placed on **exactly the same nodes** takes it over, and only what is missing is
-//! booked. What was taken over is subtracted from the init container's blocks, so that the blocks of a
-//! pod always add up to what is booked for it. A sidecar takes over, but leaves nothing.
+//! An init container that finishes before the next container starts does not keep its memory: a later container of the
+//! same pod that is placed on **exactly the same nodes** reuses it, and only the difference is allocated. Reused memory
+//! is subtracted from the init container's blocks, so that the blocks of a pod always add up to its allocation. A
+//! sidecar reuses memory, but its own memory is not reusable.
 //!
-//! The kubelet keeps the amounts in `initContainersReusableMemory`, for one pod at a time; that equals the blocks
-//! its init containers still have, except after a container was removed or the kubelet restarted.
+//! The kubelet keeps the amounts in `initContainersReusableMemory`, for one pod at a time; that equals the blocks its
+//! init containers still have, except after a container was removed or the kubelet restarted.
 
 use serde::{Deserialize, Serialize};
 
-use super::draft::Draft;
-use super::table::{Block, MemoryState};
+use super::table::{MemoryBlock, MemoryState};
+use super::transaction::MemoryTransaction;
 use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
-/// What the kubelet remembers of one pod's init containers: an amount per mask and type.
+/// The kubelet's `initContainersReusableMemory` of one pod: an amount per mask and type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leftover {
-    /// The pod that was given memory last.
+pub struct ReusableInitMemory {
+    /// The pod whose memory was allocated last.
     pub pod: PodUid,
     /// One block per mask and type.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<MemoryBlock>,
 }
 
-/// What a container about to be placed may take over.
+/// The memory that a container may reuse.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reusable {
-    blocks: Vec<Block>,
+pub(super) struct ReusableMemory {
+    blocks: Vec<MemoryBlock>,
 }
 
-impl Reusable {
-    /// What `container` may take over from the init containers of its pod.
+impl ReusableMemory {
+    /// The memory that `container` may reuse from the init containers of its pod.
     pub(super) fn of_container(
         state: &MemoryState,
         pod: &Pod,
@@ -50,7 +50,7 @@ impl Reusable {
         Self { blocks }
     }
 
-    /// What a pod as a whole may take over: nothing, unless something was remembered wrongly.
+    /// The memory that a pod as a whole may reuse: none, except with the kubelet's defects.
     pub(super) fn of_pod(state: &MemoryState, pod: &Pod, fidelity: Fidelity) -> Self {
         match fidelity.remembers_memory_beside_the_table() {
             true => Self::remembered(state, pod),
@@ -59,14 +59,14 @@ impl Reusable {
     }
 
     fn remembered(state: &MemoryState, pod: &Pod) -> Self {
-        let leftover = state.leftover.as_ref();
-        let own = leftover.filter(|leftover| leftover.pod == pod.uid);
+        let reusable_init = state.reusable_init.as_ref();
+        let own = reusable_init.filter(|reusable_init| reusable_init.pod == pod.uid);
         Self {
-            blocks: own.map_or_else(Vec::new, |leftover| leftover.blocks.clone()),
+            blocks: own.map_or_else(Vec::new, |reusable_init| reusable_init.blocks.clone()),
         }
     }
 
-    /// The amount on exactly `nodes`.
+    /// The reusable amount on exactly `nodes`.
     pub(super) fn amount(&self, nodes: NodeSet, resource: &ResourceName) -> u64 {
         let matching = self
             .blocks
@@ -75,13 +75,13 @@ impl Reusable {
         matching.fold(0, |sum, block| sum.saturating_add(block.size))
     }
 
-    /// The masks on which there is something, repeated or not.
+    /// The masks with reusable memory; may contain duplicates.
     pub(super) fn masks(&self) -> impl Iterator<Item = NodeSet> {
         self.blocks.iter().map(|block| block.nodes)
     }
 }
 
-/// The init containers before `name` that end before it starts; all of them if `name` is an app container.
+/// The init containers before `name` that finish before it starts; all of them if `name` is an app container.
 fn earlier_init_containers<'a>(
     pod: &'a Pod,
     name: &'a ContainerName,
@@ -92,13 +92,18 @@ fn earlier_init_containers<'a>(
         .filter(|init| !init.restartable)
 }
 
-/// Subtracts what `container` took over from the blocks of earlier init containers. Mirrors
+/// Subtracts what `container` reuses from the blocks of earlier init containers. Mirrors
 /// `updateInitContainersMemoryBlocks`.
-pub(super) fn take_over(draft: &mut Draft<'_>, pod: &Pod, container: &Container, given: &[Block]) {
+pub(super) fn subtract_reused(
+    transaction: &mut MemoryTransaction<'_>,
+    pod: &Pod,
+    container: &Container,
+    given: &[MemoryBlock],
+) {
     for block in given {
         let mut left = block.size;
         for init in earlier_init_containers(pod, &container.name) {
-            let Some(held) = draft.blocks(&pod.uid, &init.name) else {
+            let Some(held) = transaction.blocks(&pod.uid, &init.name) else {
                 continue;
             };
             let mut held = held.to_vec();
@@ -109,22 +114,23 @@ pub(super) fn take_over(draft: &mut Draft<'_>, pod: &Pod, container: &Container,
                     left -= taken;
                 }
             }
-            draft.set_blocks(&pod.uid, &init.name, Some(held));
+            transaction.set_blocks(&pod.uid, &init.name, Some(held));
         }
     }
 }
 
-/// What is remembered once `container` holds `given`. Mirrors `updatePodReusableMemory`.
+/// The reusable memory after `container` was assigned `given`. Mirrors `updatePodReusableMemory`.
 pub(super) fn remember(
     state: &MemoryState,
     pod: &Pod,
     container: &Container,
-    given: &[Block],
-) -> Option<Leftover> {
-    let mut blocks = Reusable::remembered(state, pod).blocks;
+    given: &[MemoryBlock],
+) -> Option<ReusableInitMemory> {
+    let mut blocks = ReusableMemory::remembered(state, pod).blocks;
     let leaves = pod.is_finishing_init(&container.name);
     for block in given {
-        let same = |old: &&mut Block| old.resource == block.resource && old.nodes == block.nodes;
+        let same =
+            |old: &&mut MemoryBlock| old.resource == block.resource && old.nodes == block.nodes;
         match blocks.iter_mut().find(same) {
             Some(old) if leaves => old.size = old.size.max(block.size),
             Some(old) => old.size = old.size.saturating_sub(block.size),
@@ -134,5 +140,5 @@ pub(super) fn remember(
     }
     blocks.retain(|block| block.size > 0);
     let pod = pod.uid.clone();
-    (!blocks.is_empty()).then_some(Leftover { pod, blocks })
+    (!blocks.is_empty()).then_some(ReusableInitMemory { pod, blocks })
 }

@@ -1,45 +1,45 @@
-//! Whether a restored table still fits the machine and its own assignments.
+//! Validates a restored table against the machine and its own assignments.
 //!
-//! Mirrors `Start` and `validateState`: all blocks are booked once more on an empty table, and the result must equal the
-//! restored one: total, system-reserved and allocatable amounts node by node, what is free and reserved
-//! group by group (which node of a group was filled first depends on who came and went).
+//! Mirrors `Start` and `validateState`: all blocks are allocated again on an empty table, and the result must equal the
+//! restored one: total, system-reserved and allocatable amounts node by node, free and reserved amounts group by group
+//! (which node of a group was filled first depends on the history).
 
 use std::collections::BTreeMap;
 
-use super::draft::Draft;
 use super::edit::MemoryEdit;
 use super::static_policy::StaticMemory;
-use super::table::{Amounts, Block, MemoryState, NodeMemory};
+use super::table::{MemoryAmounts, MemoryBlock, MemoryState, NodeMemory};
+use super::transaction::MemoryTransaction;
 use crate::demand::PodLevel;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeId;
 
-/// Why a restored table cannot be used. The messages are the kubelet's.
+/// Why a restored table is invalid. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryStartError {
-    /// Blocks, but no nodes to have them on.
+    /// There are blocks but no NUMA nodes.
     #[error("[memorymanager] machine state can not be empty when it has memory assignments")]
     NoTable,
-    /// A block on a node the machine does not have.
+    /// A block on a NUMA node that the machine does not have.
     #[error(
         "[memorymanager] (pod: {pod}, container: {}) the memory assignment uses the NUMA that does not exist",
         name(.container)
     )]
     NoSuchNode {
-        /// Whose block.
+        /// The pod of the block.
         pod: PodUid,
         /// `None` for a block of the pod as a whole.
         container: Option<ContainerName>,
         /// The node.
         node: NodeId,
     },
-    /// A block of a type the node does not have.
+    /// A block of a type that the NUMA node does not have.
     #[error(
         "[memorymanager] (pod: {pod}, container: {}) the memory assignment uses memory resource that does not exist",
         name(.container)
     )]
     NoSuchResource {
-        /// Whose block.
+        /// The pod of the block.
         pod: PodUid,
         /// `None` for a block of the pod as a whole.
         container: Option<ContainerName>,
@@ -48,7 +48,7 @@ pub enum MemoryStartError {
         /// The type.
         resource: ResourceName,
     },
-    /// The restored table is not what the machine and the blocks make.
+    /// The restored table differs from the one that results from the machine and the blocks.
     #[error("[memorymanager] the expected machine state is different from the real one")]
     Differs(TableDifference),
 }
@@ -60,13 +60,13 @@ fn name(container: &Option<ContainerName>) -> &str {
 /// The first difference between a restored table and the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableDifference {
-    /// The nodes themselves.
+    /// The set of NUMA nodes.
     Nodes,
-    /// How many blocks lie on the node.
+    /// The number of blocks on the node.
     Assignments(NodeId),
     /// The node's group.
     Group(NodeId),
-    /// The types the node has.
+    /// The types of memory of the node.
     Types(NodeId),
     /// Total, system-reserved or allocatable amount of one type.
     Size(NodeId, ResourceName),
@@ -75,14 +75,14 @@ pub enum TableDifference {
 }
 
 impl StaticMemory {
-    /// Checks a restored table. An empty one becomes that of the empty machine: the edits to apply.
+    /// Checks a restored table. For an empty one, returns the edits that make it the table of the empty machine.
     ///
     /// # Errors
     /// If the table contradicts the machine or its own assignments.
     pub fn start(&self, restored: &MemoryState) -> Result<Vec<MemoryEdit>, MemoryStartError> {
-        let mut draft = Draft::new(restored);
-        draft.set_leftover(None);
-        let mut edits = draft.into_edits();
+        let mut transaction = MemoryTransaction::new(restored);
+        transaction.set_reusable(None);
+        let mut edits = transaction.into_edits();
         if restored.nodes.is_empty() {
             if !restored.containers.is_empty() {
                 return Err(MemoryStartError::NoTable);
@@ -104,7 +104,7 @@ impl StaticMemory {
         }
     }
 
-    /// The table that the blocks make, booked in ascending order of pods and containers.
+    /// The table that results from allocating all blocks in ascending order of pods and containers.
     fn expected_nodes(
         &self,
         restored: &MemoryState,
@@ -116,12 +116,12 @@ impl StaticMemory {
                 PodLevel::Ignored => &[],
             };
             for block in whole {
-                self.book_again(&mut nodes, block, pod, None)?;
+                self.allocate_block(&mut nodes, block, pod, None)?;
             }
             if whole.is_empty() {
                 for (container, blocks) in containers {
                     for block in blocks {
-                        self.book_again(&mut nodes, block, pod, Some(container))?;
+                        self.allocate_block(&mut nodes, block, pod, Some(container))?;
                     }
                 }
             }
@@ -129,11 +129,11 @@ impl StaticMemory {
         Ok(nodes)
     }
 
-    /// Books one restored block. Mirrors `updateExpectedMachineState`.
-    fn book_again(
+    /// Allocates one restored block. Mirrors `updateExpectedMachineState`.
+    fn allocate_block(
         &self,
         nodes: &mut BTreeMap<NodeId, NodeMemory>,
-        block: &Block,
+        block: &MemoryBlock,
         pod: &PodUid,
         container: Option<&ContainerName>,
     ) -> Result<(), MemoryStartError> {
@@ -162,7 +162,7 @@ impl StaticMemory {
                     resource,
                 });
             }
-            node.book(block.nodes, &block.resource, &mut left);
+            node.allocate(block.nodes, &block.resource, &mut left);
         }
         Ok(())
     }
@@ -183,7 +183,8 @@ fn difference(found: &MemoryState, expected: &MemoryState) -> Option<TableDiffer
         if !a.memory.keys().eq(b.memory.keys()) {
             return Some(TableDifference::Types(id));
         }
-        let size = |amounts: Amounts| (amounts.total, amounts.system_reserved, amounts.allocatable);
+        let size =
+            |amounts: MemoryAmounts| (amounts.total, amounts.system_reserved, amounts.allocatable);
         for resource in a.memory.keys() {
             if size(a.amounts(resource)) != size(b.amounts(resource)) {
                 return Some(TableDifference::Size(id, resource.clone()));

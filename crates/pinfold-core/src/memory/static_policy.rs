@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::Draft;
 use super::edit::MemoryEdit;
 use super::reserved::{ReservationError, SystemReserved, initial_nodes};
 use super::table::{MemoryState, NodeMemory};
+use super::transaction::MemoryTransaction;
 use crate::demand::{PodLevel, has_pod_level_resources};
 use crate::fidelity::Fidelity;
 use crate::machine::Machine;
@@ -14,7 +14,7 @@ use crate::node_set::NodeId;
 use crate::pod::{Container, Pod};
 use crate::qos::QosClass;
 
-/// Books the memory of Guaranteed pods on NUMA nodes. Holds settings only; the table is a [`MemoryState`].
+/// Allocates the memory of Guaranteed pods from NUMA nodes. Contains only settings; the table is a [`MemoryState`].
 #[derive(Clone, Debug)]
 pub struct StaticMemory {
     pub(super) initial: BTreeMap<NodeId, NodeMemory>,
@@ -26,7 +26,7 @@ impl StaticMemory {
     /// The policy for a machine. Mirrors `NewPolicyStatic`.
     ///
     /// # Errors
-    /// If no memory at all is reserved for the system.
+    /// If no memory is reserved for the system.
     pub fn new(
         machine: &Machine,
         reserved: &SystemReserved,
@@ -41,7 +41,7 @@ impl StaticMemory {
         })
     }
 
-    /// The table of the machine without any pod. Mirrors `getDefaultMachineState`.
+    /// The table of the machine without pods. Mirrors `getDefaultMachineState`.
     #[must_use]
     pub fn initial_state(&self) -> MemoryState {
         MemoryState {
@@ -50,16 +50,21 @@ impl StaticMemory {
         }
     }
 
-    /// Whether the memory of this pod is booked at all: it is Guaranteed, and if it has pod-level resources
-    /// these are managed.
+    /// Whether the memory of this pod is managed: it is Guaranteed, and if it has pod-level resources these are
+    /// managed.
     pub(super) fn manages(&self, pod: &Pod) -> bool {
         QosClass::of(pod) == QosClass::Guaranteed
             && (self.pod_level == PodLevel::Managed || !has_pod_level_resources(pod))
     }
 
-    /// Whether this is an init container that ended and gave its memory back: a later container of its pod
-    /// holds memory, and it has none. Then nothing is placed for it.
-    pub(super) fn has_ended(&self, state: &MemoryState, pod: &Pod, container: &Container) -> bool {
+    /// Whether this is an init container that finished and released its memory: a later container of its pod holds
+    /// memory, and it holds none. No memory is allocated for it then.
+    pub(super) fn has_finished(
+        &self,
+        state: &MemoryState,
+        pod: &Pod,
+        container: &Container,
+    ) -> bool {
         if self.fidelity.gives_memory_to_ended_init_containers()
             || !pod.is_finishing_init(&container.name)
             || state.blocks(&pod.uid, &container.name).is_some()
@@ -72,14 +77,14 @@ impl StaticMemory {
         later.any(|other| state.blocks(&pod.uid, &other.name).is_some())
     }
 
-    /// Whether what this pod with pod-level resources holds stays booked the way it is, as a whole or container by
-    /// container, even if the topology manager's scope has changed since.
-    pub(super) fn keeps_booking(&self, pod: &Pod) -> bool {
+    /// Whether the assignments of this pod with pod-level resources are kept as they are, as a whole or by container,
+    /// even if the topology manager's scope has changed since.
+    pub(super) fn keeps_assignment(&self, pod: &Pod) -> bool {
         self.pod_level.manages(pod) && !self.fidelity.books_pod_memory_again()
     }
 
-    /// Gives back what a container holds; nothing to do if it holds nothing. Memory that was booked for a pod as a
-    /// whole is given back with its last container. Mirrors `RemoveContainer`.
+    /// Releases the memory of a container, if it holds any. Memory of a pod as a whole is released with its last
+    /// container. Mirrors `RemoveContainer`.
     #[must_use]
     pub fn remove_container(
         &self,
@@ -87,24 +92,24 @@ impl StaticMemory {
         pod: &PodUid,
         container: &ContainerName,
     ) -> Vec<MemoryEdit> {
-        let mut draft = Draft::new(state);
+        let mut transaction = MemoryTransaction::new(state);
         let of_pod = match self.pod_level {
             PodLevel::Managed => state.pod_blocks(pod),
             PodLevel::Ignored => None,
         };
-        draft.set_blocks(pod, container, None);
+        transaction.set_blocks(pod, container, None);
         match (of_pod, state.blocks(pod, container)) {
             (Some(blocks), _) => {
                 let others = state.containers.get(pod);
                 let is_last = !others.is_some_and(|held| held.keys().any(|name| name != container));
                 if is_last {
-                    draft.release(blocks, self.fidelity);
-                    draft.set_pod_blocks(pod, None);
+                    transaction.release(blocks, self.fidelity);
+                    transaction.set_pod_blocks(pod, None);
                 }
             }
-            (None, Some(blocks)) => draft.release(blocks, self.fidelity),
+            (None, Some(blocks)) => transaction.release(blocks, self.fidelity),
             (None, None) => {}
         }
-        draft.into_edits()
+        transaction.into_edits()
     }
 }

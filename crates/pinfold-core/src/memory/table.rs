@@ -1,4 +1,4 @@
-//! [`MemoryState`]: what every NUMA node has, and who holds how much of it.
+//! [`MemoryState`]: the memory of every NUMA node, and the blocks assigned to pods and containers.
 //!
 //! Mirrors the memory manager's `state` package, the content of `memory_manager_state`.
 
@@ -6,80 +6,80 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::reuse::Leftover;
+use super::reuse::ReusableInitMemory;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 
 /// One type of memory on one NUMA node, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amounts {
-    /// What the hardware has.
+pub struct MemoryAmounts {
+    /// The memory of the hardware.
     pub total: u64,
-    /// What is kept for the system and never handed out.
+    /// Reserved for the system.
     pub system_reserved: u64,
-    /// What may be handed out.
+    /// The part that can be assigned to pods.
     pub allocatable: u64,
-    /// What is handed out.
+    /// The part that is assigned to pods.
     pub reserved: u64,
-    /// What is left.
+    /// The part that is free.
     pub free: u64,
 }
 
 /// The memory of one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeMemory {
-    /// How many blocks lie on this node, one per container and type.
+    /// The number of blocks on this node, one per container and type.
     pub assignments: u64,
-    /// The group: the nodes that the holders of this node share with it; only itself if unused.
+    /// The group: the nodes of its assignments; only itself if unused.
     pub cells: NodeSet,
-    /// Amounts by type: `memory` and one `hugepages-<size>` per page size the node has.
-    pub memory: BTreeMap<ResourceName, Amounts>,
+    /// The amounts by type: `memory` and one `hugepages-<size>` per page size of the node.
+    pub memory: BTreeMap<ResourceName, MemoryAmounts>,
 }
 
 impl NodeMemory {
-    /// The amounts of one type; all zero if the node lacks it.
+    /// The amounts of one type; all zero if the node does not have it.
     #[must_use]
-    pub fn amounts(&self, resource: &ResourceName) -> Amounts {
+    pub fn amounts(&self, resource: &ResourceName) -> MemoryAmounts {
         self.memory.get(resource).copied().unwrap_or_default()
     }
 }
 
 /// An amount of one type of memory on a set of NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct MemoryBlock {
     /// `memory` or `hugepages-<size>`.
     pub resource: ResourceName,
     /// Bytes.
     pub size: u64,
-    /// The nodes it may come from.
+    /// The nodes it is allocated from.
     pub nodes: NodeSet,
 }
 
 /// Blocks by pod and container.
-pub type MemoryAssignments = BTreeMap<PodUid, BTreeMap<ContainerName, Vec<Block>>>;
+pub type MemoryAssignments = BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>;
 
 /// The memory table of one machine. Only [`super::MemoryEdit`]s change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryState {
     pub(super) nodes: BTreeMap<NodeId, NodeMemory>,
     pub(super) containers: MemoryAssignments,
-    pub(super) pods: BTreeMap<PodUid, Vec<Block>>,
-    pub(super) leftover: Option<Leftover>,
+    pub(super) pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
+    pub(super) reusable_init: Option<ReusableInitMemory>,
 }
 
 impl MemoryState {
-    /// A table as a state file or a journal has it: nodes, blocks of containers, blocks of pods.
+    /// A table from its nodes, the blocks of containers and the blocks of pods.
     #[must_use]
     pub fn new(
         nodes: BTreeMap<NodeId, NodeMemory>,
         containers: MemoryAssignments,
-        pods: BTreeMap<PodUid, Vec<Block>>,
+        pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
     ) -> Self {
         Self {
             nodes,
             containers,
             pods,
-            leftover: None,
+            reusable_init: None,
         }
     }
 
@@ -89,34 +89,34 @@ impl MemoryState {
         &self.nodes
     }
 
-    /// The ids of all nodes.
+    /// The IDs of all nodes.
     #[must_use]
     pub fn node_ids(&self) -> NodeSet {
         self.nodes.keys().copied().collect()
     }
 
-    /// All blocks of containers.
+    /// The blocks of all containers.
     #[must_use]
     pub fn assignments(&self) -> &MemoryAssignments {
         &self.containers
     }
 
-    /// All blocks of pods whose memory was booked as a whole.
+    /// The blocks of all pods whose memory was allocated as a whole.
     #[must_use]
-    pub fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<Block>> {
+    pub fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<MemoryBlock>> {
         &self.pods
     }
 
-    /// What a container holds; `None` if it was never given anything.
+    /// The blocks of a container; `None` if none were ever allocated.
     #[must_use]
-    pub fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[Block]> {
+    pub fn blocks(&self, pod: &PodUid, container: &ContainerName) -> Option<&[MemoryBlock]> {
         let blocks = self.containers.get(pod)?.get(container)?;
         Some(blocks)
     }
 
-    /// The blocks that are booked for a pod: those of the pod as a whole if it has some, else those of its
-    /// containers.
-    pub fn booked_for(&self, pod: &PodUid) -> impl Iterator<Item = &Block> {
+    /// The blocks that are counted in the table for a pod: those of the pod as a whole if it has some, else those of
+    /// its containers.
+    pub fn blocks_charged_to(&self, pod: &PodUid) -> impl Iterator<Item = &MemoryBlock> {
         let whole = self.pods.get(pod);
         let apart = self.containers.get(pod).filter(|_| whole.is_none());
         whole
@@ -125,13 +125,13 @@ impl MemoryState {
             .flatten()
     }
 
-    /// What a pod holds as a whole.
+    /// The blocks of a pod as a whole.
     #[must_use]
-    pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[Block]> {
+    pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[MemoryBlock]> {
         self.pods.get(pod).map(Vec::as_slice)
     }
 
-    /// The nodes a container's memory lies on. Mirrors `GetMemoryNUMANodes`.
+    /// The nodes of a container's memory. Mirrors `GetMemoryNUMANodes`.
     #[must_use]
     pub fn nodes_of(&self, pod: &PodUid, container: &ContainerName) -> NodeSet {
         let blocks = self.blocks(pod, container).unwrap_or_default();
@@ -140,13 +140,13 @@ impl MemoryState {
             .fold(NodeSet::EMPTY, |all, block| all | block.nodes)
     }
 
-    /// The sum of what is free on `nodes`.
+    /// The sum of free memory on `nodes`.
     #[must_use]
     pub fn free(&self, nodes: NodeSet, resource: &ResourceName) -> u64 {
         self.sum(nodes, resource, |amounts| amounts.free)
     }
 
-    /// The sum of what may be handed out on `nodes`.
+    /// The sum of allocatable memory on `nodes`.
     #[must_use]
     pub fn allocatable(&self, nodes: NodeSet, resource: &ResourceName) -> u64 {
         self.sum(nodes, resource, |amounts| amounts.allocatable)
@@ -156,7 +156,7 @@ impl MemoryState {
         &self,
         nodes: NodeSet,
         resource: &ResourceName,
-        field: impl Fn(Amounts) -> u64,
+        field: impl Fn(MemoryAmounts) -> u64,
     ) -> u64 {
         let on_node = |id: NodeId| {
             let node = self.nodes.get(&id);

@@ -1,4 +1,4 @@
-//! Tables for the rules of the memory manager. Amounts are bytes, small enough to count on fingers.
+//! Tables for the rules of the memory manager. MemoryAmounts are bytes, small enough to count on fingers.
 
 use std::collections::BTreeMap;
 

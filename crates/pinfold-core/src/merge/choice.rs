@@ -1,29 +1,29 @@
-//! What the searches have in common: a choice of nodes, walked from the highest node down.
+//! [`NodeChoice`]: the interface of the depth-first searches that choose nodes from the highest one down.
 
 use smallvec::SmallVec;
 
 use crate::node_set::{NodeId, NodeSet};
 
-/// The task to take some of the `nodes`, and the states a walk over them passes through: it has come to position
-/// `at`, has `taken` some nodes before it, and has so many `places` left to fill from there on.
-pub(super) trait Choice {
+/// Choosing `places` of the `nodes`. A state of the search is a position `at` in `nodes`, the nodes `taken` before it,
+/// and the number of `places` left to fill from there on.
+pub(super) trait NodeChoice {
     /// The nodes to choose from, descending.
     fn nodes(&self) -> &[NodeId];
 
-    /// What is taken from the start.
+    /// The nodes that every solution contains.
     fn taken(&self) -> NodeSet;
 
-    /// How many nodes to take.
+    /// The number of nodes to choose.
     fn places(&self) -> usize;
 
-    /// False if no solution comes after this state. With no places left the answer is exact.
+    /// Whether a solution may be reachable from this state. Exact if no places are left.
     fn may_finish(&mut self, at: usize, taken: NodeSet, places: usize) -> bool;
 
     /// Whether two nodes can be swapped in any solution.
     fn alike(&self, x: NodeId, y: NodeId) -> bool;
 
-    /// Whether some answer was "no" for want of steps.
-    fn gave_up(&self) -> bool {
+    /// Whether some answer was "no" only because the steps ran out.
+    fn ran_out(&self) -> bool {
         false
     }
 
@@ -34,16 +34,16 @@ pub(super) trait Choice {
     }
 }
 
-/// Classes of nodes that can be swapped. The smallest solution takes the lowest nodes of a class, so once
-/// a node is taken, all lower ones of its class must be.
+/// Classes of interchangeable nodes. The smallest solution contains the lowest nodes of a class, so once a node is
+/// taken, all lower ones of its class must be taken.
 pub(super) struct Classes {
     /// For each position the higher nodes of the same class.
     higher: SmallVec<[NodeSet; 64]>,
 }
 
 impl Classes {
-    /// Classes by the choice's own measure and one more; both must be equivalences.
-    pub(super) fn new<C: Choice>(choice: &C, also: impl Fn(NodeId, NodeId) -> bool) -> Self {
+    /// Classes by [`NodeChoice::alike`] and one more equivalence.
+    pub(super) fn new<C: NodeChoice>(choice: &C, also: impl Fn(NodeId, NodeId) -> bool) -> Self {
         let nodes = choice.nodes();
         let mut higher: SmallVec<[NodeSet; 64]> = SmallVec::with_capacity(nodes.len());
         for (at, &node) in nodes.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Classes {
                 let other = nodes[earlier];
                 choice.alike(node, other) && also(node, other)
             };
-            // The nearest node of the class knows all higher ones.
+            // The nearest node of the class has all higher ones in its set.
             higher.push(match (0..at).rev().find(alike) {
                 Some(earlier) => higher[earlier] | NodeSet::single(nodes[earlier]),
                 None => NodeSet::EMPTY,
@@ -60,7 +60,7 @@ impl Classes {
         Self { higher }
     }
 
-    /// Whether the node at a position must not be left out.
+    /// Whether the node at a position must be taken.
     pub(super) fn must_take(&self, at: usize, taken: NodeSet) -> bool {
         self.higher
             .get(at)

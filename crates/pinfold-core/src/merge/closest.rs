@@ -1,11 +1,11 @@
-//! Prefer-closest: of all solutions of a [`Choice`] the one whose nodes are nearest to each other.
+//! `prefer-closest-numa-nodes`: of all solutions of a [`NodeChoice`] the one whose nodes are closest to each other.
 //!
-//! Branch and bound over the same walk as everywhere, from the highest node down, leaving out before taking. Masks
-//! appear in ascending order, so a later hit with an equal sum is never better: a state is cut when its lower bound
-//! is not below the best hit of the walk, or above a solution that was known before.
+//! Branch and bound in the order of the other searches, from the highest node down, leaving a node out before taking
+//! it. Masks appear in ascending order, so a later solution with an equal sum is never better: a state is cut when its
+//! lower bound is not below the best solution of this search, or is above a solution that was known before.
 
-use super::budget::{Budget, Question, Questions};
-use super::choice::{Choice, Classes};
+use super::budget::{Budget, MergeSearch, UnfinishedSearches};
+use super::choice::{Classes, NodeChoice};
 use super::distances::Distances;
 use super::facts::DistanceFacts;
 use super::linkage::{Leaf, Linkage};
@@ -13,14 +13,14 @@ use super::neighbours::Neighbours;
 use super::rank::Rank;
 use crate::node_set::NodeSet;
 
-/// The search for the closest nodes of one class of candidates, and what is left of its budget.
+/// The search for the closest nodes among all candidates of one width class, and its remaining budget.
 pub(super) struct Closest<'d> {
     pub(super) distances: &'d Distances,
     pub(super) budget: Budget,
-    /// No solution of the choices searched so far has a smaller sum.
+    /// A lower bound for the sums of all solutions searched so far.
     at_least: u64,
     /// Whether some choice was not searched to the end.
-    gave_up: bool,
+    ran_out: bool,
 }
 
 impl<'d> Closest<'d> {
@@ -29,15 +29,15 @@ impl<'d> Closest<'d> {
             distances,
             budget: Budget::new(steps),
             at_least: u64::MAX,
-            gave_up: false,
+            ran_out: false,
         }
     }
 
-    /// How good an answer with this sum is, given what else was given up.
-    pub(super) fn facts(&self, sum: u64, given_up: &mut Questions) -> DistanceFacts {
-        let all_searched = given_up.is_empty();
-        if self.gave_up {
-            given_up.insert(Question::Closest);
+    /// The distance facts of an answer with this sum.
+    pub(super) fn facts(&self, sum: u64, unfinished: &mut UnfinishedSearches) -> DistanceFacts {
+        let all_searched = unfinished.is_empty();
+        if self.ran_out {
+            unfinished.insert(MergeSearch::Closest);
         }
         DistanceFacts {
             sum,
@@ -49,21 +49,21 @@ impl<'d> Closest<'d> {
         }
     }
 
-    /// The nearest solution; `known` is a solution, so there is one. If the budget runs dry: the best found.
-    pub(super) fn nearest<C: Choice>(&mut self, mut choice: C, known: NodeSet) -> NodeSet {
+    /// The closest solution. `known` is some solution; if the budget runs out the best one found is returned.
+    pub(super) fn nearest<C: NodeChoice>(&mut self, mut choice: C, known: NodeSet) -> NodeSet {
         let known = self.rank(known);
         let (nearest, bound) = match choice.places() {
             0 => (known, known.distance),
             1 => self.nearest_single(&mut choice, known),
-            // The preparations take as long as one step for each node.
+            // Preparing costs as much as one step per node.
             _ if !self.budget.step(16 * choice.nodes().len()) => (known, 0),
             _ => self.walk(&mut choice, known),
         };
-        let gave_up = self.budget.ran_dry() || choice.gave_up();
-        self.gave_up |= gave_up;
+        let ran_out = self.budget.ran_out() || choice.ran_out();
+        self.ran_out |= ran_out;
         self.at_least = self
             .at_least
-            .min(if gave_up { bound } else { nearest.distance });
+            .min(if ran_out { bound } else { nearest.distance });
         nearest.mask
     }
 
@@ -71,8 +71,8 @@ impl<'d> Closest<'d> {
         Rank::of(set, Some(self.distances))
     }
 
-    /// One place left: try every node. Also the sum that no solution is below.
-    fn nearest_single<C: Choice>(&self, choice: &mut C, known: Rank) -> (Rank, u64) {
+    /// With one place left every node is tried. Also returns a lower bound for the sums of all solutions.
+    fn nearest_single<C: NodeChoice>(&self, choice: &mut C, known: Rank) -> (Rank, u64) {
         let mut best = known;
         let mut least = known.distance;
         for at in 0..choice.nodes().len() {
@@ -86,8 +86,8 @@ impl<'d> Closest<'d> {
         (best, least)
     }
 
-    /// Branch and bound. Also the sum that no solution is below.
-    fn walk<C: Choice>(&mut self, choice: &mut C, known: Rank) -> (Rank, u64) {
+    /// Branch and bound. Also returns a lower bound for the sums of all solutions.
+    fn walk<C: NodeChoice>(&mut self, choice: &mut C, known: Rank) -> (Rank, u64) {
         let known = self.grow(choice, known);
         let taken = choice.taken();
         let nodes: NodeSet = choice.nodes().iter().copied().collect();
@@ -97,8 +97,8 @@ impl<'d> Closest<'d> {
             linkage.settle(node, Leaf::Taken);
         }
         let bound = linkage.least();
-        let swappable = |x, y| self.distances.cannot_tell(x, y, nodes | taken);
-        let mut walk = Walk {
+        let swappable = |x, y| self.distances.treats_alike(x, y, nodes | taken);
+        let mut walk = ClosestSearch {
             classes: Classes::new(choice, swappable),
             distances: self.distances,
             linkage,
@@ -113,8 +113,8 @@ impl<'d> Closest<'d> {
         (best, bound)
     }
 
-    /// A good solution to start with: from every node, keep adding the nearest one.
-    fn grow<C: Choice>(&self, choice: &mut C, known: Rank) -> Rank {
+    /// A good initial solution: from every node, keep adding the closest one.
+    fn grow<C: NodeChoice>(&self, choice: &mut C, known: Rank) -> Rank {
         let nodes: NodeSet = choice.nodes().iter().copied().collect();
         let mut best = known;
         for seed in nodes {
@@ -143,33 +143,33 @@ impl<'d> Closest<'d> {
     }
 }
 
-/// After so many steps per node the bound by linkage is not exact, and the one by neighbours is asked too.
-const PATIENCE: usize = 2;
+/// After this many steps per node the neighbour bound is computed in addition to the linkage bound.
+const STEPS_BEFORE_NEIGHBOURS: usize = 2;
 
-/// The branch and bound.
-struct Walk<'w> {
+/// The state of the branch and bound.
+struct ClosestSearch<'w> {
     classes: Classes,
     distances: &'w Distances,
     linkage: Linkage,
-    /// Made when the first bound has not ended the walk soon.
+    /// Built only if the linkage bound has not ended the search soon.
     neighbours: Option<Neighbours<'w>>,
     steps: usize,
-    /// Known before: not necessarily the smallest mask of its sum.
+    /// Known before the search: not necessarily the smallest mask with its sum.
     known: Rank,
-    /// The best hit of this walk: the smallest mask of its sum.
+    /// The best solution of this search: the smallest mask with its sum.
     best: Option<Rank>,
     budget: &'w mut Budget,
 }
 
-impl Walk<'_> {
-    fn descend<C: Choice>(&mut self, choice: &mut C, at: usize, taken: NodeSet, places: usize) {
+impl ClosestSearch<'_> {
+    fn descend<C: NodeChoice>(&mut self, choice: &mut C, at: usize, taken: NodeSet, places: usize) {
         if !self.budget.step(choice.nodes().len()) {
             return;
         }
         if self.is_cut(self.linkage.least()) {
             return;
         }
-        let least = self.neighbours_say(choice, at, taken, places);
+        let least = self.neighbour_bound(choice, at, taken, places);
         if self.is_cut(least) || !choice.may_finish(at, taken, places) {
             return;
         }
@@ -196,7 +196,7 @@ impl Walk<'_> {
         self.best.is_some_and(|best| least >= best.distance) || least > self.known.distance
     }
 
-    fn neighbours_say<C: Choice>(
+    fn neighbour_bound<C: NodeChoice>(
         &mut self,
         choice: &C,
         at: usize,
@@ -204,7 +204,7 @@ impl Walk<'_> {
         places: usize,
     ) -> u64 {
         self.steps += 1;
-        if self.steps < PATIENCE * choice.nodes().len() {
+        if self.steps < STEPS_BEFORE_NEIGHBOURS * choice.nodes().len() {
             return 0;
         }
         let nodes = || choice.nodes().iter().copied().collect();

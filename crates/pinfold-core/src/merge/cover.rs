@@ -1,12 +1,12 @@
-//! [`Cover`]: find so many nodes that meet all gauges at once.
+//! [`Cover`]: find a given number of nodes that meet all thresholds at once.
 //!
-//! This is the preferred phase: a mask that all resources prefer has their common width, contains everybody's forced
-//! nodes and meets everybody's gauges. It is also how the width of one resource is found.
+//! Used for the preferred mask: it has the common width of all resources, contains the forced nodes of all and meets
+//! the thresholds of all. Used for the width of one resource, too.
 //!
-//! First a filter at the root, cheap and nearly always decisive: nodes that fit no solution leave, nodes without
-//! which there is none are taken, gauges that any choice meets are forgotten. What is left is searched depth
-//! first from the highest node down, leaving out before taking: masks appear in ascending order, so the
-//! first hit is the smallest ([`search`]).
+//! First a filter at the root, which is cheap and nearly always decides: nodes in no solution are removed, nodes in
+//! every solution are taken, thresholds that any choice meets are dropped. The rest is searched depth first from the
+//! highest node down, leaving a node out before taking it: masks appear in ascending order, so the first solution is
+//! the smallest ([`search`]).
 
 mod search;
 mod surrogate;
@@ -15,33 +15,33 @@ mod tests;
 
 use smallvec::SmallVec;
 
-use self::search::Search;
+use self::search::CoverSearch;
 use self::surrogate::Tuned;
 use super::budget::Budget;
 use super::closest::Closest;
-use super::gauge::Gauge;
+use super::prepared_threshold::PreparedThreshold;
 use crate::hint::SocketRule;
 use crate::node_set::{NodeId, NodeSet};
 
-/// A surrogate is not made of more groups than this.
-const MOST_GROUPS: usize = 512;
-/// What it costs to make one.
+/// No surrogate is made for more groups than this.
+const MAX_GROUPS: usize = 512;
+/// The cost of making a surrogate in steps per node.
 const STEPS_PER_NODE: usize = 16;
 
-/// Which nodes to take: `taken`, and `places` more out of `open`.
+/// Choosing `taken`, and `places` more nodes of `open`.
 pub(super) struct Cover<'g> {
     taken: NodeSet,
     open: NodeSet,
     places: usize,
-    /// What must be met, as far as it is not met by any choice.
-    gauges: SmallVec<[&'g Gauge; 8]>,
-    /// Sockets of which an exact number must be touched.
+    /// The thresholds that not every choice meets.
+    thresholds: SmallVec<[&'g PreparedThreshold; 8]>,
+    /// Rules that a solution must touch an exact number of sockets.
     sockets: SmallVec<[&'g SocketRule; 1]>,
 }
 
-/// Which solution of a cover is wanted.
+/// The wanted solution of a cover.
 pub(super) enum Goal<'w, 'd> {
-    /// Any, and soon.
+    /// Any solution.
     Any,
     /// The smallest as a number.
     Smallest,
@@ -49,18 +49,18 @@ pub(super) enum Goal<'w, 'd> {
     Closest(&'w mut Closest<'d>),
 }
 
-/// What a gauge has to say about a cover.
+/// The effect of a threshold on a cover.
 enum Effect {
     /// No choice meets it.
     Impossible,
     /// Every choice meets it.
     Settled,
-    /// It depends.
+    /// Some choices meet it.
     Open,
 }
 
 impl<'g> Cover<'g> {
-    /// `size` nodes inside `within`, `forced` among them. `None` if there are no such sets.
+    /// A choice of `size` nodes inside `within`, `forced` among them. `None` if there are no such sets.
     pub(super) fn new(within: NodeSet, forced: NodeSet, size: usize) -> Option<Self> {
         let possible = forced.is_subset(within) && within.len() >= size;
         let places = size.checked_sub(forced.len())?;
@@ -68,13 +68,13 @@ impl<'g> Cover<'g> {
             taken: forced,
             open: within - forced,
             places,
-            gauges: SmallVec::new(),
+            thresholds: SmallVec::new(),
             sockets: SmallVec::new(),
         })
     }
 
-    pub(super) fn with_gauges(mut self, gauges: &'g [Gauge]) -> Self {
-        self.gauges.extend(gauges);
+    pub(super) fn with_thresholds(mut self, thresholds: &'g [PreparedThreshold]) -> Self {
+        self.thresholds.extend(thresholds);
         self
     }
 
@@ -83,7 +83,7 @@ impl<'g> Cover<'g> {
         self
     }
 
-    /// The solution that `goal` asks for. `None` if there is none, or if the budget ran dry before one was met.
+    /// The solution for `goal`. `None` if there is none, or if the budget ran out before one was found.
     pub(super) fn solve(mut self, goal: Goal<'_, '_>, budget: &mut Budget) -> Option<NodeSet> {
         if !self.tighten() {
             return None;
@@ -91,37 +91,37 @@ impl<'g> Cover<'g> {
         if self.is_free() && !matches!(goal, Goal::Closest(_)) {
             return Some(self.lowest());
         }
-        // It takes as long as a few steps for each node.
+        // Tuning costs as much as a few steps per node.
         if !self.wants_surrogate() || !budget.step(self.open.len() * STEPS_PER_NODE) {
             return self.search(goal, None, budget);
         }
         let any = matches!(goal, Goal::Any);
-        let Tuned { witness, bound } = surrogate::tune(&self, any);
-        if any && witness.is_some() {
-            return witness;
+        let Tuned { solution, bound } = surrogate::tune(&self, any);
+        if any && solution.is_some() {
+            return solution;
         }
         let Some(bound) = bound else {
-            return self.search(goal, witness, budget);
+            return self.search(goal, solution, budget);
         };
         let mut bounded = self.with_bound(&bound);
         match bounded.tighten() {
-            true => bounded.search(goal, witness, budget),
+            true => bounded.search(goal, solution, budget),
             false => None,
         }
     }
 
-    /// Searches for what the filter left open. If the budget runs dry, a solution that is known already will do.
+    /// Searches the rest after the filter. If the budget runs out, an already known solution is returned.
     fn search(
         &self,
         goal: Goal<'_, '_>,
-        witness: Option<NodeSet>,
+        solution: Option<NodeSet>,
         budget: &mut Budget,
     ) -> Option<NodeSet> {
-        let mut search = Search::new(self);
+        let mut search = CoverSearch::new(self);
         let found = match self.is_free() {
             true => self.lowest(),
             false => match search.smallest(budget) {
-                None if budget.ran_dry() => witness?,
+                None if budget.ran_out() => solution?,
                 found => found?,
             },
         };
@@ -131,8 +131,8 @@ impl<'g> Cover<'g> {
         })
     }
 
-    /// With one more gauge, which every solution meets.
-    fn with_bound<'b>(&self, bound: &'b Gauge) -> Cover<'b>
+    /// The same with one more threshold that every solution meets.
+    fn with_bound<'b>(&self, bound: &'b PreparedThreshold) -> Cover<'b>
     where
         'g: 'b,
     {
@@ -140,36 +140,39 @@ impl<'g> Cover<'g> {
             taken: self.taken,
             open: self.open,
             places: self.places,
-            gauges: self.gauges.iter().copied().chain([bound]).collect(),
+            thresholds: self.thresholds.iter().copied().chain([bound]).collect(),
             sockets: self.sockets.iter().copied().collect(),
         }
     }
 
     /// Whether any choice of the open nodes is a solution.
     fn is_free(&self) -> bool {
-        self.gauges.is_empty() && self.sockets.is_empty()
+        self.thresholds.is_empty() && self.sockets.is_empty()
     }
 
-    /// The smallest choice if any will do.
+    /// The smallest choice if every choice is a solution.
     fn lowest(&self) -> NodeSet {
         let lowest: NodeSet = self.open.iter().take(self.places).collect();
         self.taken | lowest
     }
 
-    /// One inequality over all gauges says more than each alone, if there are several or if groups overlap. With very
-    /// many groups it would take longer to make than it saves.
+    /// One inequality over all thresholds is stronger than each alone if there are several or if groups overlap. With
+    /// very many groups making it would take longer than it saves.
     fn wants_surrogate(&self) -> bool {
-        let groups = self.gauges.iter().map(|gauge| gauge.groups().len());
-        match self.gauges.as_slice() {
+        let groups = self
+            .thresholds
+            .iter()
+            .map(|prepared| prepared.groups().len());
+        match self.thresholds.as_slice() {
             [] => false,
-            [gauge] if gauge.is_laminar() => false,
-            _ => groups.sum::<usize>() <= MOST_GROUPS,
+            [prepared] if prepared.is_laminar() => false,
+            _ => groups.sum::<usize>() <= MAX_GROUPS,
         }
     }
 
     /// Whether `set`, of the right size, is a solution.
     fn is_solution(&self, set: NodeSet) -> bool {
-        self.gauges.iter().all(|gauge| gauge.is_met(set))
+        self.thresholds.iter().all(|prepared| prepared.is_met(set))
             && self.sockets.iter().all(|rule| rule.holds(set))
     }
 
@@ -178,11 +181,11 @@ impl<'g> Cover<'g> {
         loop {
             let before = (self.taken, self.open);
             let mut index = 0;
-            while let Some(&gauge) = self.gauges.get(index) {
-                match self.filter_by(gauge) {
+            while let Some(&prepared) = self.thresholds.get(index) {
+                match self.filter_by(prepared) {
                     Effect::Impossible => return false,
                     Effect::Settled => {
-                        self.gauges.swap_remove(index);
+                        self.thresholds.swap_remove(index);
                     }
                     Effect::Open => index += 1,
                 }
@@ -193,16 +196,16 @@ impl<'g> Cover<'g> {
         }
     }
 
-    /// Lets go of nodes that fit no solution of one gauge and takes those without which there is none.
-    fn filter_by(&mut self, gauge: &Gauge) -> Effect {
-        let base = gauge.value(self.taken);
-        if base >= gauge.need {
+    /// Removes nodes in no solution of one threshold and takes nodes in every solution.
+    fn filter_by(&mut self, prepared: &PreparedThreshold) -> Effect {
+        let base = prepared.value(self.taken);
+        if base >= prepared.need {
             return Effect::Settled;
         }
-        let short = gauge.need - base;
+        let short = prepared.need - base;
         let gains: SmallVec<[(u64, NodeId); 64]> = {
             let open = self.open.iter();
-            open.map(|node| (gauge.gain(self.taken, node), node))
+            open.map(|node| (prepared.gain(self.taken, node), node))
                 .collect()
         };
         if self.places == 0 || gains.len() < self.places {
@@ -211,7 +214,7 @@ impl<'g> Cover<'g> {
         let mut sorted: SmallVec<[u64; 64]> = gains.iter().map(|&(gain, _)| gain).collect();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         let (best, rest) = sorted.split_at(self.places);
-        // With groups the sum of single gains is more than can be had: an upper bound, which is what we need.
+        // With groups the sum of single gains is an upper bound, which is what is needed here.
         let top: u64 = best.iter().sum();
         if top < short {
             return Effect::Impossible;
@@ -237,7 +240,7 @@ impl<'g> Cover<'g> {
             }
         }
         let worst: u64 = sorted.iter().rev().take(best.len()).sum();
-        match worst >= short && !gauge.has_groups() {
+        match worst >= short && !prepared.has_groups() {
             true => Effect::Settled,
             false => Effect::Open,
         }

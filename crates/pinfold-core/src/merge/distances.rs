@@ -1,4 +1,4 @@
-//! [`Distances`]: how far the NUMA nodes of one machine are from each other.
+//! [`Distances`]: the distances between the NUMA nodes of one machine.
 //!
 //! The kubelet compares masks of equal width by the average over all ordered pairs of their nodes, each
 //! node with itself included (`CalculateAverageFor`). The number of pairs is the same on both
@@ -10,12 +10,12 @@ use crate::node_set::{NodeId, NodeSet};
 
 const IDS: usize = 64;
 
-/// A table of distances by node id, made once per machine. What it was not told is distance 0.
+/// A table of distances by node ID, built once per machine. Pairs that are not given have distance 0.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Distances {
     /// Row and column are node ids.
     table: Box<[u32; IDS * IDS]>,
-    /// `table[x][y] + table[y][x]`: what a pair adds to a sum.
+    /// `table[x][y] + table[y][x]`: the contribution of a pair to a sum.
     pairs: Box<[u64; IDS * IDS]>,
 }
 
@@ -33,7 +33,7 @@ impl Distances {
 
     /// The distances of a machine, whose rows are in machine order.
     ///
-    /// The kubelet looks up column *id* in a row that is in machine order, which is another node's
+    /// The kubelet visits up column *id* in a row that is in machine order, which is another node's
     /// distance when ids have gaps, and crashes beyond the end of the row. *Exact* repeats the first and
     /// answers correctly for the second.
     #[must_use]
@@ -63,13 +63,13 @@ impl Distances {
         Self { table, pairs }
     }
 
-    /// From `x` to `y`; firmware may say otherwise for the way back.
+    /// The distance from `x` to `y`; firmware may report another one from `y` to `x`.
     #[must_use]
     pub fn between(&self, x: NodeId, y: NodeId) -> u32 {
         self.table[cell(x, y)]
     }
 
-    /// There and back: what the pair adds to the sum of a set. At most 2^33.
+    /// The sum of both directions: the contribution of the pair to the sum of a set. At most 2^33.
     pub(super) fn pair(&self, x: NodeId, y: NodeId) -> u64 {
         self.pairs[cell(x, y)]
     }
@@ -91,13 +91,13 @@ impl Distances {
         sum
     }
 
-    /// What `x` would add to the sum of `set`, itself aside.
+    /// The increase of the sum of `set` by adding `x`, without the distance of `x` to itself.
     pub(super) fn sum_to(&self, x: NodeId, set: NodeSet) -> u64 {
         set.iter().map(|y| self.pair(x, y)).sum()
     }
 
     /// Whether `x` and `y` can be swapped in any subset of `nodes` without changing its sum.
-    pub(super) fn cannot_tell(&self, x: NodeId, y: NodeId, nodes: NodeSet) -> bool {
+    pub(super) fn treats_alike(&self, x: NodeId, y: NodeId, nodes: NodeSet) -> bool {
         let others = nodes - NodeSet::single(x) - NodeSet::single(y);
         self.own(x) == self.own(y) && others.iter().all(|z| self.pair(x, z) == self.pair(y, z))
     }

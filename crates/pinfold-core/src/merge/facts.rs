@@ -1,32 +1,32 @@
-//! The facts behind a merged hint, as plain data: what an explanation is made of.
+//! [`MergeFacts`]: how a merged hint was chosen, as plain data for explanations.
 
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use super::budget::Questions;
+use super::budget::UnfinishedSearches;
 
-/// Why a merged hint is what it is.
+/// How a merged hint was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeFacts {
-    /// The rule that chose the answer.
-    pub decided_by: Rule,
-    /// Why there is no preferred answer. `None` if there is one, or if no hint was looked at.
+    /// The rule that chose the hint.
+    pub decided_by: MergeRule,
+    /// Why the hint is not preferred. `None` if it is, or if the policy ignores hints.
     pub no_preferred: Option<NoPreferred>,
-    /// The best width for an answer that is not preferred: the largest, over all resources, of the
-    /// resource's narrowest mask. 0 if no resource has masks.
+    /// The best width of a hint that is not preferred: the largest, over all resources, of the width of the resource's
+    /// narrowest mask. 0 if no resource has masks.
     pub best_width: usize,
-    /// What every resource brought, in the order of the request.
-    pub resources: SmallVec<[ResourceFacts; 8]>,
-    /// How many masks were left at the end, where that is known without looking for it.
+    /// A summary of every resource's hints, in the order of the request.
+    pub resources: SmallVec<[MergeResourceFacts; 8]>,
+    /// The number of candidates for the answer, where it is known without an additional search.
     pub candidates: Option<usize>,
-    /// With prefer-closest: how good the answer is.
+    /// With `prefer-closest-numa-nodes`: the distances of the answer.
     pub distance: Option<DistanceFacts>,
-    /// The questions whose step budget ran out. See [`Question`](super::Question) for what holds then.
-    pub given_up: Questions,
+    /// The searches that ran out of steps. [`MergeSearch`](super::MergeSearch) says what holds for the answer then.
+    pub unfinished: UnfinishedSearches,
 }
 
 impl MergeFacts {
-    pub(super) fn new(decided_by: Rule) -> Self {
+    pub(super) fn new(decided_by: MergeRule) -> Self {
         Self {
             decided_by,
             no_preferred: None,
@@ -34,96 +34,97 @@ impl MergeFacts {
             resources: SmallVec::new(),
             candidates: None,
             distance: None,
-            given_up: Questions::NONE,
+            unfinished: UnfinishedSearches::NONE,
         }
     }
 
-    /// Whether the answer is certainly the one that the full product of all hints would give.
+    /// Whether the hint is certainly the one that the kubelet's product of all hints gives.
     #[must_use]
     pub fn exact(&self) -> bool {
-        self.given_up.is_empty()
+        self.unfinished.is_empty()
     }
 }
 
-/// The rule that chose an answer.
+/// The rules that choose a merged hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// The policy does not look at hints.
+pub enum MergeRule {
+    /// The policy ignores hints.
     NoPolicy,
     /// A mask that every resource prefers.
     Preferred,
-    /// None is preferred by all; the answer is as wide as the neediest resource at its narrowest.
+    /// No mask is preferred by all resources; the hint has the best width.
     BestWidth,
-    /// Nothing of that width is reachable; this is the widest of what is narrower.
+    /// No mask of the best width is reachable; the hint is the widest of the narrower ones.
     Narrower,
-    /// Nothing of that width or narrower is reachable; this is the narrowest of what is wider.
+    /// No mask of the best width or narrower is reachable; the hint is the narrowest of the wider ones.
     Wider,
     /// The resources have no node in common.
-    NothingLeft,
+    NoCommonNode,
 }
 
-/// Why no mask is preferred by all. Resources are positions in [`MergeFacts::resources`].
+/// Why no mask is preferred by all resources. A `resource` is an index in [`MergeFacts::resources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoPreferred {
-    /// The resource cannot be had at all.
-    Cannot {
-        /// Which.
+    /// The resource fits on no NUMA nodes.
+    Unsatisfiable {
+        /// The resource.
         resource: usize,
     },
     /// The resource has masks but prefers none of them.
     PrefersNothing {
-        /// Which.
+        /// The resource.
         resource: usize,
     },
     /// Two resources prefer masks of different widths.
     DifferentWidths {
-        /// One of them.
+        /// One of the resources.
         resource: usize,
-        /// The other.
+        /// The other one.
         other: usize,
     },
-    /// What the resource would prefer on an empty machine is too narrow for what is free now.
+    /// The width that the resource prefers, which is that of an empty machine, is too narrow for what is free now.
     TooNarrow {
-        /// Which.
+        /// The resource.
         resource: usize,
     },
     /// Each resource prefers some masks, but no mask is preferred by all.
     NoCommonMask,
-    /// None was found within the step budget; there may be one.
-    GaveUp,
+    /// None was found within the step budget; one may exist.
+    BudgetExhausted,
 }
 
-/// What one resource brought into the merge.
+/// The hints of one resource in a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ResourceFacts {
-    /// The position of its provider in the request.
+pub struct MergeResourceFacts {
+    /// The index of its provider in the request.
     pub provider: usize,
-    /// The position of its row in the provider's hints; `None` for a provider without an opinion.
+    /// The index of the resource in the provider's hints; `None` for a provider without resources.
     pub row: Option<usize>,
-    /// What it wants.
-    pub wish: Wish,
+    /// A summary of its hints.
+    pub hints: HintSummary,
 }
 
-/// What a resource wants.
+/// A summary of a resource's hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wish {
-    /// Any node will do.
+pub enum HintSummary {
+    /// The resource has no topology preference.
     DontCare,
-    /// No node will do.
-    Cannot,
-    /// One of its masks.
+    /// The resource fits on no NUMA nodes.
+    Unsatisfiable,
+    /// The resource fits on some masks.
     Masks {
-        /// How wide its narrowest mask is.
+        /// The width of its narrowest mask.
         narrowest: WidthRange,
-        /// How wide its narrowest preferred mask is, or would be on an empty machine; `None` if it prefers none.
+        /// The width of its narrowest preferred mask, or the one it would have on an empty machine; `None` if it
+        /// prefers none.
         preferred_width: Option<usize>,
     },
 }
 
-/// A width, or the bounds of one that was not worth settling.
+/// A width, or bounds of a width that did not have to be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WidthRange {
     /// No mask is narrower.
@@ -149,12 +150,12 @@ impl WidthRange {
     }
 }
 
-/// How good an answer is under prefer-closest.
+/// The distances of a merged hint under `prefer-closest-numa-nodes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DistanceFacts {
-    /// The sum of distances over all ordered pairs of the answer's nodes.
+    /// The sum of distances over all ordered pairs of the hint's nodes.
     pub sum: u64,
-    /// No other candidate of the class has a smaller sum than this; equal to `sum` if the answer is exact, 0 if
-    /// more than the search for the closest nodes was given up.
+    /// A lower bound for the sums of all candidates: equal to `sum` if the hint is exact, 0 if another search than the
+    /// one for the closest nodes is unfinished.
     pub at_least: u64,
 }

@@ -1,22 +1,22 @@
-//! The merge over families: the same answer as over lists, without ever listing a mask.
+//! The merge over families: the same answer as over lists, without listing masks.
 //!
 //! 1. A mask that all resources prefer, if there is one ([`preferred`](super::preferred)).
 //! 2. Else the best width B: the largest of the resources' narrowest widths ([`width`](super::width)).
-//! 3. Else the [combinations](super::combos) of one part per resource, each with the nodes W they share, and in each what is
-//!    [reachable](super::packing). Reachable sets are up-closed in W, and W itself is reachable, so the best width needs
-//!    no search: it is B if a combination with |W| >= B reaches that; else the largest |W| below B, as a
-//!    combination that does not reach width B reaches nothing narrower either; else the least width above B.
+//! 3. Else the [choices](super::part_product) of one part per resource, each with the nodes W that the parts have in
+//!    common, and what is [reachable](super::packing) in each. Reachable sets are up-closed in W, and W itself is
+//!    reachable, so the best width needs no search: it is B if a choice with |W| >= B reaches that; else the largest |W|
+//!    below B, as a choice that does not reach width B reaches nothing narrower either; else the least width above B.
 
-use super::budget::{Budget, Budgets, Question};
+use super::budget::{Budget, Budgets, MergeSearch};
 use super::closest::Closest;
-use super::combos::{self, Combo};
 use super::distances::Distances;
-use super::facts::{MergeFacts, Rule};
+use super::facts::{MergeFacts, MergeRule};
 use super::packing::Bins;
+use super::part_product::{self, PartChoice};
+use super::problem::{MergeProblem, ProblemResource};
 use super::rank::{Rank, keep_best};
-use super::reach::{self, Keep};
-use super::resources::Resource;
-use super::scene::{Member, Scene};
+use super::resources::MergeResource;
+use super::smallest_and::{self, Keep};
 use super::{preferred, width};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
@@ -24,151 +24,151 @@ use crate::node_set::NodeSet;
 pub(super) fn merge(
     all: NodeSet,
     closest: Option<&Distances>,
-    resources: &[Resource<'_>],
+    resources: &[MergeResource<'_>],
     budgets: &Budgets,
 ) -> (Hint, MergeFacts) {
-    let mut scene = Scene::new(all, resources);
-    let mut facts = MergeFacts::new(Rule::Preferred);
-    facts.given_up = scene.given_up;
-    let hint = match preferred::search(&scene, closest, budgets, &mut facts) {
+    let mut problem = MergeProblem::new(all, resources);
+    let mut facts = MergeFacts::new(MergeRule::Preferred);
+    facts.unfinished = problem.unfinished;
+    let hint = match preferred::search(&problem, closest, budgets, &mut facts) {
         Ok(best) => Hint::on(best.mask, true),
         Err(reason) => {
             facts.no_preferred = Some(reason);
-            width::settle(&mut scene, budgets, &mut facts);
-            let best = best_reachable(&scene, closest, budgets, &mut facts);
+            width::settle(&mut problem, budgets, &mut facts);
+            let best = best_reachable(&problem, closest, budgets, &mut facts);
             Hint::on(best.map_or(all, |best| best.mask), false)
         }
     };
-    facts.best_width = scene.best_width();
-    let wishes = scene.members.iter().map(Member::wish);
+    facts.best_width = problem.best_width();
+    let summaries = problem.resources.iter().map(ProblemResource::summary);
     facts.resources = resources
         .iter()
-        .zip(wishes)
-        .map(|(resource, wish)| resource.facts(wish))
+        .zip(summaries)
+        .map(|(resource, summary)| resource.facts(summary))
         .collect();
     (hint, facts)
 }
 
 fn best_reachable(
-    scene: &Scene<'_>,
+    problem: &MergeProblem<'_>,
     closest: Option<&Distances>,
     budgets: &Budgets,
     facts: &mut MergeFacts,
 ) -> Option<Rank> {
-    let combos = combos::of(scene, budgets.choices, &mut facts.given_up);
-    let best_width = scene.best_width();
-    let mut class = Class {
-        scene,
-        combos: &combos,
+    let choices = part_product::of(problem, budgets.choices, &mut facts.unfinished);
+    let best_width = problem.best_width();
+    let mut class = WidthClassSearch {
+        problem,
+        choices: &choices,
         closest: closest.map(|distances| Closest::new(distances, budgets.closest)),
-        looks: Budget::new((budgets.reach / 8).max(MIN_LOOKS)),
+        visits: Budget::new((budgets.reach / 8).max(MIN_VISITS)),
         budget: Budget::new(budgets.reach),
         keeping: Budget::new(budgets.reach),
         best: None,
     };
     facts.decided_by = class.search(best_width);
-    let Class {
+    let WidthClassSearch {
         closest,
-        looks,
+        visits,
         budget,
         best,
         ..
     } = class;
-    if budget.ran_dry() || looks.ran_dry() {
-        facts.given_up.insert(Question::Reach);
+    if budget.ran_out() || visits.ran_out() {
+        facts.unfinished.insert(MergeSearch::Reach);
     }
     if let (Some(closest), Some(best)) = (closest, best) {
-        facts.distance = Some(closest.facts(best.distance, &mut facts.given_up));
+        facts.distance = Some(closest.facts(best.distance, &mut facts.unfinished));
     }
     best
 }
 
-/// So many combinations of many nodes are looked into on any budget.
-const MIN_LOOKS: u32 = 200;
+/// At least this many choices of many nodes are searched on any budget.
+const MIN_VISITS: u32 = 200;
 
 /// The search through the width classes.
-struct Class<'s, 'a> {
-    scene: &'s Scene<'a>,
+struct WidthClassSearch<'s, 'a> {
+    problem: &'s MergeProblem<'a>,
     /// Widest first.
-    combos: &'s [Combo],
+    choices: &'s [PartChoice],
     closest: Option<Closest<'s>>,
-    /// How many combinations may be looked into.
-    looks: Budget,
-    /// For what can be done without.
+    /// How many choices may be searched.
+    visits: Budget,
+    /// For deciding which nodes can be dropped.
     budget: Budget,
-    /// The same, for the search for the closest nodes.
+    /// The same, in the search for the closest nodes.
     keeping: Budget,
     best: Option<Rank>,
 }
 
-impl Class<'_, '_> {
-    fn search(&mut self, best_width: usize) -> Rule {
-        let Some(widest) = self.combos.first() else {
-            return Rule::NothingLeft;
+impl WidthClassSearch<'_, '_> {
+    fn search(&mut self, best_width: usize) -> MergeRule {
+        let Some(widest) = self.choices.first() else {
+            return MergeRule::NoCommonNode;
         };
         let widest = widest.within.len();
         if best_width > 0 && self.of_width(best_width) {
-            return Rule::BestWidth;
+            return MergeRule::BestWidth;
         }
         let narrower = self
-            .combos
+            .choices
             .iter()
-            .find(|combo| combo.within.len() < best_width);
+            .find(|choice| choice.within.len() < best_width);
         if let Some(narrower) = narrower {
             self.whole(narrower.within.len());
-            return Rule::Narrower;
+            return MergeRule::Narrower;
         }
         for width in best_width + 1..=widest {
             if self.of_width(width) {
                 break;
             }
         }
-        Rule::Wider
+        MergeRule::Wider
     }
 
-    /// Looks for masks of one width. True if there are any.
+    /// Searches for masks of one width. True if there are any.
     fn of_width(&mut self, width: usize) -> bool {
         self.whole(width);
-        for combo in self
-            .combos
+        for choice in self
+            .choices
             .iter()
-            .take_while(|combo| combo.within.len() > width)
+            .take_while(|choice| choice.within.len() > width)
         {
-            self.inside(combo, width);
+            self.inside(choice, width);
         }
         self.best.is_some()
     }
 
-    /// Combinations that share exactly so many nodes.
+    /// Adds the choices with exactly `width` common nodes.
     fn whole(&mut self, width: usize) {
         let fitting = self
-            .combos
+            .choices
             .iter()
-            .filter(|combo| combo.within.len() == width);
+            .filter(|choice| choice.within.len() == width);
         let distances = self.closest.as_ref().map(|closest| closest.distances);
-        for combo in fitting {
-            keep_best(&mut self.best, Rank::of(combo.within, distances));
+        for choice in fitting {
+            keep_best(&mut self.best, Rank::of(choice.within, distances));
         }
     }
 
-    /// Masks inside a combination that shares more nodes.
-    fn inside(&mut self, combo: &Combo, width: usize) {
-        if combo.parts.is_empty() {
+    /// Adds the best mask inside a choice with more common nodes.
+    fn inside(&mut self, choice: &PartChoice, width: usize) {
+        if choice.parts.is_empty() {
             return;
         }
-        // Without distances: even its lowest nodes must be able to win.
-        let lowest: NodeSet = combo.within.iter().take(width).collect();
+        // Without distances a choice is skipped if even its lowest nodes cannot win.
+        let lowest: NodeSet = choice.within.iter().take(width).collect();
         if self.closest.is_none() && self.best.is_some_and(|best| best.mask <= lowest) {
             return;
         }
-        if !self.looks.step(combo.within.len() * combo.parts.len()) {
+        if !self.visits.step(choice.within.len() * choice.parts.len()) {
             return;
         }
-        let bins = Bins::new(self.scene, combo.within, &combo.parts);
+        let bins = Bins::new(self.problem, choice.within, &choice.parts);
         if bins.is_empty() {
             return;
         }
-        let Some(smallest) = reach::smallest(&bins, width, &mut self.budget) else {
+        let Some(smallest) = smallest_and::smallest(&bins, width, &mut self.budget) else {
             return;
         };
         let rank = match &mut self.closest {

@@ -1,4 +1,4 @@
-//! [`Linkage`]: a lower bound for the distances of any choice of nodes.
+//! [`Linkage`]: a lower bound for the sum of distances of any choice of nodes.
 //!
 //! Join the nearest two clusters of nodes again and again until one is left (single linkage). The height at which
 //! two nodes meet in this tree is at most their distance, so the best choice measured on the tree costs at most the
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::distances::Distances;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What is settled about one node.
+/// Whether a node is taken, left out, or still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaf {
     Open,
@@ -34,18 +34,18 @@ pub(super) struct Linkage {
     tree: Vec<TreeNode>,
     /// The tables of all tree nodes, one after the other.
     cells: Vec<u64>,
-    /// How many nodes are to be chosen.
+    /// The number of nodes to choose.
     most: usize,
 }
 
 struct TreeNode {
     parent: Option<usize>,
     children: Option<(usize, usize)>,
-    /// Of a leaf: the distance to itself.
+    /// For a leaf: the distance of the node to itself.
     height: u64,
-    /// Where its table starts.
+    /// The start of its table in `cells`.
     cells: usize,
-    /// The numbers of chosen nodes that are possible now.
+    /// The smallest and the largest number of nodes below it that can be chosen now.
     fewest: usize,
     most: usize,
 }
@@ -102,7 +102,7 @@ impl Linkage {
         index
     }
 
-    /// Records what is settled about `node`.
+    /// Records whether `node` is taken, left out, or open.
     pub(super) fn settle(&mut self, node: NodeId, leaf: Leaf) {
         let mut index = self.leaf_of[node.index()];
         self.settle_leaf(index, leaf);
@@ -112,7 +112,7 @@ impl Linkage {
         }
     }
 
-    /// No choice that agrees with what is settled has a smaller sum of distances.
+    /// A lower bound for the sum of distances of all choices that agree with the recorded nodes.
     pub(super) fn least(&self) -> u64 {
         let Some(root) = self.tree.last() else {
             return 0;
@@ -146,7 +146,7 @@ impl Linkage {
         if let Some(own) = own.get_mut(fewest..=most) {
             own.fill(NEVER);
         }
-        // More nodes taken than wanted: nothing to choose.
+        // More nodes are taken than wanted: there is no choice.
         let lefts = lefts.get(left.fewest..).unwrap_or(&[]);
         for (a, from_left) in (left.fewest..=left.most).zip(lefts) {
             let across = a as u64 * height;
@@ -164,20 +164,20 @@ impl Linkage {
 }
 
 /// The join of two clusters at the distance of their nearest members, given by position.
-struct Link {
+struct LinkageStep {
     height: u64,
     from: usize,
     to: usize,
 }
 
 /// The links of a shortest spanning tree, shortest first.
-fn links(members: &[NodeId], distances: &Distances) -> SmallVec<[Link; 64]> {
-    let mut links: SmallVec<[Link; 64]> = SmallVec::new();
+fn links(members: &[NodeId], distances: &Distances) -> SmallVec<[LinkageStep; 64]> {
+    let mut links: SmallVec<[LinkageStep; 64]> = SmallVec::new();
     // The nearest member of the tree so far, for each member outside it.
-    let mut outside: SmallVec<[Link; 64]> = SmallVec::new();
+    let mut outside: SmallVec<[LinkageStep; 64]> = SmallVec::new();
     for (to, &node) in members.iter().enumerate().skip(1) {
         let height = distances.pair(members[0], node);
-        outside.push(Link {
+        outside.push(LinkageStep {
             height,
             from: 0,
             to,
@@ -201,7 +201,7 @@ fn links(members: &[NodeId], distances: &Distances) -> SmallVec<[Link; 64]> {
 mod tests {
     use super::*;
 
-    /// Distances made of a seed; hierarchical ones have 10 / 12 in pairs / 20 in fours / 32.
+    /// Distances generated from a seed; hierarchical ones have 10 / 12 in pairs / 20 in fours / 32.
     fn distances(nodes: usize, hierarchical: bool, seed: &mut u64) -> Distances {
         let mut rows = vec![[0_u32; 64]; nodes];
         for (x, row) in rows.iter_mut().enumerate() {

@@ -1,21 +1,21 @@
-//! The merge over written-out lists: for hints that another program listed, for machines small enough to list
-//! what the searches could not settle, and as the measure the searches are tested against.
+//! The merge over written-out lists: for hints that are given as lists, for small machines on which a search ran out of
+//! steps, and as the reference that the searches are tested against.
 //!
-//! The product of all lists matters through two sets only:
+//! Only two sets of the product of all lists matter:
 //!
 //! * **Preferred answers.** A combination is preferred only if all its hints are and all its masks are equal.
 //!   So S is one iff every resource prefers S or has a preferred hint without a mask, and at least one prefers S;
 //!   all nodes are one if every resource has a preferred hint without a mask.
-//! * **Reachable masks.** If there is no preferred answer, every non-empty AND of one mask per list is an answer
-//!   that is not preferred, and only its width and place in the [order](super::rank) matter.
+//! * **Reachable masks.** If there is no preferred answer, every non-empty AND of one mask per list is an answer that
+//!   is not preferred, and only its width and its position in the [order](super::rank) matter.
 
 use std::borrow::Cow;
 
+use super::and_closure::{MAX_NODES, Positions, Reachable};
 use super::distances::Distances;
-use super::facts::{DistanceFacts, MergeFacts, NoPreferred, Rule, WidthRange, Wish};
+use super::facts::{DistanceFacts, HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
 use super::rank::{Rank, WidthClass, keep_best};
-use super::reachable::{MOST_NODES, Positions, Reachable};
-use super::resources::{Hints, Resource};
+use super::resources::{Hints, MergeResource};
 use crate::hint::{Component, Family, Hint};
 use crate::node_set::NodeSet;
 
@@ -23,9 +23,9 @@ use crate::node_set::NodeSet;
 pub(super) fn merge(
     all: NodeSet,
     closest: Option<&Distances>,
-    resources: &[Resource<'_>],
+    resources: &[MergeResource<'_>],
 ) -> Option<(Hint, MergeFacts)> {
-    if all.len() > MOST_NODES {
+    if all.len() > MAX_NODES {
         return None;
     }
     let lists: Vec<List<'_>> = resources
@@ -33,7 +33,7 @@ pub(super) fn merge(
         .map(|resource| List::of(resource.hints))
         .collect::<Option<_>>()?;
 
-    let mut facts = MergeFacts::new(Rule::Preferred);
+    let mut facts = MergeFacts::new(MergeRule::Preferred);
     facts.best_width = lists
         .iter()
         .filter_map(|list| list.narrowest)
@@ -41,7 +41,7 @@ pub(super) fn merge(
         .unwrap_or(0);
     let rows = resources.iter().zip(&lists);
     facts.resources = rows
-        .map(|(resource, list)| resource.facts(list.wish()))
+        .map(|(resource, list)| resource.facts(list.summary()))
         .collect();
 
     let preferred = best_preferred(all, closest, &lists, &mut facts);
@@ -116,21 +116,21 @@ fn best_reachable(
     }
     let class = |mask: &u32| WidthClass::of(mask.count_ones() as usize, facts.best_width);
     let Some(best_class) = reachable.members().iter().map(class).min() else {
-        facts.decided_by = Rule::NothingLeft;
+        facts.decided_by = MergeRule::NoCommonNode;
         facts.candidates = Some(0);
         return None;
     };
     facts.decided_by = match best_class {
-        WidthClass::Best => Rule::BestWidth,
-        WidthClass::Narrower(_) => Rule::Narrower,
-        WidthClass::Wider(_) => Rule::Wider,
+        WidthClass::Best => MergeRule::BestWidth,
+        WidthClass::Narrower(_) => MergeRule::Narrower,
+        WidthClass::Wider(_) => MergeRule::Wider,
     };
     let members = reachable.members().iter();
     let mut best = None;
     let mut candidates = 0;
     for &mask in members.filter(|mask| class(mask) == best_class) {
         candidates += 1;
-        // Members ascend, so without distances the first one is the best.
+        // Members are ascending, so without distances the first one is the best.
         if closest.is_some() || best.is_none() {
             keep_best(&mut best, Rank::of(positions.unpack(mask), closest));
         }
@@ -150,7 +150,7 @@ fn why_nothing_is_preferred(lists: &[List<'_>]) -> NoPreferred {
         if list.preferred.is_empty() {
             return match list.has_masks() {
                 true => NoPreferred::PrefersNothing { resource },
-                false => NoPreferred::Cannot { resource },
+                false => NoPreferred::Unsatisfiable { resource },
             };
         }
     }
@@ -164,7 +164,7 @@ fn why_nothing_is_preferred(lists: &[List<'_>]) -> NoPreferred {
     }
 }
 
-/// One list, looked over once.
+/// One list with the values that are needed repeatedly.
 struct List<'a> {
     hints: Cow<'a, [Hint]>,
     /// Whether "any node" is among the preferred hints.
@@ -179,7 +179,7 @@ impl<'a> List<'a> {
     fn of(hints: Hints<'a>) -> Option<Self> {
         let hints = match hints {
             Hints::DontCare => Cow::Borrowed([Hint::ANY].as_slice()),
-            Hints::Cannot => Cow::Borrowed([Hint::NONE].as_slice()),
+            Hints::Unsatisfiable => Cow::Borrowed([Hint::NONE].as_slice()),
             Hints::List(list) => Cow::Borrowed(list),
             Hints::Family(family) => Cow::Owned(members(family)?),
         };
@@ -214,14 +214,14 @@ impl<'a> List<'a> {
         widths.all(|width| width == first).then_some(first)
     }
 
-    fn wish(&self) -> Wish {
+    fn summary(&self) -> HintSummary {
         match (self.narrowest, self.any_preferred) {
-            (Some(narrowest), _) => Wish::Masks {
+            (Some(narrowest), _) => HintSummary::Masks {
                 narrowest: WidthRange::exactly(narrowest),
                 preferred_width: self.preferred.iter().map(|mask| mask.len()).min(),
             },
-            (None, true) => Wish::DontCare,
-            (None, false) => Wish::Cannot,
+            (None, true) => HintSummary::DontCare,
+            (None, false) => HintSummary::Unsatisfiable,
         }
     }
 }
@@ -230,7 +230,7 @@ impl<'a> List<'a> {
 fn members(family: &Family) -> Option<Vec<Hint>> {
     let mut hints = Vec::new();
     for (index, part) in family.components.iter().enumerate() {
-        if part.universe.len() > MOST_NODES {
+        if part.universe.len() > MAX_NODES {
             return None;
         }
         let earlier = &family.components[..index];

@@ -1,8 +1,8 @@
-//! [`Neighbours`]: a second lower bound for the distances of a choice, for machines without a hierarchy.
+//! [`Neighbours`]: a second lower bound for the sum of distances of a choice, for machines without a hierarchy.
 //!
-//! Whichever `places` open nodes are chosen, each of them pays its distance to itself and to what is taken, and half of its
-//! distance to the other chosen ones: at least half the sum over its nearest open nodes. So the `places` smallest of these
-//! payments are a lower bound. Everything is doubled to stay in integers.
+//! Whichever `places` open nodes are chosen, each of them adds its distance to itself and to the taken nodes, and half
+//! of its distance to the other chosen ones: at least half the sum over its nearest open nodes. So the sum of the
+//! `places` smallest of these contributions is a lower bound. Everything is doubled to stay in integers.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::node_set::{NodeId, NodeSet};
 /// For each node all others, nearest first.
 pub(super) struct Neighbours<'d> {
     distances: &'d Distances,
-    /// By node id; other nodes with what a pair adds.
+    /// By node ID: the other nodes with the contribution of the pair, nearest first.
     nearest: Vec<SmallVec<[(u64, NodeId); 16]>>,
 }
 
@@ -28,7 +28,7 @@ impl<'d> Neighbours<'d> {
         Self { distances, nearest }
     }
 
-    /// No choice of `taken` and `places` nodes of `open` has a smaller sum of distances.
+    /// A lower bound for the sum of distances of `taken` and any `places` nodes of `open`.
     pub(super) fn least(&self, taken: NodeSet, open: NodeSet, places: usize) -> u64 {
         let mut payments: SmallVec<[u64; 64]> = SmallVec::new();
         for node in open {

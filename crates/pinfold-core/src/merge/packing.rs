@@ -1,13 +1,13 @@
-//! [`Bins`]: who can do without which nodes?
+//! [`Bins`]: which nodes can be dropped from a choice of one part per resource?
 //!
-//! Choose one part per resource and let W be the nodes that all their universes share. A non-empty S inside W is the
-//! AND of one mask per part **iff the nodes of W outside S can be handed out to the parts so that each part's
-//! universe without its share is still a member**: the AND of those members is S; and given any members with AND S,
-//! each node outside S is missing from one of them, and as parts are up-closed, that part's universe without
-//! just its share is a member too. So "is S reachable?" is a packing question: parts are bins, their surplus is the
-//! room in them. Nodes of a universe outside W are never given away; they always help.
+//! Choose one part per resource and let W be the nodes that all their universes have in common. A non-empty S inside W
+//! is the AND of one mask per part **iff the nodes of W outside S can be distributed to the parts so that each part's
+//! universe without its share is still a resource**: the AND of those members is S; and given any members with AND S,
+//! each node outside S is missing from one of them, and as parts are up-closed, that part's universe without just its
+//! share is a resource too. So "is S reachable?" is a packing problem: parts are bins, their surplus is the room in them.
+//! Nodes of a universe outside W are never dropped; they always help.
 //!
-//! It follows that every set between S and W is reachable if S is: hand out fewer nodes.
+//! It follows that every set between S and W is reachable if S is: distribute fewer nodes.
 
 #[cfg(test)]
 mod tests;
@@ -15,22 +15,22 @@ mod tests;
 use smallvec::SmallVec;
 
 use super::budget::Budget;
-use super::gauge::Gauge;
-use super::scene::{PartId, Scene};
+use super::prepared_threshold::PreparedThreshold;
+use super::problem::{MergeProblem, PartId};
 use super::width::share;
 use crate::node_set::{NodeId, NodeSet};
 
 /// The parts that can do without some nodes of W.
 pub(super) struct Bins<'s> {
-    /// W: the nodes that all parts share.
+    /// W: the nodes that all parts have in common.
     pub(super) within: NodeSet,
     bins: SmallVec<[Bin<'s>; 8]>,
     groups: usize,
-    /// Nodes that some bin gives away at no cost: they never matter.
+    /// Nodes that some bin drops at no cost.
     free: NodeSet,
-    /// Nodes that no bin can give away.
+    /// Nodes that no bin can drop.
     stuck: NodeSet,
-    /// Before anything is dropped.
+    /// The load before any node is dropped.
     empty: Load,
     /// Masks of single bins with few nodes: all of W outside one of them can be dropped.
     pub(super) known: SmallVec<[NodeSet; 8]>,
@@ -39,38 +39,38 @@ pub(super) struct Bins<'s> {
 struct Bin<'s> {
     part: PartId,
     universe: NodeSet,
-    /// What it can give away, each node by itself.
+    /// The nodes that it can drop, each by itself.
     gives: NodeSet,
-    gauges: &'s [Gauge],
-    /// Where its surpluses stand in a [`Load`].
+    thresholds: &'s [PreparedThreshold],
+    /// The index of its first surplus in a [`Load`].
     first: usize,
-    /// For each gauge without groups: the nodes it can give away, heaviest first.
+    /// For each threshold without groups: the nodes it can drop, heaviest first.
     heaviest: SmallVec<[SmallVec<[NodeId; 64]>; 2]>,
 }
 
-/// What the bins have been given so far.
+/// The nodes that each bin has dropped so far.
 #[derive(Clone)]
 struct Load {
     dropped: SmallVec<[NodeSet; 8]>,
-    /// What is above the need, by bin and gauge.
+    /// The value above the need, by bin and threshold.
     surplus: SmallVec<[u64; 12]>,
 }
 
-/// What to drop: all of `must` and at least `count` of `optional`.
+/// Drop all of `must` and at least `count` of `optional`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Task {
+struct PackingTask {
     must: NodeSet,
     optional: NodeSet,
     count: usize,
 }
 
-/// More failures than this are not remembered for one question.
-const MOST_FAILURES: usize = 64;
-/// Room for rounding in the bound by shares.
+/// The maximum number of failures that one search remembers.
+const MAX_FAILURES: usize = 64;
+/// Tolerance for rounding in the bound by shares.
 const TOLERANCE: f64 = 1e-6;
 
 impl<'s> Bins<'s> {
-    pub(super) fn new(scene: &'s Scene<'_>, within: NodeSet, parts: &[PartId]) -> Self {
+    pub(super) fn new(problem: &'s MergeProblem<'_>, within: NodeSet, parts: &[PartId]) -> Self {
         let mut all = Self {
             within,
             bins: SmallVec::new(),
@@ -85,22 +85,23 @@ impl<'s> Bins<'s> {
         };
         let mut first = 0;
         for &id in parts {
-            let part = scene.part(id);
-            let gauges = scene.gauges(part);
+            let part = problem.part(id);
+            let thresholds = problem.thresholds(part);
             let whole = part.universe;
-            let surplus: SmallVec<[u64; 2]> = gauges
+            let surplus: SmallVec<[u64; 2]> = thresholds
                 .iter()
-                .map(|gauge| gauge.value(whole).saturating_sub(gauge.need))
+                .map(|prepared| prepared.value(whole).saturating_sub(prepared.need))
                 .collect();
             let fits = |node: &NodeId| {
-                let mut costs = gauges.iter().zip(&surplus);
-                costs.all(|(gauge, &room)| gauge.loss(whole, *node) <= room)
+                let mut costs = thresholds.iter().zip(&surplus);
+                costs.all(|(prepared, &room)| prepared.loss(whole, *node) <= room)
             };
             let gives: NodeSet = (within - part.forced).iter().filter(fits).collect();
             if gives.is_empty() {
                 continue;
             }
-            let costs_nothing = |node: &NodeId| gauges.iter().all(|gauge| gauge.ignores(*node));
+            let costs_nothing =
+                |node: &NodeId| thresholds.iter().all(|prepared| prepared.ignores(*node));
             let free: NodeSet = gives.iter().filter(costs_nothing).collect();
             all.free = all.free | free;
             all.stuck = all.stuck - gives;
@@ -109,17 +110,17 @@ impl<'s> Bins<'s> {
                 part: id,
                 universe: part.universe,
                 gives,
-                gauges,
+                thresholds,
                 first,
-                heaviest: gauges
+                heaviest: thresholds
                     .iter()
-                    .map(|gauge| heaviest_first(gauge, gives))
+                    .map(|prepared| heaviest_first(prepared, gives))
                     .collect(),
             });
-            first += gauges.len();
-            all.groups += gauges
+            first += thresholds.len();
+            all.groups += thresholds
                 .iter()
-                .map(|gauge| gauge.groups().len())
+                .map(|prepared| prepared.groups().len())
                 .sum::<usize>();
             all.empty.dropped.push(NodeSet::EMPTY);
             all.empty.surplus.extend(surplus);
@@ -131,16 +132,19 @@ impl<'s> Bins<'s> {
         self.bins.is_empty()
     }
 
-    /// Whether no bin tells two nodes of W apart.
-    pub(super) fn are_blind_to(&self, x: NodeId, y: NodeId) -> bool {
+    /// Whether two nodes of W are interchangeable for all bins.
+    pub(super) fn treat_alike(&self, x: NodeId, y: NodeId) -> bool {
         self.bins.iter().all(|bin| {
             bin.gives.contains(x) == bin.gives.contains(y)
-                && bin.gauges.iter().all(|gauge| gauge.is_blind_to(x, y))
+                && bin
+                    .thresholds
+                    .iter()
+                    .all(|prepared| prepared.treats_alike(x, y))
         })
     }
 
-    /// Whether all of `must` and at least `count` of `optional` can be dropped: such a set of nodes, or `None` if there is
-    /// none or the budget ran dry.
+    /// Nodes that can be dropped together, with all of `must` and at least `count` of `optional` among them. `None` if
+    /// there are none or the budget ran out.
     pub(super) fn can_drop(
         &self,
         must: NodeSet,
@@ -150,7 +154,7 @@ impl<'s> Bins<'s> {
     ) -> Option<NodeSet> {
         let at_no_cost = (must | optional) & self.free;
         let optional = optional - self.stuck;
-        let task = Task {
+        let task = PackingTask {
             must: must - self.free,
             optional: optional - self.free,
             count: count.saturating_sub((optional & self.free).len()),
@@ -161,7 +165,7 @@ impl<'s> Bins<'s> {
         if task.must.is_empty() && task.count == 0 {
             return Some(at_no_cost);
         }
-        let mut packing = Packing {
+        let mut packing = PackingSearch {
             bins: &self.bins,
             groups: self.groups,
             failed: Vec::new(),
@@ -172,43 +176,43 @@ impl<'s> Bins<'s> {
     }
 }
 
-fn heaviest_first(gauge: &Gauge, nodes: NodeSet) -> SmallVec<[NodeId; 64]> {
+fn heaviest_first(prepared: &PreparedThreshold, nodes: NodeSet) -> SmallVec<[NodeId; 64]> {
     let mut sorted: SmallVec<[NodeId; 64]> = SmallVec::new();
-    if !gauge.has_groups() {
+    if !prepared.has_groups() {
         sorted.extend(nodes);
-        sorted.sort_by_key(|&node| std::cmp::Reverse(gauge.weight(node)));
+        sorted.sort_by_key(|&node| std::cmp::Reverse(prepared.weight(node)));
     }
     sorted
 }
 
 impl Load {
     fn surplus<'l>(&'l self, bin: &Bin<'_>) -> &'l [u64] {
-        &self.surplus[bin.first..][..bin.gauges.len()]
+        &self.surplus[bin.first..][..bin.thresholds.len()]
     }
 
-    /// Whether bin `index` can give away one more node.
+    /// Whether bin `index` can drop one more node.
     fn fits(&self, bins: &[Bin<'_>], index: usize, node: NodeId) -> bool {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
-        let mut costs = bin.gauges.iter().zip(self.surplus(bin));
-        bin.gives.contains(node) && costs.all(|(gauge, &room)| gauge.loss(kept, node) <= room)
+        let mut costs = bin.thresholds.iter().zip(self.surplus(bin));
+        bin.gives.contains(node) && costs.all(|(prepared, &room)| prepared.loss(kept, node) <= room)
     }
 
-    /// Gives `node`, which fits, to bin `index`.
+    /// Drops `node`, which fits, from bin `index`.
     fn drop(&mut self, bins: &[Bin<'_>], index: usize, node: NodeId) {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
-        for (offset, gauge) in bin.gauges.iter().enumerate() {
+        for (offset, prepared) in bin.thresholds.iter().enumerate() {
             let room = &mut self.surplus[bin.first + offset];
-            *room = room.saturating_sub(gauge.loss(kept, node));
+            *room = room.saturating_sub(prepared.loss(kept, node));
         }
         self.dropped[index].insert(node);
     }
 
-    /// Whether everything that fits on top of `other` fits on top of this.
-    fn is_at_least_as_roomy(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
+    /// Whether everything that fits on top of `other` fits on top of this load.
+    fn has_at_least_the_room_of(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
         bins.iter().enumerate().all(|(index, bin)| {
-            if bin.gauges.iter().any(Gauge::has_groups) {
+            if bin.thresholds.iter().any(PreparedThreshold::has_groups) {
                 return self.dropped[index].is_subset(other.dropped[index]);
             }
             let rooms = self.surplus(bin).iter().zip(other.surplus(bin));
@@ -218,19 +222,20 @@ impl Load {
 }
 
 impl Bin<'_> {
-    /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional` as it
-    /// can; exactly that with one laminar gauge. `None` if it cannot drop all of `must`.
-    fn alone(&self, dropped: NodeSet, surplus: &[u64], task: Task) -> Option<NodeSet> {
+    /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional`
+    /// as it can; the maximum with one laminar threshold. `None` if it cannot drop all of `must`.
+    fn alone(&self, dropped: NodeSet, surplus: &[u64], task: PackingTask) -> Option<NodeSet> {
         if !task.must.is_subset(self.gives) {
             return None;
         }
         let mut out = task.must | task.optional & self.gives;
-        for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
-            if gauge.has_groups() {
+        for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
+        {
+            if prepared.has_groups() {
                 let kept = self.universe - dropped - out;
-                out = out - gauge.greedily(kept, out - task.must)?;
+                out = out - prepared.greedy(kept, out - task.must)?;
             } else {
-                let total: u64 = out.iter().map(|node| gauge.weight(node)).sum();
+                let total: u64 = out.iter().map(|node| prepared.weight(node)).sum();
                 let mut excess = total.saturating_sub(room);
                 let mut back = heaviest
                     .iter()
@@ -239,7 +244,7 @@ impl Bin<'_> {
                     let &node = back.next()?;
                     if out.contains(node) {
                         out.remove(node);
-                        excess = excess.saturating_sub(gauge.weight(node));
+                        excess = excess.saturating_sub(prepared.weight(node));
                     }
                 }
             }
@@ -247,25 +252,26 @@ impl Bin<'_> {
         Some(out)
     }
 
-    /// No more than this many of `nodes` can be dropped on top of its load.
+    /// An upper bound for how many of `nodes` it can drop on top of its load.
     fn most(&self, dropped: NodeSet, surplus: &[u64], nodes: NodeSet) -> usize {
         let nodes = nodes & self.gives;
         let mut most = nodes.len();
-        for ((gauge, heaviest), &room) in self.gauges.iter().zip(&self.heaviest).zip(surplus) {
-            let back = if gauge.has_groups() {
+        for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
+        {
+            let back = if prepared.has_groups() {
                 let kept = self.universe - dropped - nodes;
-                gauge
+                prepared
                     .fewest_to_add(kept, nodes)
                     .map_or(nodes.len(), NodeSet::len)
             } else {
-                let total: u64 = nodes.iter().map(|node| gauge.weight(node)).sum();
+                let total: u64 = nodes.iter().map(|node| prepared.weight(node)).sum();
                 let mut excess = total.saturating_sub(room);
                 let mut back = 0;
                 for &node in heaviest.iter().filter(|&&node| nodes.contains(node)) {
                     if excess == 0 {
                         break;
                     }
-                    excess = excess.saturating_sub(gauge.weight(node));
+                    excess = excess.saturating_sub(prepared.weight(node));
                     back += 1;
                 }
                 back
@@ -275,44 +281,44 @@ impl Bin<'_> {
         most
     }
 
-    /// Whether [`Bin::alone`] is the whole truth.
+    /// Whether [`Bin::alone`] is exact.
     fn is_simple(&self) -> bool {
-        match self.gauges {
+        match self.thresholds {
             [] => true,
-            [gauge] => gauge.is_laminar(),
+            [prepared] => prepared.is_laminar(),
             _ => false,
         }
     }
 
-    /// The share of its room that a node takes, averaged over its gauges; groups left out. The shares of what a bin
-    /// drops add up to at most 1.
+    /// The share of its room that a node takes, averaged over its thresholds and without groups. The shares of the
+    /// nodes that a bin drops add up to at most 1.
     fn share(&self, surplus: &[u64], node: NodeId) -> f64 {
         let mut sum = 0.0;
-        for (gauge, &room) in self.gauges.iter().zip(surplus) {
-            let weight = gauge.weight(node);
+        for (prepared, &room) in self.thresholds.iter().zip(surplus) {
+            let weight = prepared.weight(node);
             if weight > room {
                 return f64::INFINITY;
             }
             sum += share(weight, room);
         }
-        sum / share(self.gauges.len().max(1) as u64, 1)
+        sum / share(self.thresholds.len().max(1) as u64, 1)
     }
 }
 
-/// One question, being answered.
-struct Packing<'p, 's> {
+/// The state of one packing search.
+struct PackingSearch<'p, 's> {
     bins: &'p [Bin<'s>],
-    /// How many groups there are: they cost time.
+    /// The number of groups, which make a step more expensive.
     groups: usize,
-    failed: Vec<(Task, Load)>,
+    failed: Vec<(PackingTask, Load)>,
     budget: &'p mut Budget,
 }
 
-/// A node and the smallest share of any bin that it takes.
-type Shares = SmallVec<[(f64, NodeId); 64]>;
+/// Nodes with the smallest share that each takes in any bin.
+type FractionalShares = SmallVec<[(f64, NodeId); 64]>;
 
-impl Packing<'_, '_> {
-    fn solve(&mut self, load: &Load, task: Task) -> Option<NodeSet> {
+impl PackingSearch<'_, '_> {
+    fn solve(&mut self, load: &Load, task: PackingTask) -> Option<NodeSet> {
         if !self
             .budget
             .step(task.must.len() + task.optional.len() + self.groups)
@@ -322,7 +328,7 @@ impl Packing<'_, '_> {
         if task.must.is_empty() && task.count == 0 {
             return Some(NodeSet::EMPTY);
         }
-        if let Some(dropped) = self.one_bin_takes_all(load, task) {
+        if let Some(dropped) = self.one_bin_drops_all(load, task) {
             return Some(dropped);
         }
         if let [bin] = self.bins
@@ -330,7 +336,7 @@ impl Packing<'_, '_> {
         {
             return None;
         }
-        if !self.room_for_so_many(load, task) {
+        if !self.bin_maxima_suffice(load, task) {
             return None;
         }
         let must = self.shares(load, task.must);
@@ -339,33 +345,33 @@ impl Packing<'_, '_> {
             return None;
         }
         optional.retain(|&mut (share, _)| share.is_finite());
-        let task = Task {
+        let task = PackingTask {
             optional: optional.iter().map(|&(_, node)| node).collect(),
             ..task
         };
-        if optional.len() < task.count || !self.room_for_shares(&must, &optional, task.count) {
+        if optional.len() < task.count || !self.shares_suffice(&must, &optional, task.count) {
             return None;
         }
-        if let Some(dropped) = self.greedily(load, &must, &optional, task.count) {
+        if let Some(dropped) = self.greedy(load, &must, &optional, task.count) {
             return Some(dropped);
         }
         let known = self.failed.iter().any(|(failed, roomier)| {
             failed.must == task.must
                 && failed.optional == task.optional
                 && failed.count <= task.count
-                && roomier.is_at_least_as_roomy(load, self.bins)
+                && roomier.has_at_least_the_room_of(load, self.bins)
         });
         if known {
             return None;
         }
         let found = self.branch(load, task, optional.last().map(|&(_, node)| node));
-        if found.is_none() && !self.budget.ran_dry() && self.failed.len() < MOST_FAILURES {
+        if found.is_none() && !self.budget.ran_out() && self.failed.len() < MAX_FAILURES {
             self.failed.push((task, load.clone()));
         }
         found
     }
 
-    fn one_bin_takes_all(&self, load: &Load, task: Task) -> Option<NodeSet> {
+    fn one_bin_drops_all(&self, load: &Load, task: PackingTask) -> Option<NodeSet> {
         let enough = task.must.len() + task.count;
         self.bins.iter().enumerate().find_map(|(index, bin)| {
             let dropped = bin.alone(load.dropped[index], load.surplus(bin), task)?;
@@ -373,8 +379,8 @@ impl Packing<'_, '_> {
         })
     }
 
-    /// Whether the most that each bin could take by itself adds up.
-    fn room_for_so_many(&self, load: &Load, task: Task) -> bool {
+    /// Whether the maxima that each bin could drop by itself add up to enough.
+    fn bin_maxima_suffice(&self, load: &Load, task: PackingTask) -> bool {
         let room = |nodes: NodeSet| -> usize {
             let bins = self.bins.iter().enumerate();
             bins.map(|(index, bin)| bin.most(load.dropped[index], load.surplus(bin), nodes))
@@ -384,32 +390,38 @@ impl Packing<'_, '_> {
             && (task.must.is_empty() || room(task.must) >= task.must.len())
     }
 
-    /// For each node the smallest share it takes, smallest first; infinite if it fits nowhere.
-    fn shares(&self, load: &Load, nodes: NodeSet) -> Shares {
+    /// For each node the smallest share it takes in any bin, smallest first; infinite if it fits in none.
+    fn shares(&self, load: &Load, nodes: NodeSet) -> FractionalShares {
         let smallest = |node| {
             let bins = self.bins.iter().enumerate();
             let fitting = bins.filter(|&(index, _)| load.fits(self.bins, index, node));
             let shares = fitting.map(|(_, bin)| bin.share(load.surplus(bin), node));
             (shares.fold(f64::INFINITY, f64::min), node)
         };
-        let mut shares: Shares = nodes.iter().map(smallest).collect();
+        let mut shares: FractionalShares = nodes.iter().map(smallest).collect();
         shares.sort_by(|a, b| a.0.total_cmp(&b.0));
         shares
     }
 
-    /// Whether the smallest shares add up to no more than there are bins.
-    fn room_for_shares(&self, must: &Shares, optional: &Shares, count: usize) -> bool {
+    /// Whether the smallest shares add up to no more than the number of bins.
+    fn shares_suffice(
+        &self,
+        must: &FractionalShares,
+        optional: &FractionalShares,
+        count: usize,
+    ) -> bool {
         let all = must.iter().chain(optional.iter().take(count));
         let sum: f64 = all.map(|&(share, _)| share).sum();
         sum <= share(self.bins.len() as u64, 1) + TOLERANCE
     }
 
-    /// The hardest of what must go first, then the easiest of the rest, each to the bin where it takes least.
-    fn greedily(
+    /// Drops the hardest nodes of `must` first, then the easiest optional ones, each from the bin where it takes the
+    /// smallest share.
+    fn greedy(
         &self,
         load: &Load,
-        must: &Shares,
-        optional: &Shares,
+        must: &FractionalShares,
+        optional: &FractionalShares,
         count: usize,
     ) -> Option<NodeSet> {
         let mut load = load.clone();
@@ -441,9 +453,14 @@ impl Packing<'_, '_> {
         Some(())
     }
 
-    /// Tries every bin for the node that has least choice; with nothing left that must go, for the `heaviest` optional
-    /// one, which may also stay.
-    fn branch(&mut self, load: &Load, task: Task, heaviest: Option<NodeId>) -> Option<NodeSet> {
+    /// Tries every bin for the node of `must` that fits in the fewest; with none left, for the `heaviest` optional
+    /// node, which may also be kept.
+    fn branch(
+        &mut self,
+        load: &Load,
+        task: PackingTask,
+        heaviest: Option<NodeId>,
+    ) -> Option<NodeSet> {
         let homes = |node: &NodeId| {
             let bins = 0..self.bins.len();
             bins.filter(|&index| load.fits(self.bins, index, *node))
@@ -452,26 +469,26 @@ impl Packing<'_, '_> {
         let (node, rest) = match task.must.iter().min_by_key(homes) {
             Some(node) => {
                 let must = task.must - NodeSet::single(node);
-                (node, Task { must, ..task })
+                (node, PackingTask { must, ..task })
             }
             None => {
                 let node = heaviest?;
                 let optional = task.optional - NodeSet::single(node);
-                let without = Task { optional, ..task };
+                let without = PackingTask { optional, ..task };
                 if optional.len() >= task.count
                     && let Some(dropped) = self.solve(load, without)
                 {
                     return Some(dropped);
                 }
                 let count = task.count.checked_sub(1)?;
-                (node, Task { count, ..without })
+                (node, PackingTask { count, ..without })
             }
         };
         for index in 0..self.bins.len() {
-            if self.budget.ran_dry() {
+            if self.budget.ran_out() {
                 return None;
             }
-            if !load.fits(self.bins, index, node) || self.has_earlier_twin(load, index) {
+            if !load.fits(self.bins, index, node) || self.has_equal_earlier_bin(load, index) {
                 continue;
             }
             let mut more = load.clone();
@@ -484,7 +501,7 @@ impl Packing<'_, '_> {
     }
 
     /// Whether an earlier bin is the same part in the same state.
-    fn has_earlier_twin(&self, load: &Load, index: usize) -> bool {
+    fn has_equal_earlier_bin(&self, load: &Load, index: usize) -> bool {
         (0..index).any(|earlier| {
             self.bins[earlier].part == self.bins[index].part
                 && load.dropped[earlier] == load.dropped[index]

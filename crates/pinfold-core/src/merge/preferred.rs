@@ -1,112 +1,118 @@
-//! The preferred phase: a mask that every resource prefers.
+//! The search for a mask that every resource prefers.
 //!
-//! No product is needed: a combination is preferred only if all its hints are and all its masks are equal. So look
-//! for one mask. It is a fixed mask of some resource, or it lies in an open part of every resource that insists:
-//! then it has their common width, contains everybody's forced nodes and meets everybody's gauges. Several
-//! resources with the very same family (the kinds of memory) count once.
+//! No product is needed: a combination is preferred only if all its hints are and all its masks are equal. So one mask
+//! is searched. It is a fixed mask of some resource, or it lies in an open part of every resource that has only masks
+//! as preferred hints: then it has their common width, contains the forced nodes and meets the thresholds of all of
+//! them. Several resources with the same family (the types of memory) count once.
 
 use smallvec::SmallVec;
 
-use super::budget::{Budget, Budgets, Question, Questions};
+use super::budget::{Budget, Budgets, MergeSearch, UnfinishedSearches};
 use super::closest::Closest;
 use super::cover::{Cover, Goal};
 use super::distances::Distances;
 use super::facts::{MergeFacts, NoPreferred};
+use super::problem::{MergeProblem, PartId, ProblemResource};
 use super::rank::{Rank, keep_best};
-use super::scene::{Member, PartId, Scene};
 use crate::hint::{Preference, SocketRule};
 use crate::node_set::NodeSet;
 
-/// The best mask that all prefer, or why there is none.
+/// The best mask that all resources prefer, or why there is none.
 pub(super) fn search(
-    scene: &Scene<'_>,
+    problem: &MergeProblem<'_>,
     closest: Option<&Distances>,
     budgets: &Budgets,
     facts: &mut MergeFacts,
 ) -> Result<Rank, NoPreferred> {
-    if let Some(reason) = obstacle(scene) {
+    if let Some(reason) = immediate_reason(problem) {
         return Err(reason);
     }
-    let mut search = Search {
+    let mut search = PreferredSearch {
         best: None,
         closest: closest.map(|distances| Closest::new(distances, budgets.closest)),
         budget: Budget::new(budgets.preferred),
-        given_up: facts.given_up,
+        unfinished: facts.unfinished,
     };
-    search.single_masks(scene);
-    search.open_parts(scene, budgets);
-    if search.budget.ran_dry() {
-        search.given_up.insert(Question::Preferred);
+    search.single_masks(problem);
+    search.open_parts(problem, budgets);
+    if search.budget.ran_out() {
+        search.unfinished.insert(MergeSearch::Preferred);
     }
-    let Search {
+    let PreferredSearch {
         best,
         closest,
-        given_up,
+        unfinished,
         ..
     } = search;
-    facts.given_up = given_up;
-    // Rounded amounts might have let in a mask that falls short by next to nothing.
-    let rounded = facts.given_up.contains(Question::Amounts);
-    let accepted = |best: &Rank| !rounded || all_accept(scene, best.mask);
+    facts.unfinished = unfinished;
+    // With rounded amounts a mask may have been accepted that falls short by very little.
+    let rounded = facts.unfinished.contains(MergeSearch::Amounts);
+    let accepted = |best: &Rank| !rounded || all_accept(problem, best.mask);
     let Some(best) = best.filter(accepted) else {
-        return Err(match facts.given_up.contains(Question::Preferred) {
-            true => NoPreferred::GaveUp,
+        return Err(match facts.unfinished.contains(MergeSearch::Preferred) {
+            true => NoPreferred::BudgetExhausted,
             false => NoPreferred::NoCommonMask,
         });
     };
     if let Some(closest) = closest {
-        facts.distance = Some(closest.facts(best.distance, &mut facts.given_up));
+        facts.distance = Some(closest.facts(best.distance, &mut facts.unfinished));
     }
     Ok(best)
 }
 
-fn all_accept(scene: &Scene<'_>, mask: NodeSet) -> bool {
-    scene.members.iter().all(|member| member.accepts(mask))
+fn all_accept(problem: &MergeProblem<'_>, mask: NodeSet) -> bool {
+    problem
+        .resources
+        .iter()
+        .all(|resource| resource.accepts(mask))
 }
 
-/// The resources that insist on a mask of their own, with their positions.
-fn insisting<'s, 'a>(scene: &'s Scene<'a>) -> impl Iterator<Item = (usize, &'s Member<'a>)> {
-    scene
+/// The resources that prefer only masks, not "any node", with their indexes.
+fn requiring_masks<'s, 'a>(
+    problem: &'s MergeProblem<'a>,
+) -> impl Iterator<Item = (usize, &'s ProblemResource<'a>)> {
+    problem
         .originals()
-        .filter(|(_, member)| !member.any_preferred)
+        .filter(|(_, resource)| !resource.any_preferred)
 }
 
-/// A reason that can be seen without looking at masks.
-fn obstacle(scene: &Scene<'_>) -> Option<NoPreferred> {
-    for (resource, member) in insisting(scene) {
-        if member.width.is_none() {
-            return Some(NoPreferred::Cannot { resource });
+/// A reason that can be found without searching masks.
+fn immediate_reason(problem: &MergeProblem<'_>) -> Option<NoPreferred> {
+    for (resource, hints) in requiring_masks(problem) {
+        if hints.width.is_none() {
+            return Some(NoPreferred::Unsatisfiable { resource });
         }
-        if member.prefers_nothing() {
+        if hints.prefers_nothing() {
             return Some(NoPreferred::PrefersNothing { resource });
         }
     }
-    for (resource, member) in insisting(scene) {
-        if let (Some(wanted), Some(width)) = (member.one_preferred_width(), member.width)
+    for (resource, hints) in requiring_masks(problem) {
+        if let (Some(wanted), Some(width)) = (hints.one_preferred_width(), hints.width)
             && wanted < width.at_least
         {
             return Some(NoPreferred::TooNarrow { resource });
         }
     }
-    let wanted =
-        |(index, member): (usize, &Member<'_>)| Some((index, member.one_preferred_width()?));
-    let mut widths = insisting(scene).filter_map(wanted);
+    let wanted = |(index, resource): (usize, &ProblemResource<'_>)| {
+        Some((index, resource.one_preferred_width()?))
+    };
+    let mut widths = requiring_masks(problem).filter_map(wanted);
     let (resource, width) = widths.next()?;
     let (other, _) = widths.find(|&(_, other)| other != width)?;
     Some(NoPreferred::DifferentWidths { resource, other })
 }
 
-/// A choice of open parts costs as much as so many choices of parts that are not searched.
-const LOOKS_PER_COMMON: u32 = 64;
+/// A choice of open parts costs as much as this many choices of parts that are not searched.
+const VISITS_PER_COMMON: u32 = 64;
 
-struct Search<'d> {
+struct PreferredSearch<'d> {
     best: Option<Rank>,
     closest: Option<Closest<'d>>,
     budget: Budget,
-    given_up: Questions,
+    unfinished: UnfinishedSearches,
 }
 
-impl Search<'_> {
+impl PreferredSearch<'_> {
     fn offer(&mut self, mask: NodeSet) {
         if !mask.is_empty() {
             let distances = self.closest.as_ref().map(|closest| closest.distances);
@@ -114,43 +120,43 @@ impl Search<'_> {
         }
     }
 
-    /// Masks that some resource has as a single mask.
-    fn single_masks(&mut self, scene: &Scene<'_>) {
-        // Whoever insists and has nothing else must be followed.
-        let bound = insisting(scene).find(|(_, member)| member.open.is_empty());
+    /// Tries the masks that some resource has as a fixed mask.
+    fn single_masks(&mut self, problem: &MergeProblem<'_>) {
+        // A resource that prefers only fixed masks limits the candidates to them.
+        let bound = requiring_masks(problem).find(|(_, resource)| resource.open.is_empty());
         let followed = bound.map(|(index, _)| index);
-        for (index, member) in scene.originals() {
+        for (index, resource) in problem.originals() {
             if followed.is_some_and(|followed| followed != index) {
                 continue;
             }
-            for &mask in &member.fixed {
-                if member.prefers(mask) && all_accept(scene, mask) {
-                    self.offer(mask & scene.all);
+            for &mask in &resource.fixed {
+                if resource.prefers(mask) && all_accept(problem, mask) {
+                    self.offer(mask & problem.all);
                 }
             }
         }
-        if insisting(scene).next().is_none() {
-            self.offer(scene.all);
+        if requiring_masks(problem).next().is_none() {
+            self.offer(problem.all);
         }
     }
 
-    /// Masks in the open parts of all resources that insist.
-    fn open_parts(&mut self, scene: &Scene<'_>, budgets: &Budgets) {
-        let mut commons = vec![Common::everything()];
-        let looks = usize::try_from(budgets.choices / LOOKS_PER_COMMON).unwrap_or(usize::MAX);
+    /// Tries masks in the open parts of all resources that prefer only masks.
+    fn open_parts(&mut self, problem: &MergeProblem<'_>, budgets: &Budgets) {
+        let mut commons = vec![CommonNodes::everything()];
+        let visits = usize::try_from(budgets.choices / VISITS_PER_COMMON).unwrap_or(usize::MAX);
         let mut insists = false;
-        for (_, member) in insisting(scene) {
+        for (_, resource) in requiring_masks(problem) {
             insists = true;
             let pairs = commons
                 .iter()
-                .flat_map(|common| member.open.iter().map(move |id| (common, *id)));
+                .flat_map(|common| resource.open.iter().map(move |id| (common, *id)));
             let mut pairs = pairs.fuse();
-            let looked_at = pairs.by_ref().take(looks.max(1));
+            let looked_at = pairs.by_ref().take(visits.max(1));
             let next = looked_at
-                .filter_map(|(common, id)| common.and(scene, id))
+                .filter_map(|(common, id)| common.and(problem, id))
                 .collect();
             if pairs.next().is_some() {
-                self.given_up.insert(Question::Preferred);
+                self.unfinished.insert(MergeSearch::Preferred);
             }
             commons = next;
         }
@@ -158,22 +164,22 @@ impl Search<'_> {
             return;
         }
         for common in &mut commons {
-            if !common.within.is_subset(scene.all) {
-                self.given_up.insert(Question::UnknownNodes);
-                common.within = common.within & scene.all;
+            if !common.within.is_subset(problem.all) {
+                self.unfinished.insert(MergeSearch::UnknownNodes);
+                common.within = common.within & problem.all;
             }
         }
-        for size in sizes(scene) {
+        for size in sizes(problem) {
             if self.best.is_some_and(|best| best.mask.len() < size) {
                 break;
             }
             for common in &commons {
-                self.common_mask(scene, common, size);
+                self.common_mask(problem, common, size);
             }
         }
     }
 
-    fn common_mask(&mut self, scene: &Scene<'_>, common: &Common, size: usize) {
+    fn common_mask(&mut self, problem: &MergeProblem<'_>, common: &CommonNodes, size: usize) {
         let Some(mut cover) = Cover::new(common.within, common.forced, size) else {
             return;
         };
@@ -181,10 +187,12 @@ impl Search<'_> {
             return;
         }
         for &part in &common.parts {
-            cover = cover.with_gauges(scene.gauges(scene.part(part)));
+            cover = cover.with_thresholds(problem.thresholds(problem.part(part)));
         }
-        for (width, rule) in insisting(scene).filter_map(|(_, member)| socket_rule(member)) {
-            // Of its own width the resource prefers a mask on any sockets.
+        for (width, rule) in
+            requiring_masks(problem).filter_map(|(_, resource)| socket_rule(resource))
+        {
+            // A resource prefers every mask of its own width, whatever the sockets.
             if width != size {
                 cover = cover.with_sockets(rule);
             }
@@ -199,32 +207,33 @@ impl Search<'_> {
     }
 }
 
-/// The sizes a common mask may have, smallest first: the one width that somebody insists on, or, if all accept other
-/// widths on the right sockets, every size from the narrowest on.
-fn sizes(scene: &Scene<'_>) -> std::ops::RangeInclusive<usize> {
-    let fixed = insisting(scene).find_map(|(_, member)| member.one_preferred_width());
-    let narrowest = insisting(scene).filter_map(|(_, member)| member.width);
+/// The sizes that a common mask may have, ascending: the one width that some resource requires, or, if all resources
+/// accept other widths on the right sockets, every size from the narrowest on.
+fn sizes(problem: &MergeProblem<'_>) -> std::ops::RangeInclusive<usize> {
+    let fixed = requiring_masks(problem).find_map(|(_, resource)| resource.one_preferred_width());
+    let narrowest = requiring_masks(problem).filter_map(|(_, resource)| resource.width);
     match fixed {
         Some(width) => width..=width,
-        None => narrowest.map(|width| width.at_least).max().unwrap_or(1)..=scene.all.len(),
+        None => narrowest.map(|width| width.at_least).max().unwrap_or(1)..=problem.all.len(),
     }
 }
 
-fn socket_rule<'a>(member: &Member<'a>) -> Option<(usize, &'a SocketRule)> {
-    match member.preference()? {
+fn socket_rule<'a>(resource: &ProblemResource<'a>) -> Option<(usize, &'a SocketRule)> {
+    match resource.preference()? {
         Preference::Width(_) => None,
         Preference::WidthOrSockets(width, rule) => Some((*width, rule)),
     }
 }
 
-/// One open part per resource that insists: where a mask of all of them must lie.
-struct Common {
+/// One open part per resource that prefers only masks, and the nodes that a mask of all of them must lie in and
+/// contain.
+struct CommonNodes {
     within: NodeSet,
     forced: NodeSet,
     parts: SmallVec<[PartId; 6]>,
 }
 
-impl Common {
+impl CommonNodes {
     fn everything() -> Self {
         Self {
             within: NodeSet::FULL,
@@ -233,9 +242,9 @@ impl Common {
         }
     }
 
-    /// With one more part; `None` if nothing is left.
-    fn and(&self, scene: &Scene<'_>, id: PartId) -> Option<Self> {
-        let part = scene.part(id);
+    /// The same with one more part; `None` if no mask is left.
+    fn and(&self, problem: &MergeProblem<'_>, id: PartId) -> Option<Self> {
+        let part = problem.part(id);
         let within = self.within & part.universe;
         let forced = self.forced | part.forced;
         let mut parts = self.parts.clone();

@@ -10,7 +10,7 @@
 use super::distances::Distances;
 use crate::node_set::NodeSet;
 
-/// The place of one mask among masks of its class (rule 3). Smaller is better.
+/// The position of one mask among masks of its class (rule 3). Smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     width: usize,
@@ -19,7 +19,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// Distances count only with prefer-closest, that is, if they are given.
+    /// `closest` are the distances if `prefer-closest-numa-nodes` is on.
     pub(super) fn of(mask: NodeSet, closest: Option<&Distances>) -> Self {
         Self {
             width: mask.len(),
@@ -39,11 +39,11 @@ pub(super) fn keep_best(best: &mut Option<Rank>, candidate: Rank) {
 /// The class of a width among masks that are not preferred (rule 2). Smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WidthClass {
-    /// As wide as the neediest resource at its narrowest.
+    /// The best width.
     Best,
-    /// Narrower by so much.
+    /// Narrower by this many nodes.
     Narrower(usize),
-    /// Wider by so much.
+    /// Wider by this many nodes.
     Wider(usize),
 }
 

@@ -1,15 +1,15 @@
-//! What each resource says, with the kubelet's ways of saying nothing told apart.
+//! The hints of each resource, as the kubelet's merge reads them.
 //!
-//! Mirrors `filterProvidersHints`: a provider without any resource and a resource without a list do not
-//! care; a resource with an empty list cannot be had.
+//! Mirrors `filterProvidersHints`: a provider without resources and a resource without a list have no preference; a
+//! resource with an empty list is unsatisfiable.
 
 use smallvec::SmallVec;
 
-use super::facts::{ResourceFacts, Wish};
+use super::facts::{HintSummary, MergeResourceFacts};
 use crate::hint::{Component, Family, Hint, ProviderHints, ResourceHints};
 
-/// One resource of the product.
-pub(super) struct Resource<'a> {
+/// The hints of one resource, and its position in the request.
+pub(super) struct MergeResource<'a> {
     provider: usize,
     row: Option<usize>,
     pub(super) hints: Hints<'a>,
@@ -19,26 +19,26 @@ pub(super) struct Resource<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Hints<'a> {
     DontCare,
-    Cannot,
+    Unsatisfiable,
     List(&'a [Hint]),
     Family(&'a Family),
 }
 
-pub(super) type Resources<'a> = SmallVec<[Resource<'a>; 8]>;
+pub(super) type MergeResources<'a> = SmallVec<[MergeResource<'a>; 8]>;
 
 /// All resources in the order of their providers.
-pub(super) fn of(providers: &[ProviderHints]) -> Resources<'_> {
-    let mut resources = Resources::new();
+pub(super) fn of(providers: &[ProviderHints]) -> MergeResources<'_> {
+    let mut resources = MergeResources::new();
     for (provider, hints) in providers.iter().enumerate() {
         if hints.rows.is_empty() {
-            resources.push(Resource {
+            resources.push(MergeResource {
                 provider,
                 row: None,
                 hints: Hints::DontCare,
             });
         }
         for (row, (_, hints)) in hints.rows.iter().enumerate() {
-            resources.push(Resource {
+            resources.push(MergeResource {
                 provider,
                 row: Some(row),
                 hints: Hints::of(hints),
@@ -52,12 +52,12 @@ impl<'a> Hints<'a> {
     fn of(hints: &'a ResourceHints) -> Self {
         match hints {
             ResourceHints::DontCare => Hints::DontCare,
-            ResourceHints::Cannot => Hints::Cannot,
-            ResourceHints::List(list) if list.is_empty() => Hints::Cannot,
+            ResourceHints::Unsatisfiable => Hints::Unsatisfiable,
+            ResourceHints::List(list) if list.is_empty() => Hints::Unsatisfiable,
             ResourceHints::List(list) => Hints::List(list),
             ResourceHints::Family(family) => {
                 match family.components.iter().all(Component::is_empty) {
-                    true => Hints::Cannot,
+                    true => Hints::Unsatisfiable,
                     false => Hints::Family(family),
                 }
             }
@@ -65,13 +65,13 @@ impl<'a> Hints<'a> {
     }
 }
 
-impl Resource<'_> {
-    /// Its row among the facts.
-    pub(super) fn facts(&self, wish: Wish) -> ResourceFacts {
-        ResourceFacts {
+impl MergeResource<'_> {
+    /// The entry of this resource in the facts.
+    pub(super) fn facts(&self, hints: HintSummary) -> MergeResourceFacts {
+        MergeResourceFacts {
             provider: self.provider,
             row: self.row,
-            wish,
+            hints,
         }
     }
 }

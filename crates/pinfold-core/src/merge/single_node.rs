@@ -1,29 +1,29 @@
-//! The policy single-numa-node: one node that everybody prefers, or nothing.
+//! The policy single-numa-node: one node that all resources prefer, or none.
 //!
 //! Mirrors `singleNumaNodePolicy.Merge`, which keeps only preferred hints that are mask-less or on one node.
-//! Two different one-node masks have nothing in common, so the product comes down to the lowest node that
-//! every resource with masks prefers alone. Distances play no part. A result on all nodes is
-//! reported as no mask at all, also when the machine has only one node.
+//! Two different one-node masks have nothing in common, so the product comes down to the lowest node that every
+//! resource with masks prefers alone. Distances are ignored. A result on all nodes is reported as no mask, also when
+//! the machine has only one node.
 
-use super::facts::{MergeFacts, NoPreferred, Rule, WidthRange, Wish};
-use super::resources::{Hints, Resource};
+use super::facts::{HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
+use super::resources::{Hints, MergeResource};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
 
-pub(super) fn merge(all: NodeSet, resources: &[Resource<'_>]) -> (Hint, MergeFacts) {
-    let mut facts = MergeFacts::new(Rule::NothingLeft);
-    // Nodes that nobody rules out, and nodes that somebody asks for.
+pub(super) fn merge(all: NodeSet, resources: &[MergeResource<'_>]) -> (Hint, MergeFacts) {
+    let mut facts = MergeFacts::new(MergeRule::NoCommonNode);
+    // Nodes that no resource excludes, and nodes that some resource prefers.
     let mut common = all;
     let mut asked = NodeSet::EMPTY;
     let mut anywhere = true;
     for (index, resource) in resources.iter().enumerate() {
-        let alone = Alone::of(resource.hints, all);
+        let alone = SingleNodeMasks::of(resource.hints, all);
         facts
             .resources
-            .push(resource.facts(alone.wish(resource.hints)));
+            .push(resource.facts(alone.summary(resource.hints)));
         if !alone.anywhere && alone.nodes.is_empty() {
             facts.no_preferred.get_or_insert(match resource.hints {
-                Hints::Cannot => NoPreferred::Cannot { resource: index },
+                Hints::Unsatisfiable => NoPreferred::Unsatisfiable { resource: index },
                 _ => NoPreferred::PrefersNothing { resource: index },
             });
         }
@@ -41,7 +41,7 @@ pub(super) fn merge(all: NodeSet, resources: &[Resource<'_>]) -> (Hint, MergeFac
         None => Hint::on(all, anywhere && !all.is_empty()),
     };
     if merged.preferred {
-        facts.decided_by = Rule::Preferred;
+        facts.decided_by = MergeRule::Preferred;
         facts.candidates = Some(nodes.len().max(1));
     } else {
         facts.no_preferred.get_or_insert(NoPreferred::NoCommonMask);
@@ -50,20 +50,20 @@ pub(super) fn merge(all: NodeSet, resources: &[Resource<'_>]) -> (Hint, MergeFac
     (Hint { mask, ..merged }, facts)
 }
 
-/// What is left of a resource's hints: nodes preferred alone, and whether any node will do.
-struct Alone {
+/// The one-node masks that a resource prefers, and whether it has a preferred hint without a mask.
+struct SingleNodeMasks {
     nodes: NodeSet,
     anywhere: bool,
 }
 
-impl Alone {
+impl SingleNodeMasks {
     fn of(hints: Hints<'_>, all: NodeSet) -> Self {
         let mut alone = Self {
             nodes: NodeSet::EMPTY,
             anywhere: matches!(hints, Hints::DontCare),
         };
         match hints {
-            Hints::DontCare | Hints::Cannot => {}
+            Hints::DontCare | Hints::Unsatisfiable => {}
             Hints::List(list) => {
                 for hint in list.iter().filter(|hint| hint.preferred) {
                     match hint.mask {
@@ -85,15 +85,15 @@ impl Alone {
         alone
     }
 
-    fn wish(&self, hints: Hints<'_>) -> Wish {
+    fn summary(&self, hints: Hints<'_>) -> HintSummary {
         match hints {
-            Hints::DontCare => Wish::DontCare,
-            Hints::Cannot => Wish::Cannot,
+            Hints::DontCare => HintSummary::DontCare,
+            Hints::Unsatisfiable => HintSummary::Unsatisfiable,
             Hints::List(_) | Hints::Family(_) if self.nodes.is_empty() => match self.anywhere {
-                true => Wish::DontCare,
-                false => Wish::Cannot,
+                true => HintSummary::DontCare,
+                false => HintSummary::Unsatisfiable,
             },
-            Hints::List(_) | Hints::Family(_) => Wish::Masks {
+            Hints::List(_) | Hints::Family(_) => HintSummary::Masks {
                 narrowest: WidthRange::exactly(1),
                 preferred_width: Some(1),
             },

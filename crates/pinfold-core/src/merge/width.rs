@@ -1,15 +1,15 @@
-//! How many nodes a part needs at least: the width of its narrowest mask.
+//! The width of the narrowest mask of a part.
 
-use super::budget::{Budget, Budgets, Question};
+use super::budget::{Budget, Budgets, MergeSearch};
 use super::cover::{Cover, Goal};
 use super::facts::{MergeFacts, WidthRange};
-use super::gauge::Gauge;
-use super::scene::Scene;
+use super::prepared_threshold::PreparedThreshold;
+use super::problem::MergeProblem;
 use crate::hint::Component;
 use crate::node_set::{NodeId, NodeSet};
 
-/// A mask of a part with few nodes, and the width that no mask is below. They agree for a part with one laminar
-/// gauge, and nearly always else.
+/// A mask of a part with few nodes, and a lower bound for the width of its masks. They agree for a part with one
+/// laminar threshold, and nearly always otherwise.
 #[derive(Clone, Copy)]
 pub(super) struct Narrow {
     pub(super) mask: NodeSet,
@@ -17,23 +17,23 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// What is known without a search.
-    pub(super) fn of(universe: NodeSet, forced: NodeSet, gauges: &[Gauge]) -> Self {
+    /// The values that are known without a search.
+    pub(super) fn of(universe: NodeSet, forced: NodeSet, thresholds: &[PreparedThreshold]) -> Self {
         let open = universe - forced;
         let mut at_least = forced.len().max(1);
         let mut mask = forced;
-        for gauge in gauges {
-            let added = gauge.fewest_to_add(forced, open).unwrap_or(open);
+        for prepared in thresholds {
+            let added = prepared.fewest_to_add(forced, open).unwrap_or(open);
             at_least = at_least.max(forced.len() + added.len());
             mask = mask | added;
         }
-        let exact = match gauges {
+        let exact = match thresholds {
             [] => true,
-            [gauge] => gauge.is_laminar(),
+            [prepared] => prepared.is_laminar(),
             _ => false,
         };
         if !exact {
-            mask = some_mask(universe, forced, gauges);
+            mask = some_mask(universe, forced, thresholds);
         }
         if mask.is_empty() {
             mask = universe.iter().take(1).collect();
@@ -41,21 +41,22 @@ impl Narrow {
         Self { mask, at_least }
     }
 
-    /// Searches until both agree, or until it is certain that no mask is narrower than `enough`.
+    /// Searches until both agree, or until no mask can be narrower than `enough`.
     fn settle(
         &mut self,
         universe: NodeSet,
         forced: NodeSet,
-        gauges: &[Gauge],
+        thresholds: &[PreparedThreshold],
         enough: usize,
         budget: &mut Budget,
     ) {
         while self.at_least < self.mask.len().min(enough) {
             let cover = Cover::new(universe, forced, self.at_least);
-            let found = cover.and_then(|cover| cover.with_gauges(gauges).solve(Goal::Any, budget));
+            let found =
+                cover.and_then(|cover| cover.with_thresholds(thresholds).solve(Goal::Any, budget));
             match found {
                 Some(mask) => self.mask = mask,
-                None if budget.ran_dry() => break,
+                None if budget.ran_out() => break,
                 None => self.at_least += 1,
             }
         }
@@ -69,33 +70,33 @@ impl Narrow {
     }
 }
 
-/// A mask of the part with few nodes: added by the largest share of what is missing, then the ones that
-/// turn out needless taken back.
-fn some_mask(universe: NodeSet, forced: NodeSet, gauges: &[Gauge]) -> NodeSet {
+/// A mask of the part with few nodes: nodes are added by the largest share of what is missing, then unnecessary ones
+/// are removed.
+fn some_mask(universe: NodeSet, forced: NodeSet, thresholds: &[PreparedThreshold]) -> NodeSet {
     let mut mask = forced;
-    while let Some(node) = most_useful(mask, universe - mask, gauges) {
+    while let Some(node) = most_useful(mask, universe - mask, thresholds) {
         mask.insert(node);
     }
     for node in mask - forced {
         let mut less = mask;
         less.remove(node);
-        if gauges.iter().all(|gauge| gauge.is_met(less)) {
+        if thresholds.iter().all(|prepared| prepared.is_met(less)) {
             mask = less;
         }
     }
     mask
 }
 
-/// The node that covers most of what is still missing; `None` if nothing is.
-fn most_useful(mask: NodeSet, open: NodeSet, gauges: &[Gauge]) -> Option<NodeId> {
+/// The node that covers the most of what is still missing; `None` if nothing is.
+fn most_useful(mask: NodeSet, open: NodeSet, thresholds: &[PreparedThreshold]) -> Option<NodeId> {
     let mut uses = [0.0; 64];
     let mut missing = false;
-    for gauge in gauges {
-        let short = gauge.need.saturating_sub(gauge.value(mask));
+    for prepared in thresholds {
+        let short = prepared.need.saturating_sub(prepared.value(mask));
         if short > 0 {
             missing = true;
-            for (gain, node) in gauge.gains(mask, open) {
-                uses[node.index()] += share(gain.min(short), gauge.need);
+            for (gain, node) in prepared.gains(mask, open) {
+                uses[node.index()] += share(gain.min(short), prepared.need);
             }
         }
     }
@@ -112,55 +113,57 @@ pub(super) fn share(amount: u64, whole: u64) -> f64 {
     amount as f64 / whole.max(1) as f64
 }
 
-/// Settles the widths of all members that the best width may depend on.
-pub(super) fn settle(scene: &mut Scene<'_>, budgets: &Budgets, facts: &mut MergeFacts) {
-    for index in 0..scene.members.len() {
-        // Whoever is certainly not the neediest need not be settled.
-        let widths = scene.members.iter().filter_map(|member| member.width);
+/// Determines the widths of all resources that the best width may depend on.
+pub(super) fn settle(problem: &mut MergeProblem<'_>, budgets: &Budgets, facts: &mut MergeFacts) {
+    for index in 0..problem.resources.len() {
+        // A resource that is certainly narrower than another one does not matter.
+        let widths = problem
+            .resources
+            .iter()
+            .filter_map(|resource| resource.width);
         let known = widths.map(|width| width.at_least).max().unwrap_or(0);
-        let member = &scene.members[index];
+        let resource = &problem.resources[index];
         let needed = |width: &WidthRange| !width.is_settled() && width.at_most > known;
-        let Some(width) = member.width.filter(needed) else {
+        let Some(width) = resource.width.filter(needed) else {
             continue;
         };
-        let settled = match member.copy_of {
-            Some(original) => scene.members[original].width.unwrap_or(width),
-            None => settle_member(scene, index, width, &mut Budget::new(budgets.width)),
+        let settled = match resource.copy_of {
+            Some(original) => problem.resources[original].width.unwrap_or(width),
+            None => settle_resource(problem, index, width, &mut Budget::new(budgets.width)),
         };
         if !settled.is_settled() {
-            facts.given_up.insert(Question::Width);
+            facts.unfinished.insert(MergeSearch::Width);
         }
-        scene.members[index].width = Some(settled);
+        problem.resources[index].width = Some(settled);
     }
 }
 
-fn settle_member(
-    scene: &mut Scene<'_>,
+fn settle_resource(
+    problem: &mut MergeProblem<'_>,
     index: usize,
     known: WidthRange,
     budget: &mut Budget,
 ) -> WidthRange {
     let mut all = WidthRange::exactly(known.at_most);
-    for id in scene.members[index].open.clone() {
-        let part = scene.part(id);
+    for id in problem.resources[index].open.clone() {
+        let part = problem.part(id);
         let mut narrow = part.narrow;
         narrow.settle(
             part.universe,
             part.forced,
-            scene.gauges(part),
+            problem.thresholds(part),
             all.at_most,
             budget,
         );
         let width = narrow.width();
         all.at_most = all.at_most.min(width.at_most);
         all.at_least = all.at_least.min(width.at_least);
-        scene.part_mut(id).narrow = narrow;
+        problem.part_mut(id).narrow = narrow;
     }
     all
 }
 
-/// How wide the narrowest mask of a component is, for managers that want to know it of an empty machine; `None` if
-/// it has no mask. Settled within `steps`, or bounds of it.
+/// The width of the narrowest mask of a component, or bounds of it if `steps` do not suffice; `None` if it has no mask.
 #[must_use]
 pub fn narrowest_width(component: &Component, steps: u32) -> Option<WidthRange> {
     if component.is_empty() {
@@ -170,13 +173,13 @@ pub fn narrowest_width(component: &Component, steps: u32) -> Option<WidthRange> 
     let made = component
         .thresholds
         .iter()
-        .filter_map(|threshold| Gauge::of(threshold, universe));
-    let gauges: Vec<Gauge> = made.map(|made| made.gauge).collect();
-    let mut narrow = Narrow::of(universe, forced, &gauges);
+        .filter_map(|threshold| PreparedThreshold::of(threshold, universe));
+    let thresholds: Vec<PreparedThreshold> = made.map(|made| made.prepared).collect();
+    let mut narrow = Narrow::of(universe, forced, &thresholds);
     narrow.settle(
         universe,
         forced,
-        &gauges,
+        &thresholds,
         universe.len(),
         &mut Budget::new(steps),
     );

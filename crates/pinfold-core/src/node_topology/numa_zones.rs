@@ -137,7 +137,7 @@ impl NumaZones {
                 if missing.is_zero() {
                     break;
                 }
-                let zone = match fidelity.takes_node_ids_for_places() {
+                let zone = match fidelity.uses_node_ids_as_indexes() {
                     true => self.zones.get_mut(node.index()),
                     false => self.zones.iter_mut().find(|zone| zone.id == node),
                 };

@@ -38,7 +38,7 @@ impl TopologyPodRequest<'_> {
         let mut peak = ResourceList::new();
         let mut running = ResourceList::new();
         for container in &self.pod.init_containers {
-            if container.restartable && !fidelity.forgets_sidecars() {
+            if container.restartable && !fidelity.treats_sidecars_as_init_containers() {
                 add(&mut running, &container.requests);
             } else {
                 let mut now = running.clone();

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use super::replica::{Gaps, MOST_DEVICES, Replica};
-use crate::decision::{Decision, Manager};
+use crate::decision::{Decision, ResourceManager};
 use crate::demand;
 use crate::device::NoPreference;
 use crate::explanation::{Alignment, ResourceFacts};
@@ -113,7 +113,7 @@ impl GapCheck<'_> {
     fn gap(&self) -> Option<Gap> {
         let gaps = self.gaps;
         let policy = self.ledger.rules().policy();
-        if gaps.cores && self.asks_for_cpus() && self.ledger.rules().looks_at_cores() {
+        if gaps.cores && self.asks_for_cpus() && self.ledger.rules().depends_on_cores() {
             return Some(Gap::Cores);
         }
         if gaps.memory_groups && self.asks_for_memory() {
@@ -195,10 +195,10 @@ impl GapCheck<'_> {
             let later = containers.get(at + 1..alignments.len()).unwrap_or_default();
             for facts in &alignment.resources {
                 let open = match facts.manager {
-                    Manager::Memory => false,
-                    Manager::Device => !is_determined(alignment, facts),
-                    Manager::Cpu if !self.gaps.order => false,
-                    Manager::Cpu => {
+                    ResourceManager::Memory => false,
+                    ResourceManager::Device => !is_determined(alignment, facts),
+                    ResourceManager::Cpu if !self.gaps.order => false,
+                    ResourceManager::Cpu => {
                         !is_determined(alignment, facts)
                             || left_cpus && !takes_all(alignment, facts)
                     }
@@ -209,8 +209,8 @@ impl GapCheck<'_> {
                         resource: facts.resource.clone(),
                     });
                 }
-                left_cpus |=
-                    facts.manager == Manager::Cpu && self.pod.is_finishing_init(&container.name);
+                left_cpus |= facts.manager == ResourceManager::Cpu
+                    && self.pod.is_finishing_init(&container.name);
             }
         }
         None
@@ -219,8 +219,8 @@ impl GapCheck<'_> {
     /// Whether a later container takes of the same resource.
     fn asks_for(&self, container: &Container, facts: &ResourceFacts) -> bool {
         match facts.manager {
-            Manager::Cpu => self.cpus_of(container) > 0,
-            Manager::Memory | Manager::Device => {
+            ResourceManager::Cpu => self.cpus_of(container) > 0,
+            ResourceManager::Memory | ResourceManager::Device => {
                 let amount = container.limits.get(&facts.resource);
                 amount.is_some_and(Quantity::is_positive)
             }
@@ -231,7 +231,7 @@ impl GapCheck<'_> {
 /// Whether a grant leaves the same counts on every node however it is chosen.
 fn is_determined(alignment: &Alignment, facts: &ResourceFacts) -> bool {
     let (near, far) = free(alignment, facts);
-    match facts.asked.checked_sub(near.amount) {
+    match facts.requested.checked_sub(near.amount) {
         Some(missing) => missing == 0 || far.places <= 1 || missing >= far.amount,
         None => near.places <= 1,
     }
@@ -239,7 +239,7 @@ fn is_determined(alignment: &Alignment, facts: &ResourceFacts) -> bool {
 
 /// Whether nothing is left on the nodes a container was aligned to.
 fn takes_all(alignment: &Alignment, facts: &ResourceFacts) -> bool {
-    free(alignment, facts).0.amount <= facts.asked
+    free(alignment, facts).0.amount <= facts.requested
 }
 
 /// What is free in some places, and how many of these have any.
@@ -267,8 +267,8 @@ fn free(alignment: &Alignment, facts: &ResourceFacts) -> (FreeCount, FreeCount) 
         }
     }
     match mask {
-        None => near.add(facts.elsewhere.free),
-        Some(_) => far.add(facts.elsewhere.free),
+        None => near.add(facts.without_topology.free),
+        Some(_) => far.add(facts.without_topology.free),
     }
     (near, far)
 }

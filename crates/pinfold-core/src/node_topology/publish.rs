@@ -60,7 +60,7 @@ fn node_attributes(ledger: &Ledger) -> Vec<Attribute> {
         all.push(attribute(attributes::MAX_NUMA_NODES, most));
     }
     let caches = caches(rules.machine());
-    if rules.looks_at_caches() && !caches.is_empty() {
+    if rules.prefers_cache_alignment() && !caches.is_empty() {
         all.push(attribute(attributes::CACHES, caches.join(";")));
     }
     let wide = devices_near_several_nodes(ledger);

@@ -1,7 +1,7 @@
 //! [`Replica`]: a node's kubelet, rebuilt from what the node publishes.
 //!
 //! The kubelet's managers decide mostly by counting: how many CPUs, bytes and devices of each NUMA node are free,
-//! and how many there are at all. ZoneCounts are what a topology object carries, so a machine with the same counts gives
+//! and how many there are at all. Counts are what a topology object carries, so a machine with the same counts gives
 //! the same answers. Where the object's reporter also lists the CPUs themselves, they are used instead.
 //!
 //! ```text
@@ -23,11 +23,11 @@ use super::topology_manager;
 use super::{NodeTopology, Zone};
 use crate::cpu::CpuState;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::device::{Device, DeviceEdit, DeviceOffer, DevicePool, DeviceSet, DeviceState};
+use crate::device::{AdvertisedDevices, Device, DeviceEdit, DevicePool, DeviceSet, DeviceState};
 use crate::fidelity::Fidelity;
 use crate::ledger::{Ledger, Rules, SavedState, SettingsError};
 use crate::machine::{Core, Machine, MachineError, MachineParts, NumaNode};
-use crate::memory::{Amounts, MemoryReservation, MemoryState, NodeMemory, memory_resource};
+use crate::memory::{MemoryAmounts, MemoryReservation, MemoryState, NodeMemory, memory_resource};
 use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
@@ -104,7 +104,7 @@ impl RulesCache {
             return Ok(kind.rules.clone());
         }
         let machine = Arc::new(machine);
-        let rules = Rules::new(machine.clone(), settings.clone())?.reserving(&unavailable)?;
+        let rules = Rules::new(machine.clone(), settings.clone())?.with_reserved(&unavailable)?;
         let rules = Arc::new(rules);
         if self.kinds.len() < MOST_KINDS {
             self.kinds.push(CachedRules {
@@ -194,7 +194,7 @@ impl Replica {
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
-            order: cpus.is_none() || (rules.looks_at_caches() && caches.is_empty()),
+            order: cpus.is_none() || (rules.prefers_cache_alignment() && caches.is_empty()),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
@@ -209,7 +209,7 @@ impl Replica {
             memory,
             devices,
         };
-        let ledger = Ledger::taken_over(rules, saved, pool);
+        let ledger = Ledger::from_counts(rules, saved, pool);
         Ok(Self { ledger, gaps })
     }
 
@@ -449,7 +449,7 @@ fn memory_table(
             let Some(counts) = counts(zone, name) else {
                 continue;
             };
-            let amounts = Amounts {
+            let amounts = MemoryAmounts {
                 total: counts.capacity,
                 system_reserved: counts.capacity - counts.allocatable,
                 allocatable: counts.allocatable,
@@ -527,7 +527,7 @@ fn devices(
         if devices.capped {
             gaps.capped.insert(resource.clone());
         }
-        pool.report(resource.clone(), devices.offer);
+        pool.set_devices(resource.clone(), devices.offer);
         if !devices.held.is_empty() {
             let edit = DeviceEdit {
                 pod: PodUid::from(OTHERS),
@@ -546,7 +546,7 @@ fn devices(
 /// The devices of one resource while they are made up.
 #[derive(Default)]
 struct PlaceholderDevices {
-    offer: DeviceOffer,
+    offer: AdvertisedDevices,
     held: DeviceSet,
     capped: bool,
 }

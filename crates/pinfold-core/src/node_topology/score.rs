@@ -185,7 +185,7 @@ impl Scoring<'_> {
             fractions.push(fraction);
         }
         if fractions.len() < 2 {
-            return match self.fidelity.lets_scores_overflow() {
+            return match self.fidelity.overflows_scores() {
                 true => i64::MIN,
                 false => BEST,
             };
@@ -218,7 +218,7 @@ impl WrappingInt {
             clippy::cast_possible_truncation,
             reason = "the low 64 bits are what is wanted"
         )]
-        match fidelity.lets_scores_overflow() {
+        match fidelity.overflows_scores() {
             true => Self(i128::from(wide as i64)),
             false => Self(wide),
         }

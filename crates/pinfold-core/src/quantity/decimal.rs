@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-/// The smallest unit that an amount is kept in: a thousand-millionth.
+/// The smallest unit of an amount: a billionth.
 pub(super) const NANO: i32 = -9;
 
-/// The most digits a mantissa is read with.
+/// The maximum number of digits of a parsed mantissa.
 const MOST_DIGITS: usize = 38;
 
 /// A decimal number. Not normalized: 10 * 10^0 and 1 * 10^1 are different values of this type.
@@ -36,7 +36,7 @@ impl Decimal {
         }
     }
 
-    /// The sum, in the finest unit of the two in which it can be kept.
+    /// The sum, in the finer unit of the two if it fits.
     pub(super) fn sum(self, other: Self) -> Self {
         let (coarse, fine) = match self.exponent >= other.exponent {
             true => (self, other),
@@ -51,7 +51,7 @@ impl Decimal {
         }
     }
 
-    /// The same number with an exponent lower by `steps`, or by as many as its mantissa has room for.
+    /// The same number with an exponent lower by `steps`, or by as many as the mantissa has room for.
     fn in_finer_unit(self, steps: u32) -> Self {
         let room = match self.mantissa {
             0 => {
@@ -80,8 +80,8 @@ impl Decimal {
         }
     }
 
-    /// The amount in units of `10^exponent`, rounded up. Mirrors `scaledValue`: the low 64 bits of whatever
-    /// comes out, and towards zero plus one, even for a negative amount.
+    /// The amount in units of `10^exponent`, rounded up. Mirrors `scaledValue`: the low 64 bits of the result, rounded
+    /// towards zero plus one, even for a negative amount.
     pub(super) fn scaled_value(self, exponent: i32) -> i64 {
         let down = i64::from(exponent) - i64::from(self.exponent);
         if down <= 0 {
@@ -104,7 +104,7 @@ impl Decimal {
         low_bits(rounded)
     }
 
-    /// By amount.
+    /// Compares by amount.
     pub(super) fn compare(self, other: Self) -> Ordering {
         let signs = self.mantissa.signum().cmp(&other.mantissa.signum());
         if signs.is_ne() || self.mantissa == 0 {
@@ -117,13 +117,13 @@ impl Decimal {
         }
     }
 
-    /// By amount without the sign; neither is zero.
+    /// Compares by magnitude; neither is zero.
     fn compare_magnitude(self, other: Self) -> Ordering {
         let first_digit = |decimal: Self| {
             i64::from(decimal.mantissa.unsigned_abs().ilog10()) + i64::from(decimal.exponent)
         };
         first_digit(self).cmp(&first_digit(other)).then_with(|| {
-            // Both start at the same digit, so their exponents are less than 39 apart.
+            // Both start at the same digit, so their exponents differ by less than 39.
             let exponent = self.exponent.min(other.exponent);
             let aligned = |decimal: Self| {
                 10_u128
@@ -144,8 +144,8 @@ fn low_bits(number: i128) -> i64 {
     number as i64
 }
 
-/// A decimal number of any length while it is being read: digits, most significant first, of which the last
-/// one counts `10^exponent`.
+/// A decimal number of any length while it is being parsed: digits, most significant first, the last of which counts
+/// `10^exponent`.
 pub(super) struct Digits {
     digits: Vec<u8>,
     exponent: i32,
@@ -160,7 +160,7 @@ impl Digits {
             .chain(fraction.bytes())
             .map(|byte| byte.saturating_sub(b'0').min(9))
             .collect();
-        // Wraps as the original's 32-bit exponents do.
+        // Wraps as Go's 32-bit exponents do.
         let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
         Self {
             digits,
@@ -189,7 +189,7 @@ impl Digits {
         }
     }
 
-    /// The number rounded up to thousand-millionths, or to as many digits as can be kept.
+    /// The number rounded up to billionths, or to as many digits as fit.
     pub(super) fn rounded_to_nano(&self) -> Decimal {
         let leading_zeros = self.digits.iter().take_while(|&&digit| digit == 0).count();
         let digits = &self.digits[leading_zeros..];

@@ -15,7 +15,7 @@ impl Visitor<'_> for QuantityVisitor {
         f.write_str("a quantity such as \"1500m\", \"2Gi\" or 4")
     }
 
-    /// Blanks around the text are allowed here, as in the original.
+    /// Blanks around the text are allowed here, as in Go.
     fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
         text.trim()
             .parse()

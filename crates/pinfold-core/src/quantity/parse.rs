@@ -1,18 +1,18 @@
-//! Reading a quantity. Mirrors `ParseQuantity` with its oddities: a sign or a suffix alone is zero, and
-//! exponents wrap around at 32 bits.
+//! Parses a quantity. Mirrors `ParseQuantity` with its oddities: a sign or a suffix alone is zero, and exponents wrap
+//! around at 32 bits.
 
 use super::decimal::{Decimal, Digits, NANO};
-use super::{Amount, Format, Quantity};
+use super::{Amount, Quantity, QuantityFormat};
 
-/// Text that is not a quantity. The messages are the original's.
+/// Text that is not a quantity. The messages are Go's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// A character where none of its kind may be.
+    /// An unexpected character.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Form,
-    /// No digit where one is needed.
+    /// A missing digit.
     #[error("unable to parse numeric part of quantity")]
     Number,
     /// An ending that is neither a known suffix nor an exponent.
@@ -20,7 +20,7 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// The most digits that the integer form takes.
+/// The maximum number of digits of the integer form.
 const MOST_DIGITS: usize = 18;
 
 /// The largest amount that may be written with a binary suffix.
@@ -30,20 +30,23 @@ const LARGEST_BINARY: Decimal = Decimal {
 };
 
 /// The parts of a quantity's text.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     /// Before the point, without leading zeros; `0` if nothing is left.
     whole: &'a str,
     /// After the point.
     fraction: &'a str,
     suffix: &'a str,
-    /// Whether there was a digit at all.
+    /// Whether there was a digit.
     has_digit: bool,
 }
 
-/// What a suffix says.
+/// The factor of a suffix.
 enum Unit {
-    PowerOfTen { exponent: i32, format: Format },
+    PowerOfTen {
+        exponent: i32,
+        format: QuantityFormat,
+    },
     PowerOfTwo(u32),
 }
 
@@ -62,7 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     Ok(decimal_form(&parts, &unit))
 }
 
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+fn split(text: &str) -> Result<QuantityParts<'_>, QuantityError> {
     let (negative, number) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -84,7 +87,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         "" => "0",
         digits => digits,
     };
-    Ok(Parts {
+    Ok(QuantityParts {
         negative,
         whole,
         fraction,
@@ -105,7 +108,7 @@ fn unit(suffix: &str) -> Option<Unit> {
     let decimal = |exponent| {
         Some(Unit::PowerOfTen {
             exponent,
-            format: Format::DecimalSi,
+            format: QuantityFormat::DecimalSi,
         })
     };
     match suffix {
@@ -129,7 +132,7 @@ fn unit(suffix: &str) -> Option<Unit> {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
             Some(Unit::PowerOfTen {
                 exponent: low_bits(exponent),
-                format: Format::DecimalExponent,
+                format: QuantityFormat::DecimalExponent,
             })
         }
     }
@@ -143,8 +146,8 @@ fn low_bits(exponent: i64) -> i32 {
     exponent as i32
 }
 
-/// The short form, if the number of digits and the unit allow it. A number without digits is zero here.
-fn integer_form(parts: &Parts<'_>, unit: &Unit) -> Option<Quantity> {
+/// The integer form, if the number of digits and the unit allow it. A number without digits is zero here.
+fn integer_form(parts: &QuantityParts<'_>, unit: &Unit) -> Option<Quantity> {
     let digits = parts.whole.len() + parts.fraction.len();
     let (factor, exponent, format) = match *unit {
         Unit::PowerOfTen { exponent, format } => {
@@ -153,12 +156,12 @@ fn integer_form(parts: &Parts<'_>, unit: &Unit) -> Option<Quantity> {
             (digits <= MOST_DIGITS && exponent >= NANO).then_some((1, exponent, format))?
         }
         Unit::PowerOfTwo(power) => {
-            // About three decimal digits for every ten binary ones, and one to spare.
+            // About three decimal digits for every ten binary ones, and one more for safety.
             let room = 14_u32.checked_sub(power * 3 / 10)? as usize;
             (parts.fraction.is_empty() && digits <= room).then_some((
                 1_i64 << power,
                 0,
-                Format::BinarySi,
+                QuantityFormat::BinarySi,
             ))?
         }
     };
@@ -176,8 +179,8 @@ fn integer_form(parts: &Parts<'_>, unit: &Unit) -> Option<Quantity> {
     })
 }
 
-/// The long form: rounded up to thousand-millionths; with a binary suffix at most 2^63 - 1.
-fn decimal_form(parts: &Parts<'_>, unit: &Unit) -> Quantity {
+/// The decimal form: rounded up to billionths; with a binary suffix at most 2^63 - 1.
+fn decimal_form(parts: &QuantityParts<'_>, unit: &Unit) -> Quantity {
     let (amount, format) = match *unit {
         Unit::PowerOfTen { exponent, format } => {
             let digits = Digits::new(parts.whole, parts.fraction, exponent);
@@ -192,11 +195,11 @@ fn decimal_form(parts: &Parts<'_>, unit: &Unit) -> Quantity {
                 exponent: 0,
             };
             if amount.compare(LARGEST_BINARY).is_gt() {
-                (LARGEST_BINARY, Format::BinarySi)
+                (LARGEST_BINARY, QuantityFormat::BinarySi)
             } else if amount.mantissa > 0 && amount.compare(one).is_lt() {
-                (amount, Format::DecimalSi)
+                (amount, QuantityFormat::DecimalSi)
             } else {
-                (amount, Format::BinarySi)
+                (amount, QuantityFormat::BinarySi)
             }
         }
     };

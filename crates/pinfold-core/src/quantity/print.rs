@@ -1,16 +1,20 @@
-//! Printing a quantity in canonical form. Mirrors `CanonicalizeBytes`: no fraction, the largest suffix that
-//! loses nothing, the family of suffixes it was written with.
+//! Prints a quantity in canonical form. Mirrors `CanonicalizeBytes`: no fraction, the largest suffix without loss, the
+//! suffix family of the parsed text.
 //!
-//! The original also keeps the text it parsed if that looks canonical enough (`+5`, `1.500`); this one
-//! always prints the canonical form. And where the original has no suffix for a large amount
-//! and leaves it out (`1000E` prints as `1`), this one prints an exponent (`1e21`).
+//! Go also keeps the parsed text if it looks canonical enough (`+5`, `1.500`); this code always prints the canonical
+//! form. And where Go has no suffix for a large amount and leaves it out (`1000E` prints as `1`), this code prints an
+//! exponent (`1e21`).
 
 use std::fmt;
 
-use super::Format;
+use super::QuantityFormat;
 use super::decimal::Decimal;
 
-pub(super) fn write(f: &mut fmt::Formatter<'_>, amount: Decimal, format: Format) -> fmt::Result {
+pub(super) fn write(
+    f: &mut fmt::Formatter<'_>,
+    amount: Decimal,
+    format: QuantityFormat,
+) -> fmt::Result {
     if amount.mantissa == 0 {
         return f.pad("0");
     }
@@ -18,9 +22,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, amount: Decimal, format: Format)
     f.pad(&text)
 }
 
-/// With a binary suffix, if the amount is whole, at least 1024 and was written like that.
-fn binary(amount: Decimal, format: Format) -> Option<String> {
-    if format != Format::BinarySi {
+/// With a binary suffix, if the amount is whole, at least 1024 and was parsed with one.
+fn binary(amount: Decimal, format: QuantityFormat) -> Option<String> {
+    if format != QuantityFormat::BinarySi {
         return None;
     }
     let mut number = amount.whole()?;
@@ -36,7 +40,7 @@ fn binary(amount: Decimal, format: Format) -> Option<String> {
     Some(format!("{number}{suffix}"))
 }
 
-fn decimal(amount: Decimal, format: Format) -> String {
+fn decimal(amount: Decimal, format: QuantityFormat) -> String {
     let mut digits = amount.mantissa.to_string();
     let significant = digits.trim_end_matches('0').len();
     let mut exponent = i64::from(amount.exponent);
@@ -50,7 +54,7 @@ fn decimal(amount: Decimal, format: Format) -> String {
     }
     match (format, exponent) {
         (_, 0) => digits,
-        (Format::DecimalExponent, _) => format!("{digits}e{exponent}"),
+        (QuantityFormat::DecimalExponent, _) => format!("{digits}e{exponent}"),
         _ => match suffix(exponent) {
             Some(suffix) => format!("{digits}{suffix}"),
             None => format!("{digits}e{exponent}"),

@@ -1,17 +1,17 @@
-//! Other amounts: the most of each resource of each container that would be let in, and the least above it where
-//! whole cores or a shared pool are missing.
+//! Other amounts: the largest one of each resource of each container with which the pod would be admitted, and the
+//! smallest larger one where whole cores or a shared pool are missing.
 
 use std::sync::Arc;
 
-use super::ask::Slot;
 use super::critical;
+use super::request_change::Slot;
 use super::trial::{Hit, Trial};
-use super::{Alteration, Ask, Remedy, Size};
-use crate::decision::{Manager, RejectionReason};
+use super::{Alteration, Remedy, RemedySize, RequestChange};
+use crate::decision::{RejectionReason, ResourceManager};
 use crate::ledger::Ledger;
 use crate::pod::Pod;
 
-/// What would fit instead, one amount after the other; all CPUs together only if no single amount of CPUs helps.
+/// Remedies by one amount after the other; by all CPUs together only if no single amount of CPUs helps.
 pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Pod,
@@ -33,11 +33,11 @@ pub(super) fn remedies(
         let more = more(&ledger, slot, reason);
         found.extend(nearest(&mut ledger, pod, &single(slot, &more), true, trial));
     }
-    let is_cpu = |slot: &&Slot| slot.ask.manager == Manager::Cpu;
+    let is_cpu = |slot: &&Slot| slot.ask.manager == ResourceManager::Cpu;
     let helped = found
         .iter()
         .any(|remedy: &Remedy| match &remedy.alteration {
-            Alteration::Ask(asks) => asks.iter().any(|ask| ask.manager == Manager::Cpu),
+            Alteration::Request(asks) => asks.iter().any(|ask| ask.manager == ResourceManager::Cpu),
             _ => false,
         });
     let cpus: Vec<&Slot> = slots
@@ -55,17 +55,17 @@ pub(super) fn remedies(
 /// Amounts to try, the nearest first.
 pub(super) struct Candidates {
     pub(super) amounts: Vec<u64>,
-    /// Whether the largest amount that fits must be among them.
+    /// Whether the largest amount that fits is certainly among them.
     pub(super) complete: bool,
 }
 
-/// Amounts below the asked one, largest first. More CPUs than the machine has, and more devices than are offered, are
-/// never let in.
+/// Amounts below the requested one, largest first. More CPUs than the machine has, and more devices than are
+/// advertised, are never admitted.
 fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     let most = match slot.ask.manager {
-        Manager::Memory => return critical::amounts(ledger, pod, slot),
-        Manager::Cpu => ledger.rules().topology().all().len(),
-        Manager::Device => {
+        ResourceManager::Memory => return critical::amounts(ledger, pod, slot),
+        ResourceManager::Cpu => ledger.rules().topology().all().len(),
+        ResourceManager::Device => {
             let devices = ledger.state().pool().devices(&slot.ask.resource);
             devices.map_or(0, std::collections::BTreeMap::len)
         }
@@ -77,16 +77,16 @@ fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     }
 }
 
-/// Amounts above the asked one, smallest first: up to the next whole core, or one step where the pod as a whole
-/// leaves nothing to share.
+/// Amounts above the requested one, smallest first: up to the next whole core, or one step where the exclusive
+/// containers leave nothing for the pod's shared pool.
 fn more(ledger: &Ledger, slot: &Slot, reason: RejectionReason) -> Vec<u64> {
     let from = slot.ask.from;
     let per_core = ledger.rules().topology().cpus_per_core() as u64;
     let steps = match (slot.ask.manager, reason, &slot.ask.container) {
-        (Manager::Cpu, RejectionReason::SMTAlignmentError, _) => 1..per_core,
-        // The shared pool can also be what the merge stumbles over: a pod-level pod gets one more step anyway.
-        (Manager::Cpu, _, None) => 1..per_core.max(1) + 1,
-        (Manager::Memory, _, None) => 1..2,
+        (ResourceManager::Cpu, RejectionReason::SMTAlignmentError, _) => 1..per_core,
+        // An empty shared pool can also make the merge fail: a pod with pod-level resources gets one more step anyway.
+        (ResourceManager::Cpu, _, None) => 1..per_core.max(1) + 1,
+        (ResourceManager::Memory, _, None) => 1..2,
         _ => return Vec::new(),
     };
     let step = |steps: u64| {
@@ -98,19 +98,20 @@ fn more(ledger: &Ledger, slot: &Slot, reason: RejectionReason) -> Vec<u64> {
     steps.filter_map(step).collect()
 }
 
-fn single(slot: &Slot, amounts: &[u64]) -> Vec<Vec<Ask>> {
+fn single(slot: &Slot, amounts: &[u64]) -> Vec<Vec<RequestChange>> {
     amounts.iter().map(|&to| vec![slot.to(to)]).collect()
 }
 
-/// All containers with CPUs of their own by one factor, the largest first; in whole cores where these are demanded.
-fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<Ask>> {
+/// The CPUs of all containers with exclusive ones by one factor, the largest first; in whole cores with
+/// `full-pcpus-only`.
+fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<RequestChange>> {
     let largest = cpus.iter().map(|slot| slot.ask.from).max().unwrap_or(0);
     let all = ledger.rules().topology().all().len() as u64;
-    let per_core = match ledger.rules().fills_whole_cores() {
+    let per_core = match ledger.rules().full_cores_only() {
         true => (ledger.rules().topology().cpus_per_core() as u64).max(1),
         false => 1,
     };
-    let mut vectors: Vec<Vec<Ask>> = Vec::new();
+    let mut vectors: Vec<Vec<RequestChange>> = Vec::new();
     for part in (1..=largest.saturating_sub(1).min(all)).rev() {
         let scaled = |slot: &&Slot| {
             let exact = u128::from(slot.ask.from) * u128::from(part) / u128::from(largest.max(1));
@@ -118,7 +119,7 @@ fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<Ask>> {
             let whole = (exact / per_core * per_core).max(per_core);
             slot.to(whole.min(slot.ask.from))
         };
-        let vector: Vec<Ask> = cpus.iter().map(scaled).collect();
+        let vector: Vec<RequestChange> = cpus.iter().map(scaled).collect();
         if vectors.last() != Some(&vector) {
             vectors.push(vector);
         }
@@ -126,11 +127,11 @@ fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<Ask>> {
     vectors
 }
 
-/// The first of `candidates` with which the pod is let in.
+/// The first of `candidates` with which the pod is admitted.
 fn nearest(
     ledger: &mut Ledger,
     pod: &Pod,
-    candidates: &[Vec<Ask>],
+    candidates: &[Vec<RequestChange>],
     complete: bool,
     trial: &mut Trial<'_>,
 ) -> Option<Remedy> {
@@ -139,13 +140,13 @@ fn nearest(
         assignment,
         nearest,
     } = trial.first(candidates.len(), |trial, at| {
-        let changed = Alteration::Ask(candidates[at].clone()).pod(pod)?;
+        let changed = Alteration::Request(candidates[at].clone()).pod(pod)?;
         trial.admit(ledger, &Arc::new(changed))
     })?;
     let asks = candidates[at].clone();
     Some(Remedy {
-        size: Size::of_asks(&asks),
-        alteration: Alteration::Ask(asks),
+        size: RemedySize::of_asks(&asks),
+        alteration: Alteration::Request(asks),
         assignment,
         nearest: nearest && complete,
     })

@@ -1,30 +1,30 @@
-//! The amounts of memory at which the answer can change.
+//! The amounts of memory at which the decision can change.
 //!
-//! Where a request for memory goes depends on it only through comparisons with sums: of what NUMA nodes have free and
-//! could have at all, over sets of nodes, less what other containers of the pod take beside it. Between two
-//! such sums nothing changes, so the largest amount that fits is one of them (or the last step before one). That
-//! leaves a short list instead of every amount.
+//! The decision depends on a memory request only through comparisons with sums: of free and allocatable memory over
+//! sets of NUMA nodes, minus the requests of other containers of the pod. Between two such sums nothing changes, so the
+//! largest amount that fits is one of them (or the last step before one). That leaves a short list instead of every
+//! amount.
 //!
 //! The sums are complete for machines of up to [`EVERY_SET`] nodes with memory and pods of up to [`EVERY_PART`] other
-//! containers with that kind of memory. Beyond, single nodes, existing groups and the `k` largest nodes are taken for
+//! containers with that type of memory. Beyond, single nodes, existing groups and the `k` largest nodes are used for
 //! every `k`, and the containers one by one and all together; a larger amount may exist then.
 
 use std::collections::BTreeSet;
 
 use super::amounts::Candidates;
-use super::ask::Slot;
+use super::request_change::Slot;
 use crate::demand;
 use crate::ledger::Ledger;
 use crate::memory::NodeMemory;
 use crate::node_set::NodeSet;
 use crate::pod::Pod;
 
-/// Up to so many nodes every set of them is summed up.
+/// Up to this number of nodes every set of them is summed up.
 const EVERY_SET: usize = 8;
-/// Up to so many other containers every choice of them is summed up.
+/// Up to this number of other containers every choice of them is summed up.
 const EVERY_PART: usize = 4;
 
-/// The amounts below the asked one at which the answer can change, largest first.
+/// The amounts below the requested one at which the decision can change, largest first.
 pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     let (sums, every_set) = node_sums(ledger, slot);
     let (parts, every_part) = part_sums(ledger, pod, slot);
@@ -51,7 +51,7 @@ pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     }
 }
 
-/// What sets of nodes have free and could have, and whether these are all sets.
+/// Sums of free and allocatable memory over sets of nodes, and whether these are all sets.
 fn node_sums(ledger: &Ledger, slot: &Slot) -> (BTreeSet<u64>, bool) {
     let memory = ledger.state().memory();
     let resource = &slot.ask.resource;
@@ -93,15 +93,15 @@ fn node_sums(ledger: &Ledger, slot: &Slot) -> (BTreeSet<u64>, bool) {
     (sums, false)
 }
 
-/// What other containers of the pod ask for beside the slot, and whether these are all choices of them.
+/// Sums of the requests of other containers of the pod, and whether these are all choices of them.
 fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
     let pod_level = ledger.rules().pod_level();
     let others = pod
         .all_containers()
         .filter(|other| slot.ask.container.as_ref() != Some(&other.name));
-    let asked = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
+    let requested = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
     let amounts: Vec<u64> = others
-        .filter_map(|other| asked(other).get(&slot.ask.resource).copied())
+        .filter_map(|other| requested(other).get(&slot.ask.resource).copied())
         .filter(|&bytes| bytes > 0)
         .collect();
     let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(0, u64::saturating_add);

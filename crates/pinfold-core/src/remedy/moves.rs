@@ -1,87 +1,87 @@
-//! Moves: the fewest running pods that have to change places so that a rejected pod fits and nobody is lost.
+//! Moves: the fewest running pods that have to be moved so that a rejected pod fits and all of them keep running.
 //!
 //! ```text
-//! the pods to move leave ──► the new pod and they come in again, in some order ──► all of them are let in
+//! release the pods to move ──► admit the new pod and them again, in some order ──► all are admitted
 //! ```
 //!
-//! Sets of one pod, then two, and so on; of one size those first that hold the fewest CPUs, then the fewest
-//! bytes, then by name. Of every set all orders are tried, the new pod first. So the first plan that works is the
-//! smallest: no plan of this form moves fewer pods. Every step was carried out on a copy of the ledger, and what each
-//! pod got there is part of the plan.
+//! Sets of one pod, then two, and so on; of one size those with the fewest CPUs first, then the fewest bytes, then by
+//! name. Of every set all orders are tried, the new pod first. So the first plan that works is the smallest: no plan of
+//! this form moves fewer pods. Every step was executed on a copy of the ledger, and the resulting assignment of each
+//! pod is part of the plan.
 //!
-//! One shortcut loses nothing: if a pod comes back to what it held before the new pod is in, it did not have to
-//! leave, and the set without it was tried before.
+//! One shortcut is safe: if a pod is assigned the same again before the new pod is admitted, it did not have to be
+//! moved, and the set without it was tried before.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::trial::Trial;
-use super::{Alteration, Effort, Neighbour, Reach, Remedy, Size};
+use super::{Alteration, Effort, PodRef, Remedy, RemedyScope, RemedySize};
 use crate::cpu::Combinations;
 use crate::decision::{Assignment, Decision};
 use crate::device::PreferredAllocation;
 use crate::ledger::{Ledger, LedgerError};
 use crate::pod::Pod;
 
-/// What makes room for a pod, step by step.
+/// The steps that make room for a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Plan {
-    /// Who changes places.
+pub struct MovePlan {
+    /// The pods that are moved.
     pub moves: Vec<Move>,
-    /// What to do, in order.
-    pub steps: Vec<Step>,
+    /// The steps, in order.
+    pub steps: Vec<MoveStep>,
 }
 
-/// A pod that changes places.
+/// A pod that is moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Move {
     /// The pod.
-    pub pod: Neighbour,
-    /// What it holds.
+    pub pod: PodRef,
+    /// Its current assignment.
     pub from: Assignment,
-    /// What it will hold.
+    /// Its new assignment.
     pub to: Assignment,
 }
 
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// A pod leaves.
-    Release(Neighbour),
-    /// A pod comes in, the new one or one that left.
-    Admit(Neighbour),
+pub enum MoveStep {
+    /// Release a pod.
+    Release(PodRef),
+    /// Admit a pod, the new one or a released one.
+    Admit(PodRef),
 }
 
-/// The answer to "who has to move?".
+/// The result of a search for the fewest moves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Defragmentation {
-    /// The decision about the pod as things are. If it is an admission there is nothing else here.
+    /// The decision about the pod without any move. If it is admitted there is no plan.
     pub decision: Decision,
-    /// The plan with the fewest moves, and what the pod would get.
+    /// The plan with the fewest moves, and the assignment of the pod.
     pub plan: Option<Remedy>,
-    /// No plan with up to so many moves exists, other than the one that was found.
+    /// No other plan with up to this number of moves exists.
     pub exhausted: usize,
-    /// How many admissions were tried.
+    /// The number of admissions tried.
     pub tried: usize,
-    /// Whether everything was tried up to the number of moves that was asked for, or a plan was found before.
+    /// Whether all plans up to the requested number of moves were tried, or a plan was found before.
     pub complete: bool,
 }
 
 impl Effort {
-    /// How hard to look for a plan where nothing else is looked for.
+    /// The bounds for a search that only looks for moves.
     pub const PLAN: Effort = Effort {
         admissions: 50_000,
-        neighbours: 0,
+        evictions: 0,
         moves: 3,
     };
 }
 
-/// Looks for the fewest pods that have to move so that `pod` fits. The ledger is not changed.
+/// Searches the fewest pods that have to be moved so that `pod` fits. The ledger is unchanged.
 ///
 /// # Errors
-/// If the pod is here already or is no pod the kubelet would see.
+/// If the pod is admitted already, or if API validation would not accept it.
 pub fn defragment(
     ledger: &Ledger,
     pod: &Arc<Pod>,
@@ -103,7 +103,7 @@ pub fn defragment(
     })
 }
 
-/// The plan with the fewest moves, of at most `most`, and the number of moves up to which every other plan was tried.
+/// The plan with the fewest moves, at most `most`, and the number of moves up to which all other plans were tried.
 pub(super) fn fewest(
     ledger: &Ledger,
     pod: &Arc<Pod>,
@@ -132,7 +132,7 @@ pub(super) fn fewest(
     (None, most)
 }
 
-/// A pod that holds something and could hold something else.
+/// A pod that can be moved: it holds exclusive CPUs, memory or devices.
 struct Movable {
     pod: Arc<Pod>,
     holds: Assignment,
@@ -140,15 +140,15 @@ struct Movable {
     bytes: u64,
 }
 
-/// The pods that hold something, by name.
+/// The pods that can be moved, by name.
 fn movable(ledger: &Ledger) -> Vec<Movable> {
     let mut all: Vec<Movable> = Vec::new();
-    for resident in ledger.residents() {
+    for resident in ledger.admitted_pods() {
         let uid = &resident.pod.uid;
         let Some(holds) = ledger.assignment(uid).filter(|holds| !holds.is_empty()) else {
             continue;
         };
-        let blocks = ledger.state().memory().booked_for(uid);
+        let blocks = ledger.state().memory().blocks_charged_to(uid);
         all.push(Movable {
             pod: resident.pod.clone(),
             holds,
@@ -160,7 +160,7 @@ fn movable(ledger: &Ledger) -> Vec<Movable> {
     all
 }
 
-/// The sets of `size` pods, those that hold least first, and whether these are all: no more than `most` are looked at.
+/// The sets of `size` pods, those that hold the least first, and whether these are all: at most `most` are returned.
 fn sets(movable: &[Movable], size: usize, most: usize) -> (Vec<Vec<usize>>, bool) {
     let mut combinations = Combinations::new(movable.len(), size);
     let mut sets = Vec::new();
@@ -176,19 +176,19 @@ fn sets(movable: &[Movable], size: usize, most: usize) -> (Vec<Vec<usize>>, bool
         let parts = set.iter().map(|&at| part(&movable[at]));
         parts.fold(0, u64::saturating_add)
     };
-    // The sets are in the order of their names already, and stay so where they hold as much.
+    // The sets are sorted by name already, and the sort is stable.
     sets.sort_by_cached_key(|set| (sum(set, |one| one.cpus), sum(set, |one| one.bytes)));
     (sets, all)
 }
 
-/// One set of pods on their way.
+/// The state of trying one set of pods.
 struct Moving<'s, 'p> {
-    /// A copy, from which they have left.
+    /// A copy of the ledger, without these pods at first.
     ledger: Ledger,
     pod: &'s Arc<Pod>,
     leaving: Vec<&'s Movable>,
     trial: &'s mut Trial<'p>,
-    /// Who came in so far, in order, and what it got. `None` is the new pod.
+    /// The pods admitted so far, in order, with their assignments. `None` is the new pod.
     came: Vec<(Option<usize>, Assignment)>,
 }
 
@@ -214,7 +214,7 @@ impl<'s, 'p> Moving<'s, 'p> {
         }
     }
 
-    /// The first order in which everybody comes in.
+    /// The first order in which all pods are admitted.
     fn plan(mut self) -> Option<Remedy> {
         self.all_come_in().then(|| self.remedy())
     }
@@ -233,7 +233,7 @@ impl<'s, 'p> Moving<'s, 'p> {
         false
     }
 
-    /// Lets one of those outside in, and then all others.
+    /// Admits one of the released pods, and then all others.
     fn comes_in(&mut self, who: Option<usize>) -> bool {
         let pod = who.map_or(self.pod, |at| &self.leaving[at].pod);
         let Some((change, assignment)) = self.trial.keep(&mut self.ledger, pod) else {
@@ -258,24 +258,24 @@ impl<'s, 'p> Moving<'s, 'p> {
         let left = self
             .leaving
             .iter()
-            .map(|one| Step::Release((&one.pod).into()));
+            .map(|one| MoveStep::Release((&one.pod).into()));
         let pod_of = |who: Option<usize>| who.map_or(self.pod, |at| &self.leaving[at].pod);
         let came = self
             .came
             .iter()
-            .map(|(who, _)| Step::Admit(pod_of(*who).into()));
+            .map(|(who, _)| MoveStep::Admit(pod_of(*who).into()));
         let moved = |(at, one): (usize, &&Movable)| Move {
             pod: (&one.pod).into(),
             from: one.holds.clone(),
             to: self.got(Some(at)),
         };
-        let plan = Plan {
+        let plan = MovePlan {
             moves: self.leaving.iter().enumerate().map(moved).collect(),
             steps: left.chain(came).collect(),
         };
         Remedy {
-            size: Size {
-                reach: Reach::Neighbours,
+            size: RemedySize {
+                scope: RemedyScope::OtherPods,
                 amount: plan.moves.len() as u64,
                 loss: 0,
             },
@@ -291,7 +291,7 @@ impl<'s, 'p> Moving<'s, 'p> {
     }
 }
 
-impl From<&Arc<Pod>> for Neighbour {
+impl From<&Arc<Pod>> for PodRef {
     fn from(pod: &Arc<Pod>) -> Self {
         Self {
             uid: pod.uid.clone(),

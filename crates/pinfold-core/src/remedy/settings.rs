@@ -1,16 +1,16 @@
-//! Other settings: the weaker policies, the other scope, each option off. Who lives here keeps what it holds.
+//! Other settings: the weaker policies, the other scope, each option off. Admitted pods keep their assignments.
 
 use std::sync::Arc;
 
 use super::trial::Trial;
-use super::{Alteration, OptionOf, Reach, Remedy, Size};
+use super::{Alteration, OptionOwner, Remedy, RemedyScope, RemedySize};
 use crate::go_text;
 use crate::ledger::{Ledger, Rules};
 use crate::pod::Pod;
 use crate::policy::TopologyPolicy;
 use crate::settings::{Settings, TopologyScope};
 
-/// The settings under which the pod would be let in: the nearest weaker policy, the other scope, and every single
+/// The settings under which the pod would be admitted: the nearest weaker policy, the other scope, and every single
 /// option whose absence helps.
 pub(super) fn remedies(ledger: &Ledger, pod: &Arc<Pod>, trial: &mut Trial<'_>) -> Vec<Remedy> {
     let (policy, scope) = (ledger.rules().policy(), ledger.rules().scope());
@@ -33,8 +33,8 @@ pub(super) fn remedies(ledger: &Ledger, pod: &Arc<Pod>, trial: &mut Trial<'_>) -
     }
     let settings = ledger.rules().settings();
     for (of, options) in [
-        (OptionOf::CpuManager, &settings.cpu_options),
-        (OptionOf::TopologyManager, &settings.topology_options),
+        (OptionOwner::CpuManager, &settings.cpu_options),
+        (OptionOwner::TopologyManager, &settings.topology_options),
     ] {
         let on = options
             .iter()
@@ -61,10 +61,10 @@ fn remedy(
     let settings = change.settings(ledger.rules().settings());
     let rules = Rules::new(
         ledger.rules().machine().clone(),
-        ledger.rules().pin_reserved(settings),
+        ledger.rules().keep_reserved_cpus(settings),
     )
     .ok()?;
-    let mut changed = ledger.under(Arc::new(rules))?;
+    let mut changed = ledger.with_rules(Arc::new(rules))?;
     let assignment = trial.admit(&mut changed, pod)?;
     let amount = match &change {
         Alteration::Policy { from, to } => (*from as u64).saturating_sub(*to as u64),
@@ -72,8 +72,8 @@ fn remedy(
     };
     Some(Remedy {
         alteration: change,
-        size: Size {
-            reach: Reach::Node,
+        size: RemedySize {
+            scope: RemedyScope::Node,
             amount,
             loss: 0,
         },
@@ -83,7 +83,7 @@ fn remedy(
 }
 
 impl Alteration {
-    /// The settings after the change; the same if it is not the node that changes.
+    /// The settings after the change; unchanged if the change does not affect the node.
     #[must_use]
     pub fn settings(&self, settings: &Settings) -> Settings {
         let mut changed = settings.clone();
@@ -91,18 +91,18 @@ impl Alteration {
             Alteration::Policy { to, .. } => changed.topology_policy = to.name().to_owned(),
             Alteration::Scope { to, .. } => changed.topology_scope = to.name().to_owned(),
             Alteration::OptionOff {
-                of: OptionOf::CpuManager,
+                of: OptionOwner::CpuManager,
                 name,
             } => {
                 changed.cpu_options.remove(name);
             }
             Alteration::OptionOff {
-                of: OptionOf::TopologyManager,
+                of: OptionOwner::TopologyManager,
                 name,
             } => {
                 changed.topology_options.remove(name);
             }
-            Alteration::Ask(_) | Alteration::Move(_) | Alteration::Release(_) => {}
+            Alteration::Request(_) | Alteration::Move(_) | Alteration::Evict(_) => {}
         }
         changed
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cpu_set::CpuId;
 use crate::decision::RejectionReason;
-use crate::device::{Device, DeviceOffer, NoPreference};
+use crate::device::{AdvertisedDevices, Device, NoPreference};
 use crate::fidelity::Fidelity;
 use crate::ledger::Rules;
 use crate::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
@@ -118,7 +118,7 @@ fn settings(policy: &str) -> Settings {
     }
 }
 
-fn nics(on: &[i64]) -> DeviceOffer {
+fn nics(on: &[i64]) -> AdvertisedDevices {
     let device = |(at, &node): (usize, &i64)| {
         let numa = (node >= 0).then(|| vec![node]);
         (
@@ -162,7 +162,7 @@ fn random_ledger(dice: &mut Dice, fidelity: Fidelity) -> Ledger {
     let near: Vec<i64> = (0..dice.roll(4))
         .map(|_| i64::try_from(dice.roll(u64::from(nodes) + 1)).unwrap() - 1)
         .collect();
-    ledger.offer(NIC.into(), Some(nics(&near)));
+    ledger.set_devices(NIC.into(), Some(nics(&near)));
     for at in 0..dice.roll(4) {
         let resident = random_pod(dice, &format!("resident-{at}"));
         ledger.admit(&resident, &mut NoPreference).unwrap();
@@ -205,9 +205,9 @@ fn fits(ledger: &Ledger, pod: &Pod) -> bool {
 fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
     let changed = alteration.pod(pod).unwrap();
     match alteration {
-        Alteration::Ask(_) => fits(ledger, &changed),
+        Alteration::Request(_) => fits(ledger, &changed),
         Alteration::Move(plan) => moves::carried_out(ledger, &Arc::new(changed), plan).is_some(),
-        Alteration::Release(leaving) => {
+        Alteration::Evict(leaving) => {
             let mut copy = ledger.clone();
             for neighbour in leaving {
                 copy.release(&neighbour.uid).unwrap();
@@ -216,28 +216,28 @@ fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
         }
         _ => {
             let settings = alteration.settings(ledger.rules().settings());
-            let settings = ledger.rules().pin_reserved(settings);
+            let settings = ledger.rules().keep_reserved_cpus(settings);
             let rules = Rules::new(ledger.rules().machine().clone(), settings).unwrap();
-            fits(&ledger.under(Arc::new(rules)).unwrap(), pod)
+            fits(&ledger.with_rules(Arc::new(rules)).unwrap(), pod)
         }
     }
 }
 
-/// Every amount strictly between the asked and the found one is rejected.
-fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, ask: &Ask) {
+/// Every amount strictly between the requested and the found one is rejected.
+fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, ask: &RequestChange) {
     let grain = match (ask.manager, ask.resource.as_str()) {
-        (Manager::Memory, "memory") => MIB,
-        (Manager::Memory, _) => 2 * MIB,
+        (ResourceManager::Memory, "memory") => MIB,
+        (ResourceManager::Memory, _) => 2 * MIB,
         _ => 1,
     };
     let (low, high) = (ask.from.min(ask.to), ask.from.max(ask.to));
     let mut between = low / grain * grain + grain;
     while between < high {
-        let nearer = Ask {
+        let nearer = RequestChange {
             to: between,
             ..ask.clone()
         };
-        let changed = Alteration::Ask(vec![nearer]).pod(pod).unwrap();
+        let changed = Alteration::Request(vec![nearer]).pod(pod).unwrap();
         assert!(!fits(ledger, &changed), "{between} would fit: {ask:?}");
         between += grain;
     }
@@ -246,7 +246,7 @@ fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, ask: &Ask) {
 /// No smaller set of neighbours helps.
 fn no_fewer_neighbours_help(ledger: &Ledger, pod: &Pod, count: usize) {
     let uids: Vec<PodUid> = ledger
-        .residents()
+        .admitted_pods()
         .iter()
         .map(|resident| resident.pod.uid.clone())
         .collect();
@@ -268,14 +268,14 @@ fn no_fewer_neighbours_help(ledger: &Ledger, pod: &Pod, count: usize) {
 fn by_trying_everything(
     ledger: &Ledger,
     pod: &Pod,
-    ask: &Ask,
+    ask: &RequestChange,
     least: u64,
     grain: u64,
 ) -> Option<u64> {
     let mut to = ask.from.div_ceil(grain) * grain;
     while let Some(lower) = to.checked_sub(grain).filter(|&lower| lower >= least) {
         to = lower;
-        let changed = Alteration::Ask(vec![Ask { to, ..ask.clone() }]).pod(pod);
+        let changed = Alteration::Request(vec![RequestChange { to, ..ask.clone() }]).pod(pod);
         if changed.is_some_and(|changed| fits(ledger, &changed)) {
             return Some(to);
         }
@@ -300,7 +300,7 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
         );
         assert!(remedy.nearest);
         let kind = match &remedy.alteration {
-            Alteration::Ask(asks) => {
+            Alteration::Request(asks) => {
                 if let [ask] = &asks[..] {
                     no_amount_is_nearer(ledger, pod, ask);
                 }
@@ -311,7 +311,7 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
                 }
             }
             Alteration::Move(_) => "move",
-            Alteration::Release(leaving) => {
+            Alteration::Evict(leaving) => {
                 no_fewer_neighbours_help(ledger, pod, leaving.len());
                 "release"
             }
@@ -346,13 +346,13 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
 
 /// Where an amount has no remedy, no amount would have done.
 fn nothing_is_overlooked(ledger: &Ledger, pod: &Pod, found: &Remedies) {
-    for slot in ask::Slot::all(ledger, pod) {
+    for slot in request_change::Slot::all(ledger, pod) {
         let best = by_trying_everything(ledger, pod, &slot.ask, slot.least, slot.grain);
         let offered = found
             .fitting
             .iter()
             .find_map(|remedy| match &remedy.alteration {
-                Alteration::Ask(asks) => {
+                Alteration::Request(asks) => {
                     let [ask] = &asks[..] else { return None };
                     let same =
                         ask.container == slot.ask.container && ask.resource == slot.ask.resource;
@@ -371,13 +371,13 @@ fn alone_is_right(
     kinds: &mut BTreeMap<&'static str, usize>,
 ) {
     let empty = ledger.without_pods();
-    match &found.alone {
-        Alone::Fits => assert!(fits(&empty, pod)),
-        Alone::Never { most } => {
+    match &found.on_empty_node {
+        OnEmptyNode::Fits => assert!(fits(&empty, pod)),
+        OnEmptyNode::Never { largest } => {
             assert!(!fits(&empty, pod));
             *kinds.entry("never").or_default() += 1;
-            for remedy in most {
-                let Alteration::Ask(asks) = &remedy.alteration else {
+            for remedy in largest {
+                let Alteration::Request(asks) = &remedy.alteration else {
                     panic!("only the pod can change on an empty machine");
                 };
                 assert!(fits(&empty, &remedy.alteration.pod(pod).unwrap()));
@@ -447,7 +447,7 @@ fn cpus_that_do_not_fill_cores_may_also_become_more() {
         .fitting
         .iter()
         .filter_map(|remedy| match &remedy.alteration {
-            Alteration::Ask(asks) => Some(asks[0].to),
+            Alteration::Request(asks) => Some(asks[0].to),
             _ => None,
         })
         .collect();
@@ -456,7 +456,7 @@ fn cpus_that_do_not_fill_cores_may_also_become_more() {
     assert_eq!(
         off.alteration,
         Alteration::OptionOff {
-            of: OptionOf::CpuManager,
+            of: OptionOwner::CpuManager,
             name: "full-pcpus-only".into()
         }
     );
@@ -549,7 +549,7 @@ fn pod_level_resources_grow_where_nothing_is_left_to_share() {
         .fitting
         .iter()
         .filter_map(|remedy| match &remedy.alteration {
-            Alteration::Ask(asks) => {
+            Alteration::Request(asks) => {
                 let ask = &asks[0];
                 Some((
                     ask.container.as_ref().map(ContainerName::as_str),

@@ -1,31 +1,31 @@
-//! Trials: admissions that are taken back, counted against a budget.
+//! [`Trial`]: admissions that are reverted again, counted against a budget.
 
 use std::sync::Arc;
 
-use crate::decision::{Assignment, Verdict};
+use crate::decision::{AdmissionResult, Assignment};
 use crate::device::PreferredAllocation;
 use crate::ledger::{Change, Ledger};
 use crate::pod::Pod;
 
-/// How many candidates are tried one by one; after that the rest is searched by halves.
+/// The number of candidates that are tried one by one; the rest is searched by bisection.
 const ONE_BY_ONE: usize = 256;
 
-/// The budget of a search, and what became of it.
+/// The budget of a search and its progress.
 pub(super) struct Trial<'p> {
     plugins: &'p mut dyn PreferredAllocation,
-    /// How many admissions may still be tried.
+    /// The number of admissions that may still be tried.
     pub(super) left: usize,
-    /// How many were tried.
+    /// The number of admissions tried.
     pub(super) tried: usize,
-    /// Whether nothing was left out so far.
+    /// Whether no candidate was left out so far.
     pub(super) complete: bool,
 }
 
-/// The first candidate that was let in.
+/// The first candidate that was admitted.
 pub(super) struct Hit {
-    /// Its position.
+    /// Its index.
     pub(super) at: usize,
-    /// What the pod would get.
+    /// The assignment of the pod.
     pub(super) assignment: Assignment,
     /// Whether every candidate before it was tried.
     pub(super) nearest: bool,
@@ -41,15 +41,15 @@ impl<'p> Trial<'p> {
         }
     }
 
-    /// What `pod` would get of `ledger`, which is the same afterwards. `None` if it would be rejected, or if there are no
-    /// trials left.
+    /// The assignment of `pod` on `ledger`, which is unchanged afterwards. `None` if the pod is rejected or no trials
+    /// are left.
     pub(super) fn admit(&mut self, ledger: &mut Ledger, pod: &Arc<Pod>) -> Option<Assignment> {
         let (change, assignment) = self.keep(ledger, pod)?;
         take_back(ledger, &change);
         Some(assignment)
     }
 
-    /// Lets `pod` into `ledger`. `None` if it is rejected, or if there are no trials left; the ledger is the same then.
+    /// Admits `pod` to `ledger`. `None` if it is rejected or no trials are left; the ledger is unchanged then.
     pub(super) fn keep(
         &mut self,
         ledger: &mut Ledger,
@@ -62,8 +62,8 @@ impl<'p> Trial<'p> {
         self.left = left;
         self.tried += 1;
         let admission = ledger.admit(pod, self.plugins).ok()?;
-        match (admission.decision.verdict, admission.change) {
-            (Verdict::Admitted(assignment), Some(change)) => Some((change, assignment)),
+        match (admission.decision.result, admission.change) {
+            (AdmissionResult::Admitted(assignment), Some(change)) => Some((change, assignment)),
             (_, change) => {
                 change.iter().for_each(|change| take_back(ledger, change));
                 None
@@ -79,9 +79,9 @@ impl<'p> Trial<'p> {
         self.left += kept;
     }
 
-    /// The first of `count` candidates, best first, for which `fits` gives an answer. The first [`ONE_BY_ONE`] are tried
-    /// in turn; if none of them fits, the last one is tried and the border is searched by halves, which finds a
-    /// candidate that fits next to one that does not, but not always the best.
+    /// The first of `count` candidates, best first, for which `fits` returns an assignment. The first [`ONE_BY_ONE`]
+    /// are tried in turn; if none of them fits, the last one is tried and the border is searched by bisection, which
+    /// finds a candidate that fits next to one that does not, but not always the best one.
     pub(super) fn first(
         &mut self,
         count: usize,

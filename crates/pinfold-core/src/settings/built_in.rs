@@ -1,4 +1,4 @@
-//! Settings for a node that nobody has configured.
+//! Default settings for a machine without a kubelet configuration.
 
 use super::Settings;
 use crate::fidelity::Fidelity;
@@ -8,12 +8,12 @@ use crate::pod::ResourceList;
 use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
 
-/// What is reserved for the system.
+/// Bytes reserved for the system.
 const RESERVED_MEMORY: u64 = 1 << 30;
 
 impl Settings {
-    /// Settings where no configuration is given: everything is managed and aligned, the first core and 1 GiB (less on
-    /// small machines) are kept for the system.
+    /// The settings without a configuration: everything is managed and aligned; the first core and 1 GiB (less on small
+    /// machines) are reserved for the system.
     #[must_use]
     pub fn built_in(machine: &Machine, fidelity: Fidelity) -> Self {
         let threads = machine

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::go_text::{self, GoTextError};
 
-/// What is aligned as one.
+/// The topology manager's scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TopologyScope {
-    /// Each container by itself.
+    /// Each container is aligned by itself.
     #[default]
     Container,
-    /// All containers of a pod together.
+    /// All containers of a pod are aligned together.
     Pod,
 }
 
@@ -23,7 +23,7 @@ pub enum TopologyScope {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope: \"{name}\"")]
 pub struct UnknownScope {
-    /// What was asked for.
+    /// The unknown name.
     pub name: String,
 }
 
@@ -61,9 +61,9 @@ impl FromStr for TopologyScope {
 /// The options of the topology manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyOptions {
-    /// Among equally wide placements take the one whose nodes are closest to each other.
+    /// `prefer-closest-numa-nodes`: among equally wide hints the one whose nodes are closest to each other wins.
     pub prefer_closest: bool,
-    /// The kubelet rejects to start on machines with more NUMA nodes than this.
+    /// The kubelet does not start on machines with more NUMA nodes than this.
     pub max_numa_nodes: usize,
 }
 
@@ -76,35 +76,35 @@ impl Default for TopologyOptions {
     }
 }
 
-/// More nodes than this and the kubelet's own merge would take too long.
+/// The kubelet's default: with more nodes its own merge would take too long.
 const DEFAULT_MAX_NUMA_NODES: usize = 8;
 
 const PREFER_CLOSEST: &str = "prefer-closest-numa-nodes";
 const MAX_NUMA_NODES: &str = "max-allowable-numa-nodes";
 
-/// An option the topology manager does not take. The messages are the kubelet's.
+/// Invalid options of the topology manager. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyOptionError {
-    /// No such option.
+    /// Unknown option.
     #[error("unknown Topology Manager Policy option: {}", go_text::quoted(.0))]
     Unknown(String),
-    /// Not true or false.
+    /// A value that is not a boolean.
     #[error("bad value for option \"{option}\": {source}")]
     NotAFlag {
         /// The option.
         option: &'static str,
-        /// What is wrong with its value.
+        /// The parse error.
         source: GoTextError,
     },
-    /// Not a number.
+    /// A value that is not a number.
     #[error("unable to convert policy option to integer \"{option}\": {source}")]
     NotANumber {
         /// The option.
         option: &'static str,
-        /// What is wrong with its value.
+        /// The parse error.
         source: GoTextError,
     },
-    /// Fewer nodes than the kubelet supports anyway.
+    /// A limit below the default.
     #[error(
         "the minimum value of \"{MAX_NUMA_NODES}\" should not be less than {DEFAULT_MAX_NUMA_NODES}"
     )]
@@ -112,11 +112,10 @@ pub enum TopologyOptionError {
 }
 
 impl TopologyOptions {
-    /// Reads the options of a kubelet configuration.
+    /// Parses the options of a kubelet configuration.
     ///
     /// # Errors
-    /// For unknown options and values out of range, in the kubelet's words; the first by name if there
-    /// are several.
+    /// For unknown options and values out of range, with the kubelet's message; the first by name if there are several.
     pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, TopologyOptionError> {
         let mut parsed = Self::default();
         for (name, value) in options {

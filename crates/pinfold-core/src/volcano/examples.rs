@@ -138,7 +138,7 @@ fn a_free_cpu_that_the_topology_does_not_list_counts_for_nothing() {
     let free = cpus("0,8-9");
     let count = |fidelity| cpu_hints(&machine(2, 4, 1), Some(&free), 3, fidelity);
     let first = |fidelity| count(fidelity).rows.into_iter().next().map(|row| row.1);
-    assert_eq!(first(Fidelity::Sound), Some(ResourceHints::Cannot));
+    assert_eq!(first(Fidelity::Sound), Some(ResourceHints::Unsatisfiable));
     assert!(matches!(
         first(Fidelity::Exact),
         Some(ResourceHints::Family(_))

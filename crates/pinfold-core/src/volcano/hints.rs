@@ -45,7 +45,7 @@ pub fn reserved_cpus(
     let needed = usize::try_from(milli.unsigned_abs().div_ceil(1000)).unwrap_or(usize::MAX);
     match take(detail, detail.all(), needed, fidelity) {
         Ok(cpus) => cpus,
-        Err(_) if fidelity.forgets_oversized_reservations() => CpuSet::new(),
+        Err(_) if fidelity.ignores_oversized_reservations() => CpuSet::new(),
         Err(_) => detail.all().clone(),
     }
 }
@@ -81,7 +81,7 @@ pub fn cpu_hints(
         thresholds: smallvec![Threshold::new(need, free)],
     };
     let hints = match component.is_empty() {
-        true => ResourceHints::Cannot,
+        true => ResourceHints::Unsatisfiable,
         false => ResourceHints::Family(Family {
             components: smallvec![component],
             preference: Preference::Width(least_width(

@@ -86,7 +86,7 @@ impl<'a> HintRows<'a> {
         for (_, hints) in providers.iter().flat_map(|provider| &provider.rows) {
             match hints {
                 ResourceHints::DontCare => {}
-                ResourceHints::Cannot => rows.impossible = true,
+                ResourceHints::Unsatisfiable => rows.impossible = true,
                 ResourceHints::List(list) if list.is_empty() => rows.impossible = true,
                 ResourceHints::Family(_) | ResourceHints::List(_) => rows.opinions.push(hints),
             }
@@ -157,7 +157,7 @@ fn masks(hints: &ResourceHints, all: NodeSet, preferred: bool) -> Vec<NodeSet> {
                 .filter(|mask| !mask.is_empty())
                 .collect()
         }
-        ResourceHints::DontCare | ResourceHints::Cannot => vec![all],
+        ResourceHints::DontCare | ResourceHints::Unsatisfiable => vec![all],
     }
 }
 
@@ -180,7 +180,7 @@ fn preferred_single_nodes(hints: &ResourceHints, all: NodeSet) -> (NodeSet, bool
             (all.iter().filter(alone).collect(), false)
         }
         ResourceHints::DontCare => (NodeSet::EMPTY, true),
-        ResourceHints::Cannot => (NodeSet::EMPTY, false),
+        ResourceHints::Unsatisfiable => (NodeSet::EMPTY, false),
     }
 }
 

@@ -59,10 +59,7 @@ impl NumaAmounts {
     /// What a node's topology object counts.
     #[must_use]
     pub fn of(topology: &NodeTopology) -> Self {
-        let zones = topology
-            .zones
-            .iter()
-            .filter(|zone| zone.kind == "SessionNode");
+        let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
         let numbered = zones.filter_map(|zone| Some((numa_id(&zone.name)?, zone)));
         Self::new(numbered.flat_map(|(node, zone)| {
             zone.resources.iter().map(move |row| {
@@ -186,7 +183,7 @@ pub(super) fn add_taken(sum: &mut TakenAmounts, more: &TakenAmounts) {
     }
 }
 
-/// SessionNode by node the larger of the two.
+/// Node by node the larger of the two.
 pub(super) fn raise_taken(most: &mut TakenAmounts, other: &TakenAmounts) {
     for (resource, nodes) in other {
         let own = most.entry(resource.clone()).or_default();
@@ -211,7 +208,7 @@ fn hints(nodes: &BTreeMap<NodeId, NumaAmount>, need: u64) -> ResourceHints {
         )],
     };
     match component.is_empty() {
-        true => ResourceHints::Cannot,
+        true => ResourceHints::Unsatisfiable,
         false => ResourceHints::Family(Family {
             components: smallvec![component],
             preference: Preference::Width(least_width(

@@ -220,7 +220,7 @@ impl VolcanoSession {
                 let of_task = self.decisions.entry(task.pod.uid.clone()).or_default();
                 of_task.insert(node.clone(), grant.clone());
             }
-            Ok(None) | Err(_) if self.fidelity.trusts_old_decisions() => {}
+            Ok(None) | Err(_) if self.fidelity.keeps_stale_decisions() => {}
             Ok(None) | Err(_) => self.forget(&task.pod.uid, node),
         }
         outcome.map(|grant| grant.map(|grant| grant.cpus))
@@ -278,7 +278,7 @@ impl VolcanoSession {
         let Some(TaskAllocation { cpus, amounts }) = self.grant(uid, node).cloned() else {
             return Ok(());
         };
-        let looks = !self.fidelity.trusts_old_decisions();
+        let looks = !self.fidelity.keeps_stale_decisions();
         if let Some(binding) = self.bound.get(uid).filter(|_| looks) {
             let node = binding.node.clone();
             return Err(BindConflict::Already { node });
@@ -310,7 +310,7 @@ impl VolcanoSession {
 
     /// Takes back what the task got on `node`. Mirrors the deallocate event.
     pub fn deallocate(&mut self, task: &PodUid, node: &NodeName) {
-        let held = match self.fidelity.trusts_old_decisions() {
+        let held = match self.fidelity.keeps_stale_decisions() {
             true => self.grant(task, node).cloned(),
             false => {
                 let binding = self.bound.get(task);
@@ -422,7 +422,7 @@ impl VolcanoSession {
     #[must_use]
     pub fn close(self) -> BTreeMap<PodUid, TaskBinding> {
         let mut bound = self.bound;
-        if self.fidelity.trusts_old_decisions() {
+        if self.fidelity.keeps_stale_decisions() {
             for (task, binding) in &mut bound {
                 let latest = self
                     .decisions

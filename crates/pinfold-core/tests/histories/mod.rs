@@ -219,7 +219,7 @@ fn plug_in(random: &mut Random, ledger: &mut Ledger) -> Option<Change> {
         )
     });
     let devices = devices.collect();
-    ledger.offer("example.com/gpu".into(), Some(devices))
+    ledger.set_devices("example.com/gpu".into(), Some(devices))
 }
 
 /// Plays one random history and calls `check` after every event with the ledger before and after it.
@@ -236,7 +236,7 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
     for number in 0..40 {
         let before = ledger.clone();
         let residents: Vec<Arc<Pod>> = ledger
-            .residents()
+            .admitted_pods()
             .iter()
             .map(|resident| resident.pod.clone())
             .collect();

@@ -30,7 +30,7 @@ pub fn adversarial(random: &mut Random, count: usize, shape: Option<Shape>) -> S
         hints.push(family(
             [one(threshold)].into_iter(),
             width,
-            ResourceHints::Cannot,
+            ResourceHints::Unsatisfiable,
         ));
     }
     for _ in 0..random.below(3) {
@@ -54,7 +54,7 @@ pub fn adversarial(random: &mut Random, count: usize, shape: Option<Shape>) -> S
         hints.push(family(
             [one(threshold)].into_iter(),
             width,
-            ResourceHints::Cannot,
+            ResourceHints::Unsatisfiable,
         ));
     }
     if random.chance(60) {

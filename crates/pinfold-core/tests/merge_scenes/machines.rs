@@ -63,7 +63,7 @@ pub fn machine_scene(
     hints.push(family(
         cpu.into_iter(),
         Preference::Width(cpu_width),
-        ResourceHints::Cannot,
+        ResourceHints::Unsatisfiable,
     ));
 
     let kinds = if resources >= 4 { 2 } else { 1 };
@@ -117,7 +117,7 @@ pub fn machine_scene(
         hints.push(family(
             device.into_iter(),
             Preference::Width(device_width),
-            ResourceHints::Cannot,
+            ResourceHints::Unsatisfiable,
         ));
     }
     hints.truncate(resources);

@@ -63,7 +63,7 @@ fn cpu(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     } else {
         Preference::Width(width)
     };
-    family([part].into_iter(), preference, ResourceHints::Cannot)
+    family([part].into_iter(), preference, ResourceHints::Unsatisfiable)
 }
 
 fn device(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
@@ -127,7 +127,7 @@ fn device(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     family(
         [part].into_iter(),
         Preference::Width(width),
-        ResourceHints::Cannot,
+        ResourceHints::Unsatisfiable,
     )
 }
 
@@ -233,7 +233,7 @@ fn odd(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     family(
         parts.into_iter(),
         Preference::Width(width),
-        ResourceHints::Cannot,
+        ResourceHints::Unsatisfiable,
     )
 }
 
@@ -281,7 +281,7 @@ pub fn scene(random: &mut Random, recipe: Recipe) -> Scene {
             5..=9 => hints.extend(memory(random, nodes, largest)),
             10..=15 => hints.push(device(random, nodes, largest)),
             16 => hints.push(ResourceHints::DontCare),
-            17 if random.chance(30) => hints.push(ResourceHints::Cannot),
+            17 if random.chance(30) => hints.push(ResourceHints::Unsatisfiable),
             18 if recipe.lists => hints.push(list(random, nodes)),
             _ => hints.push(odd(random, nodes, largest)),
         }

@@ -23,7 +23,7 @@ fn allocation(nodes: &[i64], env: &str) -> DeviceAllocation {
         numa: Some(nodes.to_vec()),
         healthy: true,
     };
-    let offer = DeviceOffer::from([("g0".into(), device)]);
+    let offer = AdvertisedDevices::from([("g0".into(), device)]);
     DeviceAllocation::new(&DeviceSet::from(["g0".into()]), Some(&offer), response(env))
 }
 
@@ -43,7 +43,7 @@ fn an_allocation_survives_the_kubelet_s_checkpoint() {
         &"example.com/b".into(),
         allocation(&[-1, 99], "b"),
     );
-    let known = [("example.com/a".into(), DeviceOffer::new())].into();
+    let known = [("example.com/a".into(), AdvertisedDevices::new())].into();
     let file = allocations.checkpoint(&known).write();
     let state = DeviceManagerState::restore(file.as_bytes(), "f").expect("just written");
     let (again, resources) = DeviceAllocations::restore(&state);

@@ -119,7 +119,7 @@ impl NodeSources<'_> {
     /// Locates one of the node's pods.
     #[must_use]
     pub fn location_of(&self, pod: &PodObject, options: &DialectOptions) -> PodLocation {
-        let status = ResourceStatus::read(pod, options.fidelity).ok();
+        let status = ResourceStatus::read(pod, options.annotation_fidelity()).ok();
         if let Some(status) = status.and_then(|read| read.value) {
             let mut numa: NodeSet = status.numa.iter().map(|part| part.node).collect();
             if numa.is_empty() {
@@ -153,7 +153,8 @@ impl NodeSources<'_> {
             };
         }
         let holdings = PodHoldings::of(pod);
-        if holdings.is_empty() || options.dialect == DialectName::Koordinator {
+        let is_koordinators = self.dialect(options.decider) == Some(DialectName::Koordinator);
+        if holdings.is_empty() || is_koordinators {
             return PodLocation::Shared;
         }
         self.location_from_counts(pod, &holdings)
@@ -193,7 +194,7 @@ impl NodeSources<'_> {
     }
 
     fn annotations(&self, options: &DialectOptions) -> Option<ReportAnnotations> {
-        let read = ReportAnnotations::read(self.topology?, options.fidelity).ok()?;
+        let read = ReportAnnotations::read(self.topology?, options.annotation_fidelity()).ok()?;
         Some(read.value)
     }
 
@@ -429,7 +430,7 @@ fn remove_from_annotations(
     if !(topology.meta.annotations).contains_key(keys::POD_CPU_ALLOCS) {
         return;
     }
-    let Ok(read) = ReportAnnotations::read(topology, options.fidelity) else {
+    let Ok(read) = ReportAnnotations::read(topology, options.annotation_fidelity()) else {
         return;
     };
     let mut annotations = read.value;

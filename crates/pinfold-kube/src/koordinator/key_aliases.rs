@@ -46,7 +46,7 @@ pub(super) fn find<'m>(
 ) -> Option<&'m str> {
     let texts = meta.texts(kind);
     let mut found = texts.get_key_value(current).map(|(key, _)| key.as_str());
-    if fidelity.knows_one_spelling() {
+    if fidelity.reads_one_spelling() {
         return found;
     }
     let spelling = KEY_ALIASES

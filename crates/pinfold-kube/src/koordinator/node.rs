@@ -25,7 +25,7 @@ pub fn node(
     fidelity: Fidelity,
 ) -> Result<WithWarnings<KoordinatorNode>, Diagnostics> {
     let meta = &object.meta;
-    let mut report = DiagnosticReport::for_object(&meta.origin.file, "KoordinatorNode", &meta.name);
+    let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
     let bind = key_aliases::label(meta, keys::BIND_POLICY, fidelity, &mut report);
     let strategy = key_aliases::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
     let mut node = KoordinatorNode {
@@ -63,7 +63,7 @@ fn numa_policy(
 ) -> Option<NumaPolicy> {
     let (key, word) = key_aliases::label(meta, keys::NUMA_POLICY, fidelity, report)?;
     let policy = NumaPolicy::parse(word)?;
-    if fidelity.knows_one_spelling() || policy.known().is_ok() {
+    if fidelity.reads_one_spelling() || policy.known().is_ok() {
         return Some(policy);
     }
     let stem = word

@@ -83,7 +83,7 @@ fn qos(meta: &ObjectMeta, report: &mut DiagnosticReport) -> Option<KoordinatorQo
 fn priority(pod: &PodObject, report: &mut DiagnosticReport) -> Option<Priority> {
     let key = keys::PRIORITY_CLASS;
     let label = pod.meta.labels.get(key).map(String::as_str);
-    let priority = Priority::stated(label, pod.priority);
+    let priority = Priority::from_label_or_number(label, pod.priority);
     if let Some(text) = label {
         let known = ["koord-prod", "koord-mid", "koord-batch", "koord-free"];
         let is_unknown = priority.is_none();
@@ -135,7 +135,7 @@ fn spec(
     spec.preferred_bind = preferred.and_then(BindPolicy::parse);
     let exclusive = word(&field, "preferredCPUExclusivePolicy", report);
     spec.preferred_exclusive = exclusive.and_then(ExclusivePolicy::parse);
-    if fidelity.knows_one_spelling() {
+    if fidelity.reads_one_spelling() {
         return (spec, numa);
     }
     if exclusive == Some("Default")

@@ -111,7 +111,7 @@ impl AnnotationReader<'_> {
             .filter(|annotation| !annotation.root().is_null())
             .map(|annotation| read(&annotation.root(), &mut own));
         let usable = own.is_usable();
-        if self.fidelity.passes_over_unreadable_annotations() {
+        if self.fidelity.ignores_unreadable_annotations() {
             own.downgrade_errors();
         }
         self.report.merge(own);
@@ -203,7 +203,7 @@ fn pod_cpus(
             continue;
         };
         let mut cpus = cpu_list(&row, "cpuset", report);
-        if !fidelity.knows_one_spelling()
+        if !fidelity.reads_one_spelling()
             && let Some(old) = row.get_as_go("cpu")
         {
             let old_cpus = cpu_list(&row, "cpu", report);
@@ -218,7 +218,7 @@ fn pod_cpus(
         let managed = row.get_as_go("managedByKubelet");
         let managed_by_kubelet = managed.is_some_and(|managed| {
             for (word, value) in [("true", true), ("false", false)] {
-                if !fidelity.knows_one_spelling() && managed.is_text(word) {
+                if !fidelity.reads_one_spelling() && managed.is_text(word) {
                     warn_old(&managed, &format!("the text {word:?}"), word, report);
                     return value;
                 }
@@ -276,7 +276,7 @@ fn cpu_manager(
             .iter()
             .find(|today| today.eq_ignore_ascii_case(name));
         match today {
-            Some(today) if *today != name && !fidelity.knows_one_spelling() => {
+            Some(today) if *today != name && !fidelity.reads_one_spelling() => {
                 old.push((*today, name, value, field));
             }
             _ => _ = manager.options.insert(name.to_owned(), value.to_owned()),

@@ -87,7 +87,7 @@ impl ResourceStatus {
             .rev()
             .map(|part| (part.node, part.socket))
             .collect();
-        let shares = allocation.cpus.is_empty() && !fidelity.names_no_shared_pools();
+        let shares = allocation.cpus.is_empty() && !fidelity.omits_shared_pools();
         let shared_pools = allocation
             .numa
             .iter()
@@ -221,7 +221,7 @@ fn read(
             resources: resources.unwrap_or_default(),
         });
     }
-    if fidelity.names_no_shared_pools() {
+    if fidelity.omits_shared_pools() {
         return Some(status);
     }
     let pools = field.get_as_go("cpuSharedPools");

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cpu::CpuState;
-use pinfold_core::device::{self, Device, DeviceEdit, DeviceOffer, DeviceSet};
+use pinfold_core::device::{self, AdvertisedDevices, Device, DeviceEdit, DeviceSet};
 use pinfold_core::ledger::{LedgerState, SavedState};
-use pinfold_core::memory::{self, Block, MemoryState, memory_resource};
+use pinfold_core::memory::{self, MemoryBlock, MemoryState, memory_resource};
 use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
@@ -50,8 +50,8 @@ impl StateFiles {
     /// The devices that plugins offered when the files were written. The NUMA node of a device is known only while it
     /// is allocated.
     #[must_use]
-    pub fn offers(&self) -> BTreeMap<ResourceName, DeviceOffer> {
-        let mut offers: BTreeMap<ResourceName, DeviceOffer> = BTreeMap::new();
+    pub fn offers(&self) -> BTreeMap<ResourceName, AdvertisedDevices> {
+        let mut offers: BTreeMap<ResourceName, AdvertisedDevices> = BTreeMap::new();
         let Some(file) = &self.devices else {
             return offers;
         };
@@ -205,7 +205,7 @@ impl PodsFromState {
     }
 }
 
-fn add_blocks(list: &mut ResourceList, blocks: &[Block]) {
+fn add_blocks(list: &mut ResourceList, blocks: &[MemoryBlock]) {
     for block in blocks {
         let bytes = Quantity::bytes(i64::try_from(block.size).unwrap_or(i64::MAX));
         add(list, block.resource.as_str(), bytes);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::demand::PodLevel;
-use pinfold_core::memory::{Amounts, Block};
+use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
@@ -29,9 +29,9 @@ pub struct MemoryManagerState {
     /// The NUMA nodes.
     pub nodes: BTreeMap<NodeId, NumaNodeMemory>,
     /// Memory blocks by pod and container, in the order of the file.
-    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<Block>>>,
+    pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>,
     /// Memory blocks of pods with pod-level resources.
-    pub pods: BTreeMap<PodUid, Vec<Block>>,
+    pub pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
 }
 
 /// The memory of one NUMA node.
@@ -42,7 +42,7 @@ pub struct NumaNodeMemory {
     /// The node and those it is grouped with.
     pub cells: NodeSet,
     /// Memory and every size of hugepages.
-    pub memory: BTreeMap<ResourceName, Amounts>,
+    pub memory: BTreeMap<ResourceName, MemoryAmounts>,
 }
 
 /// A format of the file.

@@ -114,7 +114,7 @@ impl Numatopology {
         let mut report =
             DiagnosticReport::for_object(&self.meta.origin.file, KIND, &self.meta.name);
         let numa = self.numa_info(fidelity, &mut report);
-        if fidelity.forgives_unreadable_reports() {
+        if fidelity.accepts_unreadable_reports() {
             report.downgrade_errors();
         }
         let name = self.meta.name.as_str().into();
@@ -193,7 +193,7 @@ impl Numatopology {
             unexpected(&path, "the id of a CPU, 0 to 4095", key, hint, report);
         }
         let cpu =
-            cpu.or_else(|| CpuId::new(0).filter(|_| fidelity.forgives_unreadable_reports()))?;
+            cpu.or_else(|| CpuId::new(0).filter(|_| fidelity.accepts_unreadable_reports()))?;
         let node = NodeId::new(info.numa);
         let socket = u32::try_from(info.socket);
         let core = u32::try_from(info.core);

@@ -28,7 +28,7 @@ pub fn task(pod: &PodObject, fidelity: Fidelity) -> WithWarnings<VolcanoTask> {
     };
     let mut warnings = Vec::new();
     if let Some(text) = text
-        && !fidelity.takes_any_word_for_a_policy()
+        && !fidelity.accepts_any_policy_text()
         && !text.is_empty()
         && !POLICIES.contains(&text.as_str())
     {

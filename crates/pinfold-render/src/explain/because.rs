@@ -1,16 +1,16 @@
-//! Why a placement is what it is, and why it is not a preferred one.
+//! Why NUMA nodes were chosen, and why they are not preferred.
 
-use pinfold_core::decision::Manager;
-use pinfold_core::explanation::{Alignment, Bound, NodeFacts, ResourceFacts};
-use pinfold_core::merge::{NoPreferred, Rule, Wish};
+use pinfold_core::decision::ResourceManager;
+use pinfold_core::explanation::{Alignment, MemoryGrouping, NodeFacts, ResourceFacts};
+use pinfold_core::merge::{HintSummary, MergeRule, NoPreferred};
 use pinfold_core::policy::TopologyPolicy;
 
 use super::words::{amount_of, bare, nodes, plural};
 
-/// How many NUMA nodes a sentence lists.
+/// The maximum number of NUMA nodes listed in a sentence.
 const LISTED: usize = 8;
 
-/// Why a container or pod went where it went.
+/// Why a container or pod was placed on its NUMA nodes.
 pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
     let place = alignment
         .hint
@@ -23,38 +23,38 @@ pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
     };
     let best = plural(merge.best_width as u64, "NUMA node", "NUMA nodes");
     let why = match merge.decided_by {
-        Rule::NoPolicy => return "not aligned: the policy is none".to_owned(),
-        Rule::Preferred if alignment.hint.mask.is_none() => return place,
-        Rule::Preferred => return format!("{place}: every resource prefers that{closest}"),
-        Rule::BestWidth => {
+        MergeRule::NoPolicy => return "not aligned: the policy is none".to_owned(),
+        MergeRule::Preferred if alignment.hint.mask.is_none() => return place,
+        MergeRule::Preferred => return format!("{place}: every resource prefers that{closest}"),
+        MergeRule::BestWidth => {
             format!("{place}: {best}, as few as the neediest resource can do with{closest}")
         }
-        Rule::Narrower => format!(
+        MergeRule::Narrower => format!(
             "{place}: the neediest resource needs {best}, but all have no more than this in common"
         ),
-        Rule::Wider => format!("{place}: nothing of {best} or fewer suits all"),
-        Rule::NothingLeft => {
+        MergeRule::Wider => format!("{place}: nothing of {best} or fewer suits all"),
+        MergeRule::NoCommonNode => {
             "the resources have no NUMA node in common; they go wherever they fit".to_owned()
         }
     };
     format!("{why}; not preferred: {}", not_preferred(policy, alignment))
 }
 
-/// Why no placement is preferred by all resources.
+/// Why no NUMA nodes are preferred by all resources.
 pub(super) fn not_preferred(policy: TopologyPolicy, alignment: &Alignment) -> String {
     let named = |place: usize| match facts_of(alignment, place) {
         Some(facts) => facts.resource.to_string(),
         None => manager_of(alignment, place).to_owned(),
     };
     match alignment.merge.no_preferred {
-        Some(NoPreferred::Cannot { resource }) => match facts_of(alignment, resource) {
+        Some(NoPreferred::Unsatisfiable { resource }) => match facts_of(alignment, resource) {
             Some(facts) => cannot(facts),
             None => format!("{} cannot be had", named(resource)),
         },
         Some(NoPreferred::PrefersNothing { resource }) => match facts_of(alignment, resource) {
             Some(facts) if policy == TopologyPolicy::SingleNumaNode => lack(alignment, facts, 1),
-            Some(facts) => match facts.wish {
-                Some(Wish::Masks { narrowest, .. }) => format!(
+            Some(facts) => match facts.hints {
+                Some(HintSummary::Masks { narrowest, .. }) => format!(
                     "{} needs {} now, more than an empty machine would need",
                     facts.resource,
                     plural(narrowest.at_least as u64, "NUMA node", "NUMA nodes")
@@ -84,7 +84,7 @@ pub(super) fn not_preferred(policy: TopologyPolicy, alignment: &Alignment) -> St
             }
         }
         Some(NoPreferred::NoCommonMask) => no_common(alignment),
-        Some(NoPreferred::GaveUp) => {
+        Some(NoPreferred::BudgetExhausted) => {
             "no NUMA nodes that all resources prefer were found within the step budget; there may be some".to_owned()
         }
         None => "the resources cannot be aligned".to_owned(),
@@ -95,39 +95,39 @@ fn facts_of(alignment: &Alignment, place: usize) -> Option<&ResourceFacts> {
     alignment
         .resources
         .iter()
-        .find(|facts| facts.place == Some(place))
+        .find(|facts| facts.merge_index == Some(place))
 }
 
-/// What is said of a resource that is known only by its manager.
+/// The name of a resource of which only the manager is known.
 fn manager_of(alignment: &Alignment, place: usize) -> &'static str {
     let provider = alignment
         .merge
         .resources
         .get(place)
         .map(|brought| brought.provider);
-    match provider.and_then(|provider| Manager::ALL.get(provider)) {
-        Some(Manager::Device) => "a device",
-        Some(Manager::Cpu) => "cpu",
-        Some(Manager::Memory) => "memory",
+    match provider.and_then(|provider| ResourceManager::ALL.get(provider)) {
+        Some(ResourceManager::Device) => "a device",
+        Some(ResourceManager::Cpu) => "cpu",
+        Some(ResourceManager::Memory) => "memory",
         None => "a resource",
     }
 }
 
 fn preferred_width(facts: &ResourceFacts) -> Option<usize> {
-    match facts.wish {
-        Some(Wish::Masks {
+    match facts.hints {
+        Some(HintSummary::Masks {
             preferred_width, ..
         }) => preferred_width,
         _ => None,
     }
 }
 
-/// A resource that no set of NUMA nodes has.
+/// A resource that fits on no set of NUMA nodes.
 pub(super) fn cannot(facts: &ResourceFacts) -> String {
-    let (asked, manager) = (amount_of(facts.manager, facts.asked), facts.manager);
-    if facts.free >= facts.asked {
+    let (requested, manager) = (amount_of(facts.manager, facts.requested), facts.manager);
+    if facts.free >= facts.requested {
         return format!(
-            "no set of NUMA nodes can serve {asked} of {}",
+            "no set of NUMA nodes can serve {requested} of {}",
             facts.resource
         );
     }
@@ -140,29 +140,29 @@ pub(super) fn cannot(facts: &ResourceFacts) -> String {
             bare(manager, free),
             bare(manager, total),
             match (manager, free) {
-                (Manager::Memory, _) | (_, 1) => "is",
+                (ResourceManager::Memory, _) | (_, 1) => "is",
                 _ => "are",
             }
         ),
     };
-    format!("{}: {asked} asked, but {there}", facts.resource)
+    format!("{}: {requested} requested, but {there}", facts.resource)
 }
 
-/// Why no `width` NUMA nodes can serve a resource.
+/// Why no `width` NUMA nodes fit a resource.
 fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
     let who = match width {
         1 => "no single NUMA node".to_owned(),
         more => format!("no {more} NUMA nodes together"),
     };
     let unit = match facts.manager {
-        Manager::Cpu if facts.asked == 1 => "1 free CPU".to_owned(),
-        Manager::Cpu => format!("{} free CPUs", facts.asked),
-        Manager::Memory => format!(
+        ResourceManager::Cpu if facts.requested == 1 => "1 free CPU".to_owned(),
+        ResourceManager::Cpu => format!("{} free CPUs", facts.requested),
+        ResourceManager::Memory => format!(
             "{} free {}",
-            amount_of(facts.manager, facts.asked),
+            amount_of(facts.manager, facts.requested),
             facts.resource
         ),
-        Manager::Device => format!("{} free {}", facts.asked, facts.resource),
+        ResourceManager::Device => format!("{} free {}", facts.requested, facts.resource),
     };
     let has = if width == 1 { "has" } else { "have" };
     let mut amounts: Vec<u64> = facts.nodes.iter().map(|node| node.free).collect();
@@ -171,11 +171,14 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         .iter()
         .take(width)
         .fold(0, |sum: u64, &free| sum.saturating_add(free));
-    if best < facts.asked {
+    if best < facts.requested {
         return format!("{who} {has} {unit}: {}", each(facts));
     }
-    // There is enough, but not where it can be used.
-    let bound = facts.nodes.iter().filter(|node| node.bound != Bound::Free);
+    // There is enough, but memory groups prevent its use.
+    let bound = facts
+        .nodes
+        .iter()
+        .filter(|node| node.grouping != MemoryGrouping::Unrestricted);
     let bound: Vec<String> = bound.take(LISTED).map(binding).collect();
     if !bound.is_empty() {
         return format!("{who} can be used for {unit}: {}", bound.join(", "));
@@ -183,7 +186,9 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
     let others: Vec<&ResourceFacts> = alignment
         .resources
         .iter()
-        .filter(|other| other.manager == Manager::Memory && facts.manager == Manager::Memory)
+        .filter(|other| {
+            other.manager == ResourceManager::Memory && facts.manager == ResourceManager::Memory
+        })
         .collect();
     match others.len() {
         0 | 1 => format!("{who} can serve {unit}: {}", each(facts)),
@@ -193,7 +198,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
                 .map(|other| {
                     format!(
                         "{} {}",
-                        amount_of(other.manager, other.asked),
+                        amount_of(other.manager, other.requested),
                         other.resource
                     )
                 })
@@ -203,12 +208,14 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
     }
 }
 
-/// How memory of running pods binds a node.
+/// How allocated memory restricts the use of a node.
 pub(super) fn binding(node: &NodeFacts) -> String {
-    match node.bound {
-        Bound::Free => format!("node {} can be used freely", node.node),
-        Bound::Alone => format!("node {} is in use and can only be used alone", node.node),
-        Bound::Group(group) => format!(
+    match node.grouping {
+        MemoryGrouping::Unrestricted => format!("node {} can be used freely", node.node),
+        MemoryGrouping::SingleNodeOnly => {
+            format!("node {} is in use and can only be used alone", node.node)
+        }
+        MemoryGrouping::Group(group) => format!(
             "node {} can only be used as part of {}",
             node.node,
             nodes(group)
@@ -227,8 +234,11 @@ pub(super) fn each(facts: &ResourceFacts) -> String {
     if more > 0 {
         parts.push(format!("{more} more nodes"));
     }
-    if facts.elsewhere.total > 0 {
-        parts.push(format!("{} without a NUMA node", facts.elsewhere.free));
+    if facts.without_topology.total > 0 {
+        parts.push(format!(
+            "{} without a NUMA node",
+            facts.without_topology.free
+        ));
     }
     match parts.is_empty() {
         true => "no node has any".to_owned(),
@@ -236,22 +246,25 @@ pub(super) fn each(facts: &ResourceFacts) -> String {
     }
 }
 
-/// Every resource prefers something, but not the same.
+/// All resources prefer some NUMA nodes, but not the same ones.
 fn no_common(alignment: &Alignment) -> String {
     let wishes = alignment
         .resources
         .iter()
         .filter(|facts| preferred_width(facts) == Some(1));
-    let wish = |facts: &ResourceFacts| {
-        let enough = facts.nodes.iter().filter(|node| node.free >= facts.asked);
-        let usable = enough.filter(|node| !matches!(node.bound, Bound::Group(_)));
+    let hints = |facts: &ResourceFacts| {
+        let enough = facts
+            .nodes
+            .iter()
+            .filter(|node| node.free >= facts.requested);
+        let usable = enough.filter(|node| !matches!(node.grouping, MemoryGrouping::Group(_)));
         format!(
             "{} fits on {}",
             facts.resource,
             nodes(usable.map(|node| node.node).collect())
         )
     };
-    let wishes: Vec<String> = wishes.map(wish).collect();
+    let wishes: Vec<String> = wishes.map(hints).collect();
     match wishes.len() {
         0 | 1 => "no set of NUMA nodes is preferred by all resources".to_owned(),
         _ => format!("no NUMA node suits all resources: {}", wishes.join(", ")),

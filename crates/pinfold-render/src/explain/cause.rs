@@ -1,8 +1,8 @@
-//! What a manager said when it could not serve, in a sentence.
+//! The error of the manager that failed, as a sentence.
 
 use pinfold_core::cpu::{CpuError, TakeError};
 use pinfold_core::device::DeviceError;
-use pinfold_core::explanation::{Bound, Cause, ResourceFacts};
+use pinfold_core::explanation::{Cause, MemoryGrouping, ResourceFacts};
 use pinfold_core::memory::{EmptySharedPool, MemoryError};
 
 use super::because::{binding, cannot, each};
@@ -33,7 +33,7 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
             available,
             ..
         } => format!(
-            "full-pcpus-only: {} asked, but whole free cores have only {}{}",
+            "full-pcpus-only: {} requested, but whole free cores have only {}{}",
             cpus(requested),
             cpus(available),
             listed(facts)
@@ -47,11 +47,11 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
         CpuError::Take(TakeError::NotEnough {
             requested,
             available,
-        }) => match facts.iter().find(|facts| facts.free < facts.asked) {
-            // The taker may have been asked for the rest only, after the preferred NUMA nodes gave theirs.
+        }) => match facts.iter().find(|facts| facts.free < facts.requested) {
+            // The error may count only the rest, after CPUs of the preferred NUMA nodes were taken.
             Some(short) => cannot(short),
             None => format!(
-                "{} asked, but only {} free{}",
+                "{} requested, but only {} free{}",
                 cpus(requested),
                 cpus(available),
                 listed(facts)
@@ -89,7 +89,7 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
     }
 }
 
-/// `: node 0 has 3, node 1 has 5`, where that is known.
+/// `: node 0 has 3, node 1 has 5`, if known.
 fn listed(facts: &[ResourceFacts]) -> String {
     facts
         .first()
@@ -98,19 +98,19 @@ fn listed(facts: &[ResourceFacts]) -> String {
 }
 
 fn memory(error: &MemoryError, facts: &[ResourceFacts]) -> String {
-    if let Some(short) = facts.iter().find(|facts| facts.free < facts.asked) {
+    if let Some(short) = facts.iter().find(|facts| facts.free < facts.requested) {
         return cannot(short);
     }
     match error {
         MemoryError::NotWholeBytes(_) => not_whole(),
-        MemoryError::NoNodes { asked } => {
-            let asked = asked
+        MemoryError::NoNodes { requested } => {
+            let requested = requested
                 .iter()
                 .map(|(name, &size)| format!("{} {name}", bytes(size)));
-            let asked: Vec<String> = asked.collect();
+            let requested: Vec<String> = requested.collect();
             format!(
                 "no set of NUMA nodes has {}{}",
-                asked.join(" and "),
+                requested.join(" and "),
                 bound(facts)
             )
         }
@@ -158,11 +158,11 @@ fn not_whole() -> String {
     "an amount of memory is not written as a whole number of bytes".to_owned()
 }
 
-/// How running pods bind the nodes, if they do.
+/// How allocated memory restricts the use of nodes, if it does.
 fn bound(facts: &[ResourceFacts]) -> String {
     let nodes = facts.first().into_iter().flat_map(|facts| &facts.nodes);
     let bound: Vec<String> = nodes
-        .filter(|node| node.bound != Bound::Free)
+        .filter(|node| node.grouping != MemoryGrouping::Unrestricted)
         .take(4)
         .map(binding)
         .collect();
@@ -196,10 +196,12 @@ fn devices(error: &DeviceError, facts: &[ResourceFacts]) -> String {
         } => {
             match facts
                 .iter()
-                .find(|facts| facts.resource == *resource && facts.free < facts.asked)
+                .find(|facts| facts.resource == *resource && facts.free < facts.requested)
             {
                 Some(facts) => cannot(facts),
-                None => format!("{resource}: {requested} more asked, but only {available} free"),
+                None => {
+                    format!("{resource}: {requested} more requested, but only {available} free")
+                }
             }
         }
         DeviceError::TooFew { requested, .. } => format!("{requested} is no number of devices"),

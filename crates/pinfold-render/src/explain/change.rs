@@ -1,28 +1,31 @@
-//! "What would fit": remedies as a numbered list, one line each.
+//! Remedies as a numbered list, one line each.
 
 use std::fmt::Write;
 
-use pinfold_core::decision::{Assignment, Manager};
+use pinfold_core::decision::{Assignment, ResourceManager};
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::remedy::{Alone, Alteration, Ask, OptionOf, Remedies, Remedy};
+use pinfold_core::remedy::{Alteration, OnEmptyNode, OptionOwner, Remedies, Remedy, RequestChange};
 
 use super::moves::{self, called};
 use super::words::{self, WIDTH, amount_of, bare, clip, wrap};
 
-/// The remedies, and what holds for the empty machine; nothing for a pod that needs none.
+/// The remedies, and what would fit the empty machine; empty for an admitted pod.
 pub(super) fn list(remedies: &Remedies) -> String {
     if remedies.decision.is_admitted() {
         return String::new();
     }
     let mut text = String::new();
-    if let Alone::Never { most } = &remedies.alone {
+    if let OnEmptyNode::Never { largest } = &remedies.on_empty_node {
         text.push_str("\nNever fits this machine as it is, even without other pods.\n");
-        if most
+        if largest
             .iter()
             .map(|remedy| &remedy.alteration)
             .ne(pod_changes(remedies))
         {
-            text.push_str(&numbered("The most that would fit the empty machine", most));
+            text.push_str(&numbered(
+                "The most that would fit the empty machine",
+                largest,
+            ));
         }
     }
     if remedies.fitting.is_empty() {
@@ -45,7 +48,7 @@ pub(super) fn list(remedies: &Remedies) -> String {
 
 fn pod_changes(remedies: &Remedies) -> impl Iterator<Item = &Alteration> {
     let changes = remedies.fitting.iter().map(|remedy| &remedy.alteration);
-    changes.filter(|change| matches!(change, Alteration::Ask(_)))
+    changes.filter(|change| matches!(change, Alteration::Request(_)))
 }
 
 fn numbered(title: &str, remedies: &[Remedy]) -> String {
@@ -64,7 +67,7 @@ fn numbered(title: &str, remedies: &[Remedy]) -> String {
 
 fn what(alteration: &Alteration) -> String {
     match alteration {
-        Alteration::Ask(asks) => match &asks[..] {
+        Alteration::Request(asks) => match &asks[..] {
             [ask] => one(ask),
             asks => {
                 let parts = asks.iter().map(|ask| {
@@ -78,7 +81,7 @@ fn what(alteration: &Alteration) -> String {
             }
         },
         Alteration::Move(plan) => moves::what(plan),
-        Alteration::Release(pods) => {
+        Alteration::Evict(pods) => {
             let names: Vec<&str> = pods.iter().map(called).collect();
             format!(
                 "without {} {}",
@@ -90,28 +93,28 @@ fn what(alteration: &Alteration) -> String {
         Alteration::Scope { from, to } => format!("scope {to} instead of {from}"),
         Alteration::OptionOff { of, name } => {
             let of = match of {
-                OptionOf::CpuManager => "CPU manager",
-                OptionOf::TopologyManager => "topology manager",
+                OptionOwner::CpuManager => "CPU manager",
+                OptionOwner::TopologyManager => "topology manager",
             };
             format!("without the {of} option {name}")
         }
     }
 }
 
-fn one(ask: &Ask) -> String {
+fn one(ask: &RequestChange) -> String {
     let whose = match &ask.container {
         Some(name) => format!("container {name}"),
         None => "the pod".to_owned(),
     };
     let from = match ask.manager {
-        Manager::Device => ask.from.to_string(),
-        Manager::Cpu | Manager::Memory => amount_of(ask.manager, ask.from),
+        ResourceManager::Device => ask.from.to_string(),
+        ResourceManager::Cpu | ResourceManager::Memory => amount_of(ask.manager, ask.from),
     };
     let to = bare(ask.manager, ask.to);
     format!("{} of {whose}: {to} instead of {from}", ask.resource)
 }
 
-/// Where the pod would go, if that is anywhere in particular.
+/// The NUMA nodes of an assignment in parentheses; empty without an affinity.
 fn place(assignment: &Assignment) -> String {
     let aligned = || {
         let hints = assignment.containers.iter().map(|one| one.affinity);

@@ -1,22 +1,22 @@
-//! Plans: who moves from where to where, and what to do step by step.
+//! Move plans: the pods that are moved, from where to where, and the steps.
 
 use std::fmt::Write;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::Assignment;
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::remedy::{Alteration, Defragmentation, Move, Neighbour, Plan, Remedy, Step};
+use pinfold_core::remedy::{Alteration, Defragmentation, Move, MovePlan, MoveStep, PodRef, Remedy};
 
 use super::words::{plural, wrap};
-use crate::outcome::placement;
+use crate::placement::placement;
 
 /// `move pod a from CPUs 2-3 to 8-9, pod b from NUMA node 0 to 1`.
-pub(super) fn what(plan: &Plan) -> String {
+pub(super) fn what(plan: &MovePlan) -> String {
     let parts: Vec<String> = plan.moves.iter().map(shift).collect();
     format!("move {}", parts.join(", "))
 }
 
-/// Who moves, from where to where: said by the first thing that differs.
+/// One move, described by the first difference: CPUs, NUMA nodes, or the whole assignment.
 fn shift(one: &Move) -> String {
     let who = format!("pod {}", called(&one.pod));
     let (from, to) = (cpus(&one.from), cpus(&one.to));
@@ -34,7 +34,7 @@ fn shift(one: &Move) -> String {
     )
 }
 
-/// The whole answer to "who has to move so that `name` fits?".
+/// The text of a search for the fewest moves so that the pod `name` fits.
 #[must_use]
 pub fn defragmentation(name: &str, found: &Defragmentation) -> String {
     if found.decision.is_admitted() {
@@ -60,7 +60,7 @@ fn none(name: &str, found: &Defragmentation) -> String {
     }
 }
 
-fn steps(name: &str, plan: &Plan, remedy: &Remedy) -> String {
+fn steps(name: &str, plan: &MovePlan, remedy: &Remedy) -> String {
     let count = plan.moves.len() as u64;
     let mut text = wrap(
         &format!(
@@ -75,11 +75,11 @@ fn steps(name: &str, plan: &Plan, remedy: &Remedy) -> String {
     text.push('\n');
     for (index, step) in plan.steps.iter().enumerate() {
         let (what, place) = match step {
-            Step::Release(pod) => (
+            MoveStep::Release(pod) => (
                 format!("remove {}", called(pod)),
                 moved(plan, pod).map(|one| format!("from {}", placement(&one.from))),
             ),
-            Step::Admit(pod) => match moved(plan, pod) {
+            MoveStep::Admit(pod) => match moved(plan, pod) {
                 Some(one) => (
                     format!("add {} again", called(pod)),
                     Some(format!("on {}", placement(&one.to))),
@@ -101,12 +101,12 @@ fn steps(name: &str, plan: &Plan, remedy: &Remedy) -> String {
     text
 }
 
-fn moved<'p>(plan: &'p Plan, pod: &Neighbour) -> Option<&'p Move> {
+fn moved<'p>(plan: &'p MovePlan, pod: &PodRef) -> Option<&'p Move> {
     plan.moves.iter().find(|one| one.pod.uid == pod.uid)
 }
 
-/// What people call a pod; its id if nothing is known but that.
-pub(super) fn called(pod: &Neighbour) -> &str {
+/// The display name of a pod; its UID if it has none.
+pub(super) fn called(pod: &PodRef) -> &str {
     match pod.name.is_empty() {
         true => pod.uid.as_str(),
         false => &pod.name,

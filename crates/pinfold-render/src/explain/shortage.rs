@@ -1,13 +1,13 @@
-//! The table behind a rejection: what was asked of every resource, and what each NUMA node has.
+//! The table of a rejection: the requested amount of every resource, and what each NUMA node has.
 
-use pinfold_core::explanation::{Bound, ResourceFacts};
+use pinfold_core::explanation::{MemoryGrouping, ResourceFacts};
 
 use super::words::{WIDTH, bare, clip};
 use crate::table::{Align, Table};
 
-/// How many NUMA nodes are shown for one resource: those with the most free.
+/// The maximum number of NUMA nodes shown for one resource: those with the most free.
 const SHOWN: usize = 8;
-/// How wide a resource's name may be.
+/// The maximum width of a resource's name.
 const NAME: usize = 20;
 
 /// One row per resource and NUMA node that has any of it, then one for all of them together.
@@ -15,7 +15,7 @@ pub(super) fn table(facts: &[ResourceFacts]) -> String {
     let mut table = Table::new([
         ("resource", Align::Left),
         ("node", Align::Right),
-        ("asked", Align::Right),
+        ("requested", Align::Right),
         ("free", Align::Right),
         ("total", Align::Right),
         ("missing", Align::Right),
@@ -36,19 +36,19 @@ fn add(table: &mut Table, facts: &ResourceFacts) {
         } else {
             String::new()
         };
-        let missing = match facts.asked.saturating_sub(free) {
+        let missing = match facts.requested.saturating_sub(free) {
             0 => "-".to_owned(),
             missing => amount(missing),
         };
-        let asked = if first {
-            amount(facts.asked)
+        let requested = if first {
+            amount(facts.requested)
         } else {
             String::new()
         };
         table.row([
             name,
             place,
-            asked,
+            requested,
             amount(free),
             amount(total),
             missing,
@@ -64,10 +64,10 @@ fn add(table: &mut Table, facts: &ResourceFacts) {
     }
     let mut first = true;
     for node in &shown {
-        let note = match node.bound {
-            Bound::Free => String::new(),
-            Bound::Alone => "only alone".to_owned(),
-            Bound::Group(group) => clip(&format!("only as {group}"), 16),
+        let note = match node.grouping {
+            MemoryGrouping::Unrestricted => String::new(),
+            MemoryGrouping::SingleNodeOnly => "only alone".to_owned(),
+            MemoryGrouping::Group(group) => clip(&format!("only as {group}"), 16),
         };
         row(
             std::mem::take(&mut first),
@@ -77,16 +77,16 @@ fn add(table: &mut Table, facts: &ResourceFacts) {
             note,
         );
     }
-    if facts.elsewhere.total > 0 {
+    if facts.without_topology.total > 0 {
         row(
             std::mem::take(&mut first),
             "none".to_owned(),
-            facts.elsewhere.free,
-            facts.elsewhere.total,
+            facts.without_topology.free,
+            facts.without_topology.total,
             String::new(),
         );
     }
-    let places = shown.len() + usize::from(facts.elsewhere.total > 0);
+    let places = shown.len() + usize::from(facts.without_topology.total > 0);
     if places != 1 {
         let note = if hidden > 0 {
             format!("{hidden} not shown")

@@ -1,4 +1,4 @@
-//! What people read, letter by letter, and that every fact has a sentence.
+//! The texts of decisions, letter by letter, and that every fact has a sentence.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn node(
     ledger
 }
 
-/// Offers devices near these nodes; -1 is near none.
+/// Advertises devices near these nodes; -1 is near none.
 fn offer(ledger: &mut Ledger, near: &[i64]) {
     let device = |(at, &node): (usize, &i64)| {
         let device = Device {
@@ -130,14 +130,14 @@ fn offer(ledger: &mut Ledger, near: &[i64]) {
         (format!("gpu-{at}").into(), device)
     };
     let devices = near.iter().enumerate().map(device).collect();
-    ledger.offer(GPU.into(), Some(devices));
+    ledger.set_devices(GPU.into(), Some(devices));
 }
 
 fn ask(ledger: &Ledger, pod: Pod) -> Remedies {
     remedy::find(ledger, &Arc::new(pod), &mut NoPreference, Effort::default()).unwrap()
 }
 
-/// The whole text of a rejection, checked for width.
+/// The whole text of a rejection, with its width checked.
 fn rejected(ledger: &Ledger, pod: Pod) -> String {
     let found = ask(ledger, pod);
     let text = rejection(found.decision.pod.as_str(), &found.decision, Some(&found));
@@ -188,7 +188,7 @@ fn pod_level() -> Settings {
     }
 }
 
-/// A pod whose only container with CPUs of its own takes all of them.
+/// A pod whose only container with exclusive CPUs takes all of them.
 fn nothing_to_share() -> Pod {
     let whole = Some(list(&[("cpu", "2"), ("memory", "4Gi")]));
     let mut pod = pod("new", &[("cpu", "2")]);
@@ -205,7 +205,7 @@ Pod new (container app) is rejected, TopologyAffinityError:
   restricted: cpu prefers 1 NUMA node, but no single NUMA node has 6 free CPUs:
   node 0 has 3, node 1 has 3.
 
-resource  node  asked    free   total  missing
+resource  node  requested    free   total  missing
 cpu          0      6       3       7        3
              1              3       8        3
            all              6      15        -
@@ -233,7 +233,7 @@ Pod new (container app) is rejected, TopologyAffinityError:
   single-numa-node: no single NUMA node has 6 free CPUs: node 0 has 3, node 1
   has 3.
 
-resource  node  asked    free   total  missing
+resource  node  requested    free   total  missing
 cpu          0      6       3       7        3
              1              3       8        3
            all              6      15        -
@@ -258,9 +258,9 @@ fn devices_without_topology_have_a_row_of_their_own() {
     );
     let expected = "\
 Pod new (container app) is rejected, TopologyAffinityError:
-  restricted: example.com/gpu: 4 devices asked, but the machine has only 3.
+  restricted: example.com/gpu: 4 devices requested, but the machine has only 3.
 
-resource         node  asked    free   total  missing
+resource         node  requested    free   total  missing
 example.com/gpu     1      4       2       2        2
                  none              1       1        3
                   all              3       3        1
@@ -287,9 +287,9 @@ fn what_never_fits_is_said_so_with_the_most_that_would() {
     );
     let expected = "\
 Pod new (container app) is rejected, UnexpectedAdmissionError:
-  memory: 40 GiB asked, but only 27 GiB of 29 GiB is free.
+  memory: 40 GiB requested, but only 27 GiB of 29 GiB is free.
 
-resource  node   asked    free   total  missing
+resource  node   requested    free   total  missing
 memory       0  40 GiB  13 GiB  14 GiB   27 GiB  only alone
              1          14 GiB  15 GiB   26 GiB  only alone
            all          27 GiB  29 GiB   13 GiB
@@ -310,9 +310,9 @@ fn without_a_policy_only_the_sum_counts() {
     let text = rejected(&busy(settings("none")), pod("new", &[("cpu", "9")]));
     let expected = "\
 Pod new (container app) is rejected, UnexpectedAdmissionError:
-  cpu: 9 CPUs asked, but only 6 of 15 are free.
+  cpu: 9 CPUs requested, but only 6 of 15 are free.
 
-resource  node  asked  free  total  missing
+resource  node  requested  free  total  missing
 cpu          0      9     0      7        9
              1            6      8        3
            all            6     15        3
@@ -335,7 +335,7 @@ fn cpus_that_do_not_fill_cores() {
 Pod new (container app) is rejected, SMTAlignmentError:
   full-pcpus-only: 3 CPUs do not fill whole cores of 2 CPUs.
 
-resource  node  asked  free  total  missing
+resource  node  requested  free  total  missing
 cpu          0      3     6      7        -
              1            8      8        -
            all           14     15        -
@@ -358,10 +358,10 @@ fn too_few_whole_cores() {
     );
     let expected = "\
 Pod new (container app) is rejected, SMTAlignmentError:
-  full-pcpus-only: 16 CPUs asked, but whole free cores have only 14 CPUs: node 0
+  full-pcpus-only: 16 CPUs requested, but whole free cores have only 14 CPUs: node 0
   has 6, node 1 has 8.
 
-resource  node  asked  free  total  missing
+resource  node  requested  free  total  missing
 cpu          0     16     6      7       10
              1            8      8        8
            all           14     15        2
@@ -385,7 +385,7 @@ Pod new (container app) is rejected, TopologyAffinityError:
   restricted: no NUMA node suits all resources: example.com/gpu fits on NUMA
   node 0, cpu fits on NUMA node 1, memory fits on NUMA nodes 0-1.
 
-resource         node  asked    free   total  missing
+resource         node  requested    free   total  missing
 example.com/gpu     0      1       1       1        -
 cpu                 0      6       4       7        2
                     1              8       8        -
@@ -414,7 +414,7 @@ Pod new (container app) is rejected, UnexpectedAdmissionError:
   NUMA node 0 cannot hold the memory, and no wider set that contains it can:
   node 0 is in use and can only be used alone.
 
-resource  node   asked    free   total  missing
+resource  node   requested    free   total  missing
 memory       0  20 GiB  13 GiB  14 GiB    7 GiB  only alone
              1          15 GiB  15 GiB    5 GiB
            all          28 GiB  29 GiB        -
@@ -437,7 +437,7 @@ fn resources_that_prefer_different_widths() {
 Pod new (container app) is rejected, TopologyAffinityError:
   restricted: cpu prefers 1 NUMA node, but memory prefers 2.
 
-resource  node   asked    free   total  missing
+resource  node   requested    free   total  missing
 cpu          0       2       7       7        -
              1               8       8        -
            all              15      15        -
@@ -470,7 +470,7 @@ Pod new (container app) is rejected, TopologyAffinityError:
   for 2 GiB free memory: node 0 can only be used as part of NUMA nodes 0-1, node
   1 can only be used as part of NUMA nodes 0-1.
 
-resource  node  asked   free   total  missing
+resource  node  requested   free   total  missing
 cpu          0      1      6       7        -
              1             0       8        1
            all             6      15        -
@@ -496,7 +496,7 @@ Pod new is rejected, TopologyAffinityError:
   containers with CPUs of their own use up the pod's CPUs, and the containers
   that share the rest would have none.
 
-resource  node  asked    free   total  missing
+resource  node  requested    free   total  missing
 cpu          0      2       3       3        -
              1              4       4        -
            all              7       7        -

@@ -1,11 +1,11 @@
-//! Words and lines: amounts, plurals, wrapping, clipping.
+//! Amounts, plurals, wrapping and clipping of text.
 
-use pinfold_core::decision::Manager;
+use pinfold_core::decision::ResourceManager;
 use pinfold_core::node_set::NodeSet;
 
 use crate::amount;
 
-/// How wide a line may be.
+/// The maximum width of a line.
 pub(super) const WIDTH: usize = 80;
 
 /// `1 pod`, `2 pods`.
@@ -22,13 +22,14 @@ pub(super) fn nodes(nodes: NodeSet) -> String {
     }
 }
 
-/// The nodes something was aligned to. Where they are not preferred, what does not fit there goes elsewhere.
+/// The NUMA nodes of an affinity. If they are not preferred, CPUs and devices that do not fit there are taken from
+/// other nodes.
 pub(super) fn aligned(mask: NodeSet, preferred: bool) -> String {
     let first = if preferred { "" } else { " first" };
     format!("{}{first}", nodes(mask))
 }
 
-/// Exact where that is a short number, otherwise rounded: two amounts that differ should not look equal.
+/// Exact if that is a short number, otherwise rounded: two different amounts should not look equal.
 pub(super) fn bytes(amount: u64) -> String {
     const LONGEST: u64 = 100_000;
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -42,23 +43,23 @@ pub(super) fn bytes(amount: u64) -> String {
 }
 
 /// An amount with its unit: `8 CPUs`, `4 GiB`, `2 devices`.
-pub(super) fn amount_of(manager: Manager, amount: u64) -> String {
+pub(super) fn amount_of(manager: ResourceManager, amount: u64) -> String {
     match manager {
-        Manager::Cpu => plural(amount, "CPU", "CPUs"),
-        Manager::Memory => bytes(amount),
-        Manager::Device => plural(amount, "device", "devices"),
+        ResourceManager::Cpu => plural(amount, "CPU", "CPUs"),
+        ResourceManager::Memory => bytes(amount),
+        ResourceManager::Device => plural(amount, "device", "devices"),
     }
 }
 
-/// An amount in a column that says what it is.
-pub(super) fn bare(manager: Manager, amount: u64) -> String {
+/// An amount without its unit, for columns with a heading.
+pub(super) fn bare(manager: ResourceManager, amount: u64) -> String {
     match manager {
-        Manager::Memory => bytes(amount),
-        Manager::Cpu | Manager::Device => amount.to_string(),
+        ResourceManager::Memory => bytes(amount),
+        ResourceManager::Cpu | ResourceManager::Device => amount.to_string(),
     }
 }
 
-/// At most `width` characters, the last one an ellipsis if something is missing.
+/// At most `width` characters, the last one an ellipsis if something was cut.
 pub(super) fn clip(text: &str, width: usize) -> String {
     match text.chars().count() > width {
         true => text
@@ -70,7 +71,7 @@ pub(super) fn clip(text: &str, width: usize) -> String {
     }
 }
 
-/// Lines of at most [`WIDTH`] columns that start with `indent` blanks; a word that is longer than a line is cut.
+/// Lines of at most [`WIDTH`] columns with an indentation; a word that is longer than a line is cut.
 pub(super) fn wrap(text: &str, indent: usize) -> String {
     let room = WIDTH.saturating_sub(indent).max(1);
     let mut lines = vec![String::new()];

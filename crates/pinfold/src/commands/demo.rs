@@ -7,8 +7,10 @@ use std::sync::Arc;
 use pinfold_core::device::NoPreference;
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort};
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::svg;
+
+use pinfold_terminal::DeciderArg;
 
 use crate::args::{MachineArg, NodeArgs};
 use crate::commands::{explain, simulate};
@@ -32,7 +34,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         scope: None,
         devices: vec!["nvidia.com/gpu=gpu".to_owned()],
         devices_file: None,
-        exact: false,
+        decider: DeciderArg::default(),
     })?;
     let read = pinfold_kube::pod::read("demo", PODS.as_bytes())
         .map_err(|findings| Failure::BadInput(findings.to_string()))?;
@@ -63,7 +65,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     }
 
     let picture = std::env::temp_dir().join("pinfold-demo.svg");
-    let plan = Plan::new(node.machine(), &occupancy);
+    let plan = MachineLayout::new(node.machine(), &occupancy);
     let drawn = svg::draw(&plan, &occupancy, &node.name);
     let _ = match output::write_file(&picture, drawn.as_bytes()) {
         Ok(()) => write!(text, "\nThe same as a picture: {}\n", picture.display()),

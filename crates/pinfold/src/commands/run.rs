@@ -13,7 +13,7 @@ use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 use pinfold_hardware::Hardware;
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::{explain, grid};
 use pinfold_standalone::placement::{self, RunPolicy};
 use pinfold_standalone::{
@@ -298,7 +298,7 @@ pub(super) fn describe(placement: &RunPlacement) -> String {
 
 /// The machine with the CPUs of every holder.
 pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Occupancy) -> String {
-    let plan = Plan::new(machine, occupancy);
+    let plan = MachineLayout::new(machine, occupancy);
     grid::draw(
         &plan,
         occupancy,

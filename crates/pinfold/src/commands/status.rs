@@ -59,7 +59,7 @@ fn text(status: &AgentStatus) -> String {
         Some(false) => "not connected",
         None => "none",
     };
-    let holders = status.occupancy.holders.len() + status.occupancy.without;
+    let holders = status.occupancy.holders.len() + status.occupancy.shared_only_pods;
     let mut text = format!(
         "node {}, mode {}, pinfold {}\ntopology {} per {}\nruntime {runtime}, {}, journal entry {}\nshared CPUs {}\n",
         status.node,

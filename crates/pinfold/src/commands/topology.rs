@@ -9,7 +9,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
 use pinfold_core::settings::Settings;
 use pinfold_hardware::pci::{PciDevice, PciKind};
 use pinfold_hardware::record::Recording;
@@ -18,7 +18,7 @@ use pinfold_hardware::{Hardware, NumaId};
 use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_render::grid::Legend;
-use pinfold_render::plan::Plan;
+use pinfold_render::layout::MachineLayout;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use pinfold_render::{grid, svg, tree};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         return record(&args.machine.machine, file);
     }
     let hardware = input::hardware(&args.machine.machine)?;
-    let machine = node::view(&hardware)?;
+    let machine = node::kubelet_machine(&hardware)?;
     let warnings = hardware.warnings();
     let topology = Topology {
         hardware: &hardware,
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         Picture::Text => output::print(&text(&topology, args.devices))?,
         Picture::Svg => {
             let occupancy = occupancy(&hardware, &machine);
-            let plan = Plan::new(&machine, &occupancy);
+            let plan = MachineLayout::new(&machine, &occupancy);
             output::print(&svg::draw(&plan, &occupancy, title(&hardware)))?;
         }
         Picture::Json => output::print_json(&topology)?,
@@ -150,7 +150,7 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
         devices: Vec::new(),
         ..occupancy(hardware, machine)
     };
-    let plan = Plan::new(machine, &occupancy);
+    let plan = MachineLayout::new(machine, &occupancy);
     let colour = output::colour();
     text.push_str(&grid::draw(
         &plan,
@@ -280,7 +280,7 @@ fn occupancy(hardware: &Hardware, machine: &Machine) -> Occupancy {
         let number = numbers.entry(device.kind).or_default();
         let kind = kind_name(device.kind);
         let node = device.node.and_then(NumaId::node_id);
-        devices.push(DeviceSeat {
+        devices.push(DeviceUse {
             resource: kind.into(),
             id: format!("{kind}{number}"),
             nodes: node.map_or(NodeSet::EMPTY, NodeSet::single),

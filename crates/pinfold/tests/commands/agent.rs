@@ -1,4 +1,4 @@
-//! The commands that ask a node's agent.
+//! The commands that are clients of the node agent.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::program::{Run, run};
 use crate::server::{TestServer, serve};
 
-/// Runs a command with the socket of the agent.
-fn ask(served: &TestServer, words: &[&str]) -> Run {
+/// Runs a command with `--socket`.
+fn run_with_socket(served: &TestServer, words: &[&str]) -> Run {
     let socket = served.socket.to_str().expect("text");
     let (command, rest) = words.split_first().expect("a command");
     let words: Vec<&str> = [&[*command, "--socket", socket], rest].concat();
@@ -28,51 +28,54 @@ fn pod(served: &TestServer, name: &str, cpus: u32) -> String {
 }
 
 #[test]
-fn a_pod_is_admitted_shown_and_released() {
+fn a_pod_is_admitted_listed_and_released() {
     let served = serve();
-    let admitted = ask(&served, &["admit", &pod(&served, "web", 4)]);
-    assert_eq!(admitted.code, 0, "{}", admitted.seen());
+    let admitted = run_with_socket(&served, &["admit", &pod(&served, "web", 4)]);
+    assert_eq!(admitted.code, 0, "{}", admitted.output());
     assert_eq!(
         admitted.stdout,
-        "default/web (uid default/web)\n  main: CPUs 1-2,9-10 (its own)\n"
+        "default/web (uid default/web)\n  main: CPUs 1-2,9-10 (exclusive)\n"
     );
-    let shown = ask(&served, &["ps"]);
+    let shown = run_with_socket(&served, &["ps"]);
     assert!(
-        shown.stdout.contains("CPUs 1-2,9-10 (its own)"),
+        shown.stdout.contains("CPUs 1-2,9-10 (exclusive)"),
         "{}",
-        shown.seen()
+        shown.output()
     );
-    let json = ask(&served, &["ps", "-o", "json"]).stdout;
+    let json = run_with_socket(&served, &["ps", "-o", "json"]).stdout;
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json[0]["uid"], "default/web");
-    let status = ask(&served, &["status"]);
+    let status = run_with_socket(&served, &["status"]);
     assert_eq!(status.code, 0);
     assert!(
         status.stdout.contains("1 pod, journal entry 1"),
         "{}",
-        status.seen()
+        status.output()
     );
-    assert_eq!(ask(&served, &["release", "default/web"]).code, 0);
-    assert_eq!(ask(&served, &["ps"]).stdout, "no pods\n");
-    let gone = ask(&served, &["release", "default/web"]);
-    assert_eq!(gone.code, 2, "{}", gone.seen());
+    assert_eq!(
+        run_with_socket(&served, &["release", "default/web"]).code,
+        0
+    );
+    assert_eq!(run_with_socket(&served, &["ps"]).stdout, "no pods\n");
+    let gone = run_with_socket(&served, &["release", "default/web"]);
+    assert_eq!(gone.code, 2, "{}", gone.output());
 }
 
 #[test]
 fn a_rejected_pod_is_explained_with_exit_code_1() {
     let served = serve();
-    let rejected = ask(&served, &["admit", &pod(&served, "wide", 9)]);
-    assert_eq!(rejected.code, 1, "{}", rejected.seen());
+    let rejected = run_with_socket(&served, &["admit", &pod(&served, "wide", 9)]);
+    assert_eq!(rejected.code, 1, "{}", rejected.output());
     assert!(rejected.stderr.contains("would fit"), "{}", rejected.stderr);
     assert_eq!(rejected.stdout, "");
 }
 
 #[test]
-fn a_run_gets_its_cpus_from_the_agent_and_gives_them_back() {
+fn a_run_is_admitted_by_the_agent_and_released_at_its_end() {
     let served = serve();
     let command = ["run", "--cpus", "2", "--", "sh", "-c", "exit 7"];
-    let ended = ask(&served, &command);
-    assert_eq!(ended.code, 7, "{}", ended.seen());
+    let ended = run_with_socket(&served, &command);
+    assert_eq!(ended.code, 7, "{}", ended.output());
     let (_, page) = served.ask("GET", "/v1/journal", "");
     let whats: Vec<String> = page["entries"]
         .as_array()
@@ -85,14 +88,17 @@ fn a_run_gets_its_cpus_from_the_agent_and_gives_them_back() {
         whats[0].contains("admitted") && whats[1].contains("released"),
         "{whats:?}"
     );
-    let missing = ask(&served, &["run", "--cpus", "2", "--", "no-such-command"]);
-    assert_eq!(missing.code, 127, "{}", missing.seen());
-    assert_eq!(ask(&served, &["run", "--cpus", "99", "--", "true"]).code, 1);
-    assert_eq!(ask(&served, &["ps"]).stdout, "no pods\n");
+    let missing = run_with_socket(&served, &["run", "--cpus", "2", "--", "no-such-command"]);
+    assert_eq!(missing.code, 127, "{}", missing.output());
+    assert_eq!(
+        run_with_socket(&served, &["run", "--cpus", "99", "--", "true"]).code,
+        1
+    );
+    assert_eq!(run_with_socket(&served, &["ps"]).stdout, "no pods\n");
 }
 
 #[test]
-fn problems_of_the_agent_are_an_exit_code() {
+fn status_exits_with_1_if_the_agent_reports_a_problem() {
     let served = serve();
     let problem = "the runtime is not connected".to_owned();
     served
@@ -101,7 +107,7 @@ fn problems_of_the_agent_are_an_exit_code() {
         .lock()
         .expect("unpoisoned")
         .push(problem);
-    let status = ask(&served, &["status"]);
+    let status = run_with_socket(&served, &["status"]);
     assert_eq!(status.code, 1);
     assert!(
         status
@@ -111,23 +117,26 @@ fn problems_of_the_agent_are_an_exit_code() {
 }
 
 #[test]
-fn other_rules_are_shown_and_done() {
+fn settings_prints_a_plan_and_applies_it() {
     let served = serve();
-    assert_eq!(ask(&served, &["admit", &pod(&served, "web", 4)]).code, 0);
+    assert_eq!(
+        run_with_socket(&served, &["admit", &pod(&served, "web", 4)]).code,
+        0
+    );
     let rules = served.socket.with_file_name("kubelet.yaml");
     let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n\
                 topologyManagerPolicy: restricted\nsystemReserved: {cpu: '2'}\n";
     fs::write(&rules, text).expect("written");
     let rules = rules.to_str().expect("text");
-    let plan = ask(&served, &["settings", rules, "--dry-run"]);
-    assert_eq!(plan.code, 0, "{}", plan.seen());
-    assert!(plan.stdout.contains("unchanged") && plan.stdout.ends_with("nothing was changed\n"));
-    let done = ask(&served, &["settings", rules]);
-    assert!(done.stdout.ends_with("applied\n"), "{}", done.seen());
+    let plan = run_with_socket(&served, &["settings", rules, "--dry-run"]);
+    assert_eq!(plan.code, 0, "{}", plan.output());
+    assert!(plan.stdout.contains("unchanged") && plan.stdout.ends_with("not applied\n"));
+    let done = run_with_socket(&served, &["settings", rules]);
+    assert!(done.stdout.ends_with("applied\n"), "{}", done.output());
 }
 
 #[test]
-fn without_an_agent_its_commands_say_where_they_looked() {
+fn without_an_agent_the_error_names_its_socket() {
     let lost = run(
         Path::new("/"),
         &["status", "--socket", "/nowhere/agent.sock"],

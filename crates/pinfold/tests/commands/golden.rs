@@ -1,28 +1,28 @@
-//! Texts that were looked at once and must not change unseen. `UPDATE_GOLDEN=1` writes them anew.
+//! Snapshots of texts. `UPDATE_GOLDEN=1` rewrites them.
 
 use std::fs;
 use std::path::Path;
 
-/// Whether texts are to be written instead of compared.
-pub(crate) fn updating() -> bool {
+/// Whether snapshots are rewritten instead of compared.
+fn updating() -> bool {
     std::env::var_os("UPDATE_GOLDEN").is_some()
 }
 
-/// Compares `found` with the text in `path`.
+/// Compares `found` with the snapshot in `path`.
 pub(crate) fn check(path: &Path, found: &str) {
     if updating() {
-        return fs::write(path, found).expect("the folder is there");
+        return fs::write(path, found).expect("the directory exists");
     }
     let expected = fs::read_to_string(path).unwrap_or_default();
     assert!(
         expected == found,
-        "{} differs (UPDATE_GOLDEN=1 writes it anew)\n{}",
+        "{} differs (UPDATE_GOLDEN=1 rewrites it)\n{}",
         path.display(),
         difference(&expected, found)
     );
 }
 
-/// The lines around the first difference.
+/// The lines from the first difference on.
 fn difference(expected: &str, found: &str) -> String {
     let (expected, found): (Vec<&str>, Vec<&str>) =
         (expected.lines().collect(), found.lines().collect());

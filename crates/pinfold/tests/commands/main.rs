@@ -1,17 +1,35 @@
-//! The program as people run it: every command's text, its exit codes, and what its outputs promise.
+//! Runs `pinfold`: snapshots of its output, its exit codes, its pages and examples.
 
 mod agent;
 mod examples;
 #[path = "../../../pinfold-agent/tests/api/fake_agent.rs"]
 mod fake_agent;
 mod golden;
-mod handbook;
-mod live;
-mod plugin;
+mod output;
+mod pages;
 mod program;
-mod promises;
 #[path = "../../../pinfold-agent/tests/api/server.rs"]
 #[allow(dead_code, reason = "shared with the tests of the API")]
 mod server;
+mod snapshots;
 mod terminal;
-mod texts;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinfold");
+/// The word before its arguments in documents.
+const COMMAND: &str = "pinfold";
+
+#[test]
+fn every_example_of_the_page_about_the_command_line_prints_what_the_page_shows() {
+    assert!(pages::check("docs/command-line.md") > 5);
+}
+
+#[test]
+fn every_example_gives_its_expected_output() {
+    assert_eq!(examples::check(), 7);
+}
+
+#[test]
+fn every_line_of_the_pages_that_can_run_on_any_computer_runs() {
+    assert!(pages::run_shell_lines() > 8);
+}

@@ -1,9 +1,11 @@
-//! Runs the program.
+//! Runs the program under test.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What came of a run.
+/// The exit code and output of a finished process.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -15,14 +17,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder that tests may write to.
+/// A directory that tests may write to.
 pub(crate) fn scratch() -> &'static str {
     env!("CARGO_TARGET_TMPDIR")
 }
 
-/// Runs `pinfold` with these arguments in this folder.
+/// Runs the program with these arguments in this directory.
 pub(crate) fn run<S: AsRef<str>>(folder: &Path, args: &[S]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_pinfold"))
+    let output = Command::new(crate::PROGRAM)
         .args(args.iter().map(AsRef::as_ref))
         .current_dir(folder)
         .env("TMPDIR", scratch())
@@ -30,6 +32,30 @@ pub(crate) fn run<S: AsRef<str>>(folder: &Path, args: &[S]) -> Run {
         .stdin(Stdio::null())
         .output()
         .expect("the program starts");
+    Run::from(output)
+}
+
+/// Runs a line of a page with a shell, in a directory that shows the repository's files and takes new ones.
+pub(crate) fn shell(line: &str) -> Run {
+    let folder = Path::new(scratch()).join(format!("pages-{}", crate::COMMAND.replace(' ', "-")));
+    fs::create_dir_all(&folder).expect("the target directory is writable");
+    for shown in ["conformance", "crates", "deploy", "examples"] {
+        let link = folder.join(shown);
+        if link.symlink_metadata().is_err() {
+            symlink(root().join(shown), link).expect("the target directory is writable");
+        }
+    }
+    let programs = Path::new(crate::PROGRAM)
+        .parent()
+        .expect("a program is in a directory");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-c", &line.replace("kubectl pinfold", "kubectl-pinfold")])
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("the shell starts");
     Run::from(output)
 }
 
@@ -45,15 +71,13 @@ impl From<Output> for Run {
 }
 
 impl Run {
-    /// Everything a person sees.
-    pub(crate) fn seen(&self) -> String {
-        let mut seen = self.stdout.clone();
-        seen.push_str(&self.stderr);
-        seen
+    /// Standard output followed by standard error.
+    pub(crate) fn output(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
     }
 }
 
-/// The words of a command line; single quotes hold words together.
+/// The arguments of a command line; single quotes group words.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {

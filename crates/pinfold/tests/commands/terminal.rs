@@ -1,4 +1,4 @@
-//! On a terminal: colour, and lines as wide as it is. A pseudo-terminal is one.
+//! Colour and line width on a pseudo-terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -9,7 +9,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::program::{root, scratch, words};
 
-/// Everything that shows on a terminal of so many columns while the program runs in it.
+/// The output of the program on a terminal of so many columns.
 fn on_terminal(columns: u16, environment: &[(&str, &str)], line: &str) -> String {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&ours).expect("it is ours");
@@ -28,7 +28,7 @@ fn on_terminal(columns: u16, environment: &[(&str, &str)], line: &str) -> String
         .open(name.to_str().expect("a path"))
         .expect("the other end");
     let other = || theirs.try_clone().expect("one more");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pinfold"))
+    let mut child = Command::new(crate::PROGRAM)
         .args(words(line))
         .current_dir(root().join("crates/pinfold/tests/inputs"))
         .env("TMPDIR", scratch())
@@ -41,11 +41,11 @@ fn on_terminal(columns: u16, environment: &[(&str, &str)], line: &str) -> String
         .spawn()
         .expect("the program starts");
     drop(theirs);
-    let mut seen = Vec::new();
-    // Reading fails, as it should, when nobody has the other end any more.
-    let _ = File::from(ours).read_to_end(&mut seen);
+    let mut output = Vec::new();
+    // Reading fails with EIO when the program has closed its end.
+    let _ = File::from(ours).read_to_end(&mut output);
     child.wait().expect("it ends");
-    String::from_utf8_lossy(&seen).replace("\r\n", "\n")
+    String::from_utf8_lossy(&output).replace("\r\n", "\n")
 }
 
 /// The text without colours.
@@ -61,17 +61,17 @@ fn plain(text: &str) -> String {
 const MACHINE: &str = "--machine '2 sockets, 2 numa, 16 cores, smt2'";
 
 #[test]
-fn colour_is_for_terminals_that_want_it() {
+fn colour_is_used_on_a_terminal_without_no_color() {
     let line = format!("simulate {MACHINE} --repeat 4 two.yaml");
     let coloured = on_terminal(80, &[], &line);
     assert!(coloured.contains("\u{1b}["), "{coloured}");
     for environment in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let seen = on_terminal(80, &[environment], &line);
         assert!(!seen.contains('\u{1b}'), "{environment:?}: {seen}");
-        assert_eq!(seen, plain(&coloured), "colour is all that differs");
+        assert_eq!(seen, plain(&coloured), "only colour differs");
     }
     let empty = on_terminal(80, &[("NO_COLOR", "")], &line);
-    assert_eq!(empty, coloured, "an empty NO_COLOR says nothing");
+    assert_eq!(empty, coloured, "an empty NO_COLOR is not set");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn lines_are_as_wide_as_the_terminal() {
             let seen = plain(&on_terminal(columns, &[], &line));
             assert!(
                 !seen.contains('\r'),
-                "no bar for what takes no time: {seen}"
+                "no progress bar within a second: {seen}"
             );
             for row in seen.lines() {
                 assert!(row.chars().count() <= most, "{columns} columns: {row}");

@@ -1,25 +1,30 @@
-//! Nodes that a kubelet ran before, or still does.
+//! Nodes on which the kubelet pinned pods before, or still does.
 
 use super::*;
 
 #[test]
-fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
+fn pods_that_the_kubelet_pinned_keep_their_cpus_until_they_terminate() {
     let pins = KubeletPins {
         pods: [("old".into(), [("main".into(), set("2,10"))].into())].into(),
     };
     let mut scene = Scene::with(true, pins);
-    let old = specification("old", &cpus(2));
-    let home = sandbox("old", &old);
-    let guest = Guest::new("old-main".to_owned(), &home, "main".into());
-    let (updates, remarks) = scene
+    let old = pod_spec("old", &cpus(2));
+    let sandbox_of_pod = sandbox("old", &old);
+    let container = ManagedContainer::new("old-main".to_owned(), &sandbox_of_pod, "main".into());
+    let (updates, changes) = scene
         .node
-        .synchronize(vec![(home, None)], vec![guest], &mut NoPreference, NOW)
-        .expect("written");
+        .synchronize(
+            vec![(sandbox_of_pod, None)],
+            vec![container],
+            &mut NoPreference,
+            NOW,
+        )
+        .expect("journaled");
     assert_eq!(updates, []);
     let cpus_of_old = set("2,10");
     assert_eq!(
-        remarks,
-        [Remark::Pinned {
+        changes,
+        [SyncChange::KeptKubeletCpus {
             pod: "old".into(),
             cpus: cpus_of_old.clone()
         }]
@@ -29,7 +34,10 @@ fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
     let ls = scene.run("ls", ls).expect("the pool");
     assert_eq!(ls.cpus, &set("0-15") - &cpus_of_old);
     for uid in ["a", "b", "c", "d", "e", "f"] {
-        let own = scene.run(uid, &class("LSR", 2)).expect("its own").cpus;
+        let own = scene
+            .run(uid, &class("LSR", 2))
+            .expect("exclusive CPUs")
+            .cpus;
         assert!(own.is_disjoint(&cpus_of_old));
     }
     scene.pod("g", &class("LSR", 2)).expect_err("all are held");
@@ -37,36 +45,36 @@ fn pods_that_the_kubelet_pinned_are_left_alone_until_they_end() {
     assert_eq!(scene.node.kubelet_pinned(), 0);
     scene
         .run("g", &class("LSR", 2))
-        .expect("what the kubelet held is ours now");
+        .expect("the CPUs of the terminated pod");
 }
 
 #[test]
-fn pods_that_the_kubelet_pinned_come_before_strangers_who_would_get_their_cpus() {
+fn pods_that_the_kubelet_pinned_are_handled_before_unknown_ones() {
     let pins = KubeletPins {
         pods: [("old".into(), [("main".into(), set("1,9"))].into())].into(),
     };
     let mut scene = Scene::with(false, pins);
-    let stranger = specification("stranger", &cpus(2));
-    let old = specification("old", &cpus(2));
+    let unknown = pod_spec("unknown", &cpus(2));
+    let old = pod_spec("old", &cpus(2));
     let pods = vec![
-        (sandbox("stranger", &stranger), Some(Arc::new(stranger))),
+        (sandbox("unknown", &unknown), Some(Arc::new(unknown))),
         (sandbox("old", &old), Some(Arc::new(old))),
     ];
     let synchronized = scene
         .node
         .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
-    let (_, remarks) = synchronized.expect("written");
-    let pinned = Remark::Pinned {
+    let (_, changes) = synchronized.expect("journaled");
+    let pinned = SyncChange::KeptKubeletCpus {
         pod: "old".into(),
         cpus: set("1,9"),
     };
-    assert_eq!(remarks, [pinned, Remark::Adopted("stranger".into())]);
+    assert_eq!(changes, [pinned, SyncChange::Adopted("unknown".into())]);
 }
 
 #[test]
-fn whoever_keeps_hands_off_decides_and_tells_nobody() {
+fn an_observe_only_node_admits_pods_and_sends_no_updates() {
     let mut scene = Scene::kubelet();
-    scene.node = scene.node.hands_off();
+    scene.node = scene.node.observe_only();
     assert_eq!(scene.run("a", &cpus(2)), None);
     assert_eq!(scene.run("b", "spec: {containers: [{name: main}]}"), None);
     let held = scene.node.journaled().ledger().exclusive_cpus(&"a".into());
@@ -75,35 +83,44 @@ fn whoever_keeps_hands_off_decides_and_tells_nobody() {
 }
 
 #[test]
-fn devices_that_the_kubelet_chose_count_for_pods_that_were_running_before() {
-    use pinfold_core::device::{Device, DeviceOffer};
+fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
+    use pinfold_core::device::{AdvertisedDevices, Device};
     use pinfold_devices::align;
 
     let mut scene = Scene::kubelet();
     let text = "spec:\n  containers:\n  - name: main\n    resources:\n      \
         limits: {cpu: 2, memory: 10Mi, vendor.com/gpu: 1}\n";
-    let pod = specification("g", text);
-    let home = sandbox("g", &pod);
+    let pod = pod_spec("g", text);
+    let sandbox_of_pod = sandbox("g", &pod);
     let device = Device {
         numa: Some(vec![1]),
         healthy: true,
     };
-    let offer: DeviceOffer = [("gpu7".into(), device)].into();
+    let offer: AdvertisedDevices = [("gpu7".into(), device)].into();
     let given = [("main".into(), [("vendor.com/gpu".into(), offer)].into())].into();
-    let beside = [("g".into(), align::align_pod(&pod.pod, &given))].into();
-    let guest = Guest::new("g-main".to_owned(), &home, "main".into());
-    let pods = vec![(home, Some(Arc::new(pod)))];
-    let met = scene
-        .node
-        .synchronize_beside(pods, vec![guest], beside, NOW);
-    let (_, remarks) = met.expect("written");
-    assert_eq!(remarks, [Remark::Adopted("g".into())]);
+    let kubelet_devices = [("g".into(), align::align_pod(&pod.pod, &given))].into();
+    let container = ManagedContainer::new("g-main".to_owned(), &sandbox_of_pod, "main".into());
+    let pods = vec![(sandbox_of_pod, Some(Arc::new(pod)))];
+    let synchronized =
+        scene
+            .node
+            .synchronize_with_kubelet_devices(pods, vec![container], kubelet_devices, NOW);
+    let (_, changes) = synchronized.expect("journaled");
+    assert_eq!(changes, [SyncChange::Adopted("g".into())]);
     // Node 1 has CPUs 4-7 and 12-15.
-    assert_eq!(scene.told("g-main"), "4,12");
-    let met = scene
-        .node
-        .synchronize_beside(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
-    assert_eq!(met.expect("written").1, [Remark::Gone("g".into())]);
+    assert_eq!(scene.sent_cpus("g-main"), "4,12");
+    let synchronized =
+        scene
+            .node
+            .synchronize_with_kubelet_devices(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
+    assert_eq!(
+        synchronized.expect("journaled").1,
+        [SyncChange::Released("g".into())]
+    );
     let pool = scene.node.journaled().ledger().state().pool();
-    assert_eq!(pool.resources().count(), 0, "its devices are gone with it");
+    assert_eq!(
+        pool.resources().count(),
+        0,
+        "its devices are removed with it"
+    );
 }

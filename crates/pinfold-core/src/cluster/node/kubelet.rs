@@ -34,9 +34,9 @@ pub(super) fn evaluate(
         return Evaluation::Rejected(NodeRejection::Uncertain(gap));
     }
     let summary = summary(&decision);
-    let assignment = match decision.verdict {
-        decision::Verdict::Admitted(assignment) => assignment,
-        decision::Verdict::Rejected(rejection) => {
+    let assignment = match decision.result {
+        decision::AdmissionResult::Admitted(assignment) => assignment,
+        decision::AdmissionResult::Rejected(rejection) => {
             return Evaluation::Rejected(NodeRejection::Kubelet(rejection, summary));
         }
     };
@@ -77,9 +77,9 @@ fn admit(
         .admit(request.pod(), &mut NoPreference)
         .map_err(NodeRejection::Ledger)?;
     let summary = summary(&admission.decision);
-    match admission.decision.verdict {
-        decision::Verdict::Admitted(assignment) => Ok((assignment, admission.change)),
-        decision::Verdict::Rejected(rejection) => {
+    match admission.decision.result {
+        decision::AdmissionResult::Admitted(assignment) => Ok((assignment, admission.change)),
+        decision::AdmissionResult::Rejected(rejection) => {
             undo(ledger, admission.change.as_ref());
             Err(NodeRejection::Kubelet(rejection, summary))
         }

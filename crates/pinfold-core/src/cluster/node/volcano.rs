@@ -1,5 +1,5 @@
-//! A node on which Volcano's plugin decides: its predicate. The score depends on the other candidates, so the evaluation
-//! only counts NUMA nodes.
+//! A node on which Volcano's plugin decides: its predicate. The score depends on the other candidates, so the
+//! evaluation only counts NUMA nodes.
 
 use std::collections::BTreeMap;
 

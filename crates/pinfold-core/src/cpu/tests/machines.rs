@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cpu::{CpuOptions, CpuState, Reservation, StaticCpus, StaticSettings};
+use crate::cpu::{CpuOptions, CpuReservation, CpuState, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuId, CpuList, CpuSet};
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
@@ -84,7 +84,7 @@ pub(super) fn policy(
     let reserved = CpuList::parse(reserved).unwrap();
     let settings = StaticSettings {
         options,
-        reservation: Reservation {
+        reservation: CpuReservation {
             count: usize::try_from(reserved.len()).unwrap(),
             cpus: reserved,
         },

@@ -80,7 +80,7 @@ fn a_container_that_shares_must_be_left_something() {
     let state = fresh(&policy);
     let rejection = |pod: &Pod| {
         let hints = policy.pod_hints(&state, &CpuSet::new(), pod);
-        assert_eq!(hints.rows[0].1, ResourceHints::Cannot);
+        assert_eq!(hints.rows[0].1, ResourceHints::Unsatisfiable);
         let rejection = policy.allocate_pod(&state, None, pod).unwrap_err();
         assert_eq!(rejection.error.reason(), "EmptyPodSharedPoolError");
         rejection.to_string()

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::machines::{CoreShape, container, fresh, pod, policy, sidecar, topology};
 use crate::cpu::{
-    CpuEdit, CpuError, CpuOptions, CpuOrder, CpuState, Packing, StaticCpus, TakeError,
+    CpuEdit, CpuError, CpuOptions, CpuOrder, CpuState, PackingOptions, StaticCpus, TakeError,
     take_distributed, take_packed,
 };
 use crate::cpu_set::{CpuId, CpuSet};
@@ -125,7 +125,7 @@ proptest! {
         let machine = topology(&shape);
         let available = some_of(machine.all(), pick);
         let order = if spread { CpuOrder::Spread } else { CpuOrder::Packed };
-        let packing = Packing { order, align_by_cache };
+        let packing = PackingOptions { order, align_by_cache };
         for fidelity in [Fidelity::Exact, Fidelity::Sound] {
             let packed = take_packed(&machine, &available, count, packing, fidelity);
             let spread = take_distributed(&machine, &available, count, group, order, fidelity);
@@ -226,7 +226,7 @@ proptest! {
                     let mask = hint.mask.unwrap();
                     let cpus = allocate(Some(mask)).unwrap().cpus.unwrap();
                     for cpu in &cpus {
-                        let place = policy.topology().place(cpu).unwrap();
+                        let place = policy.topology().location(cpu).unwrap();
                         prop_assert!(mask.contains(place.node));
                     }
                 }

@@ -1,14 +1,14 @@
 //! Defects of the original's algorithms, each with a small machine that shows it.
 
 use super::machines::{cpus, even, misreported, topology};
-use crate::cpu::{CpuOrder, Packing, TakeError, take_distributed, take_packed};
+use crate::cpu::{CpuOrder, PackingOptions, TakeError, take_distributed, take_packed};
 use crate::fidelity::Fidelity::{Exact, Sound};
 
-const PACKED: Packing = Packing {
+const PACKED: PackingOptions = PackingOptions {
     order: CpuOrder::Packed,
     align_by_cache: false,
 };
-const BY_CACHE: Packing = Packing {
+const BY_CACHE: PackingOptions = PackingOptions {
     order: CpuOrder::Packed,
     align_by_cache: true,
 };

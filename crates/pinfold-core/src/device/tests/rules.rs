@@ -24,7 +24,7 @@ fn hints_for(pool: &DevicePool, state: &DeviceState, gpus: i64) -> Option<Vec<Hi
         state,
         &pod,
         container,
-        &Reusable::default(),
+        &ReusableDevices::default(),
     ))
 }
 
@@ -41,7 +41,7 @@ fn choose(
         pod: &pod,
         container: &pod.containers[0],
         affinity,
-        reusable: &Reusable::from(DevicesByResource::from([(gpu(), set(left))])),
+        reusable: &ReusableDevices::from(DevicesByResource::from([(gpu(), set(left))])),
         already_running: false,
     };
     devices_to_allocate(pool, state, request, &gpu(), gpus, plugin)
@@ -178,7 +178,7 @@ fn the_plugin_is_asked_among_equals_only() {
     let pool = two_nodes();
     let state = DeviceState::default();
     let mut asked = Vec::new();
-    let mut plugin = |ask: AllocationAsk<'_>| {
+    let mut plugin = |ask: PreferredAllocationQuery<'_>| {
         asked.push((ask.available.clone(), ask.must_include.clone(), ask.size));
         Ok(Some(set("a1 b1 unheard-of")))
     };
@@ -219,7 +219,7 @@ fn a_plugin_that_knows_pairs_gets_a_whole_one() {
     let ids = ["g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"];
     let pool = pool_of(nodes(&[0]), ids.map(|id| (id, device(Some(&[0])))));
     let pairs = ["g0 g3", "g1 g2", "g4 g7", "g5 g6"];
-    let mut plugin = |ask: AllocationAsk<'_>| {
+    let mut plugin = |ask: PreferredAllocationQuery<'_>| {
         let mut whole = pairs.iter().map(|pair| set(pair));
         Ok(whole.find(|pair| pair.is_subset(ask.available)))
     };
@@ -266,7 +266,7 @@ fn rejections_speak_as_the_kubelet_does() {
         rejection(&mended, &own, 1, ""),
         "previously allocated devices are no longer healthy; cannot allocate unhealthy devices example.com/gpu"
     );
-    let mut silent = |_: AllocationAsk<'_>| Err("deadline exceeded".to_owned());
+    let mut silent = |_: PreferredAllocationQuery<'_>| Err("deadline exceeded".to_owned());
     assert_eq!(
         choose(&pool, &DeviceState::default(), 1, None, "", &mut silent),
         Err(
@@ -285,7 +285,7 @@ fn a_container_found_running_is_left_alone() {
         pod: &pod,
         container: &pod.containers[0],
         affinity: None,
-        reusable: &Reusable::default(),
+        reusable: &ReusableDevices::default(),
         already_running: true,
     };
     let unregistered = DevicePool::new(nodes(&[0]));

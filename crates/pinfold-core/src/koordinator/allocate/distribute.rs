@@ -1,12 +1,12 @@
-//! Spreading a pod's requests over the NUMA nodes of a hint.
+//! Distributes a pod's requests over the NUMA nodes of a hint.
 //!
-//! Mirrors `tryBestToDistributeEvenly`: each NUMA node in turn gets an equal part of what is still missing, or
-//! all it has if that is less. CPU of a pod that binds CPUs is split in whole CPUs, in whole cores where those are
-//! required. The last node gets what rounding left over.
+//! Mirrors `tryBestToDistributeEvenly`: each NUMA node in turn provides an equal part of the missing amount, or all
+//! that it has free if that is less. The CPU of a pod that binds CPUs is split into whole CPUs, or into whole cores if
+//! those are required. The last NUMA node also provides the remainder of rounding.
 //!
-//! The original means to start with the node that has the least, but its comparison takes positions in the list for
-//! NUMA ids and never follows its own swaps; exact mode repeats that (an insertion sort, as Go sorts
-//! up to twelve elements).
+//! Koordinator intends to start with the NUMA node that has the least free, but its comparison uses positions in the
+//! list as NUMA ids and ignores its own swaps; exact mode repeats that (with an insertion sort, as Go sorts up to
+//! twelve elements).
 
 use smallvec::SmallVec;
 
@@ -17,12 +17,12 @@ use crate::koordinator::rejection::{FrameworkCode, KoordinatorReason, Koordinato
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
 
-/// One requested resource and what each NUMA node has left of it, by NUMA id.
+/// One requested resource and its free amount on each NUMA node.
 #[derive(Debug)]
 pub(super) struct ResourceRow<'a> {
     name: &'a ResourceName,
-    asked: i64,
-    /// Whether any NUMA node knows the resource; the others are not NUMA's business.
+    requested: i64,
+    /// Whether any NUMA node reports the resource; other resources are not allocated per NUMA node.
     reported: bool,
     free: ByNode,
 }
@@ -33,7 +33,7 @@ impl ResourceRow<'_> {
     }
 }
 
-/// The part of one resource that one NUMA node gives.
+/// The amount of one resource that one NUMA node provides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumaShare {
     pub(super) row: usize,
@@ -45,21 +45,21 @@ pub(super) type NumaShares = SmallVec<[NumaShare; 16]>;
 
 /// One row per requested resource.
 pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[ResourceRow<'a>; 4]> {
-    let ask = allocator.ask;
-    let requests: &'a Amounts = if ask.bind {
-        ask.plain_requests
+    let request = allocator.request;
+    let requests: &'a Amounts = if request.bind {
+        request.plain_requests
     } else {
-        ask.requests
+        request.requests
     };
-    let row = |(name, asked): (&'a ResourceName, i64)| {
+    let row = |(name, requested): (&'a ResourceName, i64)| {
         let mut row = ResourceRow {
             name,
-            asked,
+            requested,
             reported: false,
             free: ByNode::default(),
         };
         let key = ResourceKey::from(name.as_str());
-        for part in &allocator.left {
+        for part in &allocator.free {
             let amount = part.entry(key);
             row.reported |= amount.is_some();
             row.free.set(part.node, amount.unwrap_or(0));
@@ -70,72 +70,73 @@ pub(super) fn rows<'a>(allocator: &Allocator<'a>) -> SmallVec<[ResourceRow<'a>; 
 }
 
 impl Allocator<'_> {
-    /// Whether spreading always succeeds where there is enough in sum, and every NUMA node then has the CPUs of its
-    /// share. The parts grow from the NUMA node with the least on, so that nothing is left over at the last; with CPUs of
-    /// the pod's own that holds if everything is counted in the same unit.
-    pub(super) fn sums_decide(&self) -> bool {
+    /// Whether distributing always succeeds on NUMA nodes with large enough totals, and every NUMA node then has the
+    /// CPUs of its share. The shares grow from the NUMA node with the least free, so that nothing remains at the last
+    /// one; if the pod binds CPUs, that holds if all amounts are multiples of the same unit.
+    pub(super) fn totals_decide(&self) -> bool {
         let fidelity = self.fidelity;
-        let odd = !self.ask.offered.is_empty() || self.rows.iter().any(|row| row.asked < 0);
-        if odd || fidelity.sorts_numa_nodes_by_position() {
+        let is_special =
+            !self.request.offered.is_empty() || self.rows.iter().any(|row| row.requested < 0);
+        if is_special || fidelity.sorts_numa_nodes_by_position() {
             return false;
         }
-        if !self.ask.bind {
+        if !self.request.bind {
             return true;
         }
-        if fidelity.trusts_numa_sums()
-            || fidelity.forgets_amplified_share()
+        if fidelity.trusts_numa_totals()
+            || fidelity.ignores_amplified_share()
             || fidelity.measures_cores_by_average()
         {
             return false;
         }
         let unit = self.unit().saturating_mul(MILLI);
         let whole = |row: &ResourceRow<'_>| {
-            let mut nodes = self.left.iter().map(|part| part.node.index());
+            let mut nodes = self.free.iter().map(|part| part.node.index());
             nodes.all(|node| row.free.at(node) % unit == 0)
         };
         let cpu = self.rows.iter().find(|row| row.is_cpu());
         cpu.is_some_and(|cpu| {
             cpu.reported
-                && cpu.asked > 0
-                && cpu.asked % unit == 0
-                && cpu.asked == super::whole(self.ask.cpus)
+                && cpu.requested > 0
+                && cpu.requested % unit == 0
+                && cpu.requested == super::to_milli(self.request.cpus)
                 && whole(cpu)
         })
     }
 
-    /// Whether these NUMA nodes have enough of everything in sum.
+    /// Whether the free totals of these NUMA nodes suffice for every resource.
     pub(super) fn suffice(&self, nodes: NodeSet) -> bool {
         let mut rows = self.rows.iter();
-        rows.all(|row| !row.reported || row.free.sum(nodes) >= row.asked)
+        rows.all(|row| !row.reported || row.free.sum(nodes) >= row.requested)
     }
 
-    /// Whether nothing but what a set of NUMA nodes has in sum decides whether it takes the pod.
+    /// Whether the free totals of a set of NUMA nodes alone decide whether the pod fits it.
     #[must_use]
-    pub fn only_sums_decide(&self) -> bool {
-        let counts = (self.view.topology).is_some_and(|topology| self.can_count(topology));
-        self.sums_decide && counts
+    pub fn only_totals_decide(&self) -> bool {
+        let counts = (self.node.topology).is_some_and(|topology| self.can_count(topology));
+        self.totals_decide && counts
     }
 
-    /// What a set of NUMA nodes has to have to take the pod; `None` if more than that decides.
+    /// The free totals that a set of NUMA nodes must have for the pod to fit; `None` if totals alone do not decide.
     #[must_use]
     pub fn needs(&self) -> Option<SmallVec<[NumaNeed; 2]>> {
-        if !self.only_sums_decide() {
+        if !self.only_totals_decide() {
             return None;
         }
         let reported = self.rows.iter().filter(|row| row.reported);
         let need = |row: &ResourceRow<'_>| NumaNeed {
-            asked: row.asked,
+            requested: row.requested,
             free: row.free.clone(),
         };
         Some(reported.map(need).collect())
     }
 
-    /// Fills `shares`; tells whether nothing is missing.
+    /// Distributes all requests and fills `shares`; `false` if some amount is missing.
     pub(super) fn distribute(&self, nodes: NodeSet, shares: &mut NumaShares) -> bool {
         self.suffice(nodes) && (0..self.rows.len()).all(|row| self.spread(row, nodes, shares) == 0)
     }
 
-    /// The resources that the NUMA nodes do not hold enough of.
+    /// The rejection that lists the resources of which the NUMA nodes do not have enough.
     pub(super) fn shortage(&self, nodes: NodeSet) -> KoordinatorRejection {
         let mut ignored = NumaShares::new();
         let missing =
@@ -148,13 +149,13 @@ impl Allocator<'_> {
         }
     }
 
-    /// Spreads one resource; returns what is missing.
+    /// Distributes one resource; returns the missing amount.
     fn spread(&self, at: usize, nodes: NodeSet, shares: &mut NumaShares) -> i64 {
         let row = &self.rows[at];
         if !row.reported {
             return 0;
         }
-        let mut missing = row.asked;
+        let mut missing = row.requested;
         let order = self.order(row, nodes);
         for (done, &node) in order.iter().enumerate() {
             let part = self.part(row, missing, order.len() - done);
@@ -171,7 +172,7 @@ impl Allocator<'_> {
         missing
     }
 
-    /// The NUMA nodes in the order they are asked.
+    /// The order in which NUMA nodes provide their shares.
     fn order(&self, row: &ResourceRow<'_>, nodes: NodeSet) -> SmallVec<[NodeId; 8]> {
         let mut order: SmallVec<[NodeId; 8]> = nodes.iter().collect();
         if !self.fidelity.sorts_numa_nodes_by_position() {
@@ -189,19 +190,19 @@ impl Allocator<'_> {
         order
     }
 
-    /// An equal part of `missing` for the next of `nodes` NUMA nodes.
+    /// An equal part of `missing` for the next of `nodes` remaining NUMA nodes.
     fn part(&self, row: &ResourceRow<'_>, missing: i64, nodes: usize) -> i64 {
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).max(1);
-        if !row.is_cpu() || !self.ask.bind {
+        if !row.is_cpu() || !self.request.bind {
             return missing / nodes;
         }
         let (cpus, unit) = (round_up(missing), self.unit());
         (cpus / unit / nodes * unit).saturating_mul(MILLI)
     }
 
-    /// How many CPUs of its own a pod gets at once on a NUMA node.
+    /// The number of CPUs that a NUMA node assigns at once: those of a core if whole cores are required, else 1.
     fn unit(&self) -> i64 {
-        match (self.needs_whole_cores(), self.view.topology) {
+        match (self.needs_whole_cores(), self.node.topology) {
             (true, Some(topology)) => i64::try_from(topology.cpus_per_core()).unwrap_or(1).max(1),
             _ => 1,
         }
@@ -230,7 +231,7 @@ impl Allocator<'_> {
     }
 }
 
-/// Thousandths as whole CPUs, away from zero.
+/// Milli-CPUs as whole CPUs, rounded away from zero.
 fn round_up(milli: i64) -> i64 {
     let whole = milli / MILLI;
     whole + (milli % MILLI).signum()

@@ -1,27 +1,27 @@
-//! [`NumaFree`]: what one NUMA node has left for a pod. Mirrors `getAvailableNUMANodeResources`.
+//! [`NumaFree`]: the free amounts of one NUMA node for a pod. Mirrors `getAvailableNUMANodeResources`.
 
 use super::{AllocationNode, AllocationRequest};
-use crate::koordinator::amounts::{Amounts, NodeAmounts, ResourceKey, left_of};
+use crate::koordinator::amounts::{Amounts, NodeAmounts, ResourceKey, subtract};
 use crate::koordinator::ledger::NumaAllocated;
 use crate::node_set::NodeId;
 
-/// What one NUMA node has left, looked up by resource: a question is about few of them.
+/// The free amounts of one NUMA node, computed per resource on demand because only few resources are read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::koordinator) struct NumaFree<'a> {
     /// The NUMA node.
     pub(in crate::koordinator) node: NodeId,
-    /// Its CPU, which may be less than the sums say.
+    /// Its free CPU, which the allocator may lower below the total.
     pub(super) cpu: Option<i64>,
-    /// Its memory: every question is about it, so it is looked up once.
+    /// Its free memory, computed once because every decision reads it.
     memory: Option<i64>,
-    sums: FreeSource<'a>,
+    source: FreeSource<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum FreeSource<'a> {
-    /// The caller knows.
+    /// Given by the caller.
     Offered(&'a Amounts),
-    /// All there is without what is allocated, except for what the pod gets back.
+    /// The allocatable amounts minus the allocated ones, of which `reusable` counts as free.
     Free {
         all: &'a Amounts,
         allocated: Option<NumaAllocated<'a>>,
@@ -30,36 +30,36 @@ enum FreeSource<'a> {
 }
 
 impl<'a> NumaFree<'a> {
-    /// What the pod was offered on a NUMA node.
+    /// The amounts that the caller offers on a NUMA node.
     pub(super) fn offered(part: &'a NodeAmounts) -> Self {
         Self::of(part.node, FreeSource::Offered(&part.amounts))
     }
 
-    /// What is free on a NUMA node.
+    /// The free amounts of a NUMA node.
     pub(super) fn on(
         zone: &'a NodeAmounts,
-        view: &AllocationNode<'a>,
-        ask: &AllocationRequest<'a>,
+        node: &AllocationNode<'a>,
+        request: &AllocationRequest<'a>,
     ) -> Self {
-        let reusable = ask.reusable.iter().find(|part| part.node == zone.node);
-        let sums = FreeSource::Free {
+        let reusable = request.reusable.iter().find(|part| part.node == zone.node);
+        let source = FreeSource::Free {
             all: &zone.amounts,
-            allocated: view.ledger.allocated(zone.node, view.cpu_ratio),
+            allocated: node.ledger.allocated(zone.node, node.cpu_ratio),
             reusable: reusable.map(|part| &part.amounts),
         };
-        Self::of(zone.node, sums)
+        Self::of(zone.node, source)
     }
 
-    fn of(node: NodeId, sums: FreeSource<'a>) -> Self {
+    fn of(node: NodeId, source: FreeSource<'a>) -> Self {
         Self {
             node,
-            cpu: sums.entry(ResourceKey::Cpu),
-            memory: sums.entry(ResourceKey::Memory),
-            sums,
+            cpu: source.entry(ResourceKey::Cpu),
+            memory: source.entry(ResourceKey::Memory),
+            source,
         }
     }
 
-    /// What is left of `resource`, if the NUMA node knows it.
+    /// The free amount of `resource`, if the NUMA node reports it.
     #[inline]
     pub(in crate::koordinator) fn entry<'k>(
         &self,
@@ -68,11 +68,11 @@ impl<'a> NumaFree<'a> {
         match resource.into() {
             ResourceKey::Cpu => self.cpu,
             ResourceKey::Memory => self.memory,
-            other => self.sums.entry(other),
+            other => self.source.entry(other),
         }
     }
 
-    /// What is left of `resource`.
+    /// The free amount of `resource`; 0 if the NUMA node does not report it.
     pub(in crate::koordinator) fn get<'k>(&self, resource: impl Into<ResourceKey<'k>>) -> i64 {
         self.entry(resource).unwrap_or(0)
     }
@@ -91,11 +91,11 @@ impl FreeSource<'_> {
                 let allocated = allocated.and_then(|allocated| {
                     let amount = allocated.entry(resource);
                     match reusable {
-                        Some(reusable) => left_of(amount, reusable.entry(resource)),
+                        Some(reusable) => subtract(amount, reusable.entry(resource)),
                         None => amount,
                     }
                 });
-                left_of(all.entry(resource), allocated)
+                subtract(all.entry(resource), allocated)
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Which cores are free: as a whole, or one CPU of each.
+//! The free cores of a set of CPUs: whole cores, or one CPU of each.
 //!
-//! Where siblings lie alike ([`Siblings`](super::siblings)) a few bit operations tell; elsewhere cores are counted one by
-//! one. Both say the same.
+//! If the CPUs of all cores have the same distance ([`Siblings`](super::siblings)), a few bit operations compute it;
+//! else cores are counted one by one. Both return the same.
 
 use smallvec::SmallVec;
 
@@ -12,13 +12,13 @@ use crate::fidelity::Fidelity;
 /// A core that counts as whole and free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::koordinator) struct WholeCore {
-    /// Where its first free CPU sits.
+    /// The position of its first free CPU.
     pub(in crate::koordinator) place: CpuPosition,
     /// How many CPUs it has.
     pub(in crate::koordinator) cpus: u16,
 }
 
-/// Free CPUs of one core, and the first of them. A core belongs where its first free CPU sits.
+/// The number of free CPUs of one core, and the first of them, whose NUMA node and socket count for the core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::koordinator) struct CoreCount {
     pub(in crate::koordinator) free: u16,
@@ -26,7 +26,7 @@ pub(in crate::koordinator) struct CoreCount {
 }
 
 impl KoordinatorTopology {
-    /// The cores that `cpus` hold as a whole, in the order of their ids.
+    /// The cores whose CPUs are all in `cpus`, in the order of their ids.
     pub(in crate::koordinator) fn whole_cores(
         &self,
         cpus: &CpuSet,
@@ -58,7 +58,7 @@ impl KoordinatorTopology {
         counts.into_iter().enumerate().filter_map(whole).collect()
     }
 
-    /// The `cpus` of whole cores. Of the others none.
+    /// The CPUs of `cpus` that belong to whole cores.
     pub(in crate::koordinator) fn in_whole_cores(
         &self,
         cpus: &CpuSet,
@@ -75,7 +75,7 @@ impl KoordinatorTopology {
         }
     }
 
-    /// Of each core the first of `cpus`.
+    /// The first CPU of each core in `cpus`.
     pub(in crate::koordinator) fn one_of_each_core(&self, cpus: &CpuSet) -> CpuSet {
         match &self.siblings {
             Some(siblings) => siblings.lowest(cpus),
@@ -83,7 +83,7 @@ impl KoordinatorTopology {
         }
     }
 
-    /// Of each core the first of `cpus`, as many as `count` says about a core and its number of CPUs in `cpus`.
+    /// The first CPUs of each core in `cpus`: `count` of the core and its number of CPUs in `cpus`.
     fn keep(&self, cpus: &CpuSet, count: impl Fn(usize, usize) -> usize) -> CpuSet {
         let mut kept = cpus.clone();
         for (at, core) in self.cores.iter().enumerate() {
@@ -96,7 +96,7 @@ impl KoordinatorTopology {
         kept
     }
 
-    /// How many CPUs make a core whole.
+    /// The number of CPUs of a whole core.
     fn core_size(&self, core: usize, fidelity: Fidelity) -> usize {
         match fidelity.measures_cores_by_average() {
             true => self.cpus_per_core(),
@@ -104,7 +104,7 @@ impl KoordinatorTopology {
         }
     }
 
-    /// How many of `cpus` each core has.
+    /// The number of CPUs of each core in `cpus`.
     pub(in crate::koordinator) fn count_cores(&self, cpus: &CpuSet) -> Vec<CoreCount> {
         let mut cores = vec![CoreCount::default(); self.cores.len()];
         for cpu in cpus {
@@ -124,7 +124,7 @@ mod tests {
     use crate::koordinator::cpu_topology::ReportedCpu;
     use proptest::prelude::*;
 
-    /// A machine whose siblings lie next to each other, far apart, or anyhow.
+    /// A machine whose siblings are adjacent, far apart, or in any order.
     fn any_machine() -> impl Strategy<Value = KoordinatorTopology> {
         let numbering = prop_oneof![Just(0_usize), Just(1), Just(2)];
         (1_usize..3, 1_usize..40, 1_usize..4, 0_u32..70, numbering).prop_map(
@@ -139,7 +139,7 @@ mod tests {
                     let id = |value: usize| i64::try_from(value).expect("small");
                     ReportedCpu {
                         cpu: CpuId::new(first + u32::try_from(at).expect("small")).expect("small"),
-                        // Cores need not ascend with their CPUs.
+                        // Core ids need not ascend with CPU ids.
                         core: id(all - core),
                         node: id(core % nodes),
                         socket: 0,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_next_to_each_other_and_half_a_machine_apart_are_both_found_by_shifting() {
+    fn adjacent_siblings_and_siblings_half_a_machine_apart_have_a_fixed_distance() {
         for distance in [1, 4] {
             let row = |cpu: u32| ReportedCpu {
                 cpu: CpuId::new(cpu).expect("small"),
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shifting_says_what_counting_says(
+        fn bit_operations_equal_counting(
             topology in any_machine(),
             free in proptest::collection::vec(any::<bool>(), 512),
         ) {

@@ -1,6 +1,6 @@
-//! [`Siblings`]: cores as bits, on machines where all siblings lie the same distance apart.
+//! [`Siblings`]: cores as bits, on machines where all siblings have the same distance.
 //!
-//! Nearly all machines number the CPUs of a core either next to each other or half the machine apart:
+//! Nearly all machines number the CPUs of a core either consecutively or half the machine apart:
 //!
 //! ```text
 //! cores  {0,4} {1,5} {2,6} {3,7}      first CPUs 0-3, distance 4
@@ -8,24 +8,24 @@
 //! whole = first CPUs & free & (free >> 4) = 0,2
 //! ```
 //!
-//! There, which cores are free is a matter of a few machine words, however many cores there are.
+//! On these machines the free cores are computed with a few bit operations, however many cores there are.
 
 use super::TopologyCore;
 use crate::cpu_set::{CpuId, CpuSet};
 
-/// How the CPUs of every core lie.
+/// The numbering of the CPUs of all cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Siblings {
-    /// The first CPU of each core; a core is named by it here.
+    /// The first CPU of each core, which identifies the core here.
     firsts: CpuSet,
-    /// CPUs of each core.
+    /// The number of CPUs of each core.
     threads: usize,
-    /// How far the next CPU of a core is.
+    /// The difference between the numbers of two consecutive CPUs of a core.
     distance: usize,
 }
 
 impl Siblings {
-    /// `None` if cores differ in size or in how their CPUs lie.
+    /// `None` if cores differ in size or in the distance of their CPUs.
     pub(super) fn of(cores: &[TopologyCore]) -> Option<Self> {
         let model = &cores.first()?.cpus;
         let apart = |pair: &[CpuId]| match pair {
@@ -69,7 +69,7 @@ impl Siblings {
         cpus
     }
 
-    /// Of each core the lowest CPU in `cpus`.
+    /// The lowest CPU of each core in `cpus`.
     pub(super) fn lowest(&self, cpus: &CpuSet) -> CpuSet {
         let mut served = &self.firsts & cpus;
         let mut lowest = served.clone();

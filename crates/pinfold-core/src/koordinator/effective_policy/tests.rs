@@ -1,4 +1,4 @@
-//! Tests of who has the last word.
+//! Tests of the precedence of policies.
 
 use super::*;
 use crate::koordinator::ledger::KoordinatorLedger;
@@ -16,7 +16,7 @@ fn node(policies: &[&str], fidelity: Fidelity) -> KoordinatorNode {
 }
 
 #[test]
-fn the_report_names_the_numa_policy_in_every_spelling_and_exact_mode_knows_three() {
+fn sound_mode_reads_every_spelling_of_the_reported_numa_policy_and_exact_mode_three() {
     use NumaPolicy::{BestEffort, Restricted, SingleNumaNode};
     let table = [
         ("BestEffort", Some(BestEffort), true),
@@ -45,7 +45,7 @@ fn the_report_names_the_numa_policy_in_every_spelling_and_exact_mode_knows_three
 }
 
 #[test]
-fn a_label_beats_the_report_and_none_is_a_policy_only_in_sound_mode() {
+fn a_label_overrides_the_report_and_none_is_a_policy_only_in_sound_mode() {
     for (fidelity, expected) in [
         (Fidelity::Exact, NumaPolicy::parse("None")),
         (Fidelity::Sound, None),
@@ -60,7 +60,7 @@ fn a_label_beats_the_report_and_none_is_a_policy_only_in_sound_mode() {
 }
 
 #[test]
-fn the_scheduler_has_the_last_word_on_alignment_only_in_sound_mode() {
+fn the_scheduler_default_for_alignment_applies_only_in_sound_mode() {
     let args = KoordinatorArgs {
         default_numa_policy: Some(NumaPolicy::Restricted),
         ..KoordinatorArgs::default()
@@ -77,7 +77,7 @@ fn the_scheduler_has_the_last_word_on_alignment_only_in_sound_mode() {
 }
 
 #[test]
-fn a_kubelet_that_pins_whole_cores_beats_the_nodes_label() {
+fn a_kubelet_with_full_pcpus_only_overrides_the_nodes_label() {
     let mut node = node(&[], Fidelity::Sound);
     node.bind_policy = Some(NodeBindPolicy::SpreadByPcpus);
     assert_eq!(node_binding(&node), Some(CpuBinding::SpreadByPcpus));

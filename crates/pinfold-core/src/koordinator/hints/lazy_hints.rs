@@ -1,8 +1,9 @@
-//! [`LazyHints`]: all hints of a pod as the rule behind them, for rejections that may never be read.
+//! [`LazyHints`]: the rule behind all hints of a pod, for rejections that may never be displayed.
 //!
-//! Where sums decide ([`Allocator::needs`](crate::koordinator::allocate::Allocator::needs)), a set of NUMA nodes fits if it
-//! has enough of everything, and a wider set has no less. So whether a resource has a hint at all shows in the widest
-//! set, and the hundreds of sets in a rejection's text need not be listed before somebody reads it.
+//! If totals alone decide ([`Allocator::needs`](crate::koordinator::allocate::Allocator::needs)), a set of NUMA nodes
+//! fits if it has enough of every resource, and a wider set has no less. So a resource has a hint only if the widest
+//! set fits, and the hundreds of sets in the message of a rejection need not be generated before the message is
+//! displayed.
 
 use smallvec::SmallVec;
 
@@ -12,12 +13,12 @@ use crate::koordinator::rejection::ResourcePreference;
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
 
-/// What has to be found on a set of NUMA nodes.
+/// A total that a set of NUMA nodes must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaNeed {
-    /// How much.
-    pub asked: i64,
-    /// What each NUMA node has left.
+    /// The requested amount.
+    pub requested: i64,
+    /// The free amount of each NUMA node.
     pub free: ByNode,
 }
 
@@ -26,25 +27,25 @@ pub struct NumaNeed {
 pub struct LazyResource {
     /// Its name.
     pub name: ResourceName,
-    /// NUMA nodes that have none of it left.
+    /// NUMA nodes that have none of it free.
     pub lacking: NodeSet,
-    /// The width that is preferred.
+    /// The preferred width.
     pub preferred_width: usize,
 }
 
-/// All hints of one pod on one node.
+/// The rule behind all hints of one pod on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LazyHints {
     /// The NUMA nodes.
     pub nodes: NodeSet,
     /// The resources, ascending by name.
     pub resources: SmallVec<[LazyResource; 2]>,
-    /// What has to be found.
+    /// The totals that a set of NUMA nodes must have.
     pub needs: SmallVec<[NumaNeed; 2]>,
 }
 
 impl LazyHints {
-    /// The resources that no set of NUMA nodes can serve.
+    /// The resources without a hint.
     pub fn impossible(&self) -> impl Iterator<Item = &ResourceName> {
         let widest = |resource: &LazyResource| self.nodes - resource.lacking;
         let cannot = move |resource: &&LazyResource| {
@@ -60,34 +61,35 @@ impl LazyHints {
     fn suffice(&self, mask: NodeSet) -> bool {
         self.needs
             .iter()
-            .all(|need| need.free.sum(mask) >= need.asked)
+            .all(|need| need.free.sum(mask) >= need.requested)
     }
 
-    /// The hints, listed.
+    /// Generates the hints of each resource.
     #[must_use]
-    pub fn wishes(&self) -> Vec<ResourcePreference> {
-        let wish = |resource: &LazyResource| ResourcePreference {
+    pub fn preferences(&self) -> Vec<ResourcePreference> {
+        let preference = |resource: &LazyResource| ResourcePreference {
             name: resource.name.clone(),
             possible: Vec::new(),
             preferred: Vec::new(),
         };
-        let mut wishes: Vec<ResourcePreference> = self.resources.iter().map(wish).collect();
+        let mut preferences: Vec<ResourcePreference> =
+            self.resources.iter().map(preference).collect();
         let mut walk = NodeSetWalk::over(self.nodes);
         let mut visit = |mask: NodeSet| {
             if !self.suffice(mask) {
                 return;
             }
-            for (wish, resource) in wishes.iter_mut().zip(&self.resources) {
+            for (preference, resource) in preferences.iter_mut().zip(&self.resources) {
                 if resource.lacking.intersects(mask) {
                     continue;
                 }
-                wish.possible.push(Some(mask));
+                preference.possible.push(Some(mask));
                 if mask.len() == resource.preferred_width {
-                    wish.preferred.push(Some(mask));
+                    preference.preferred.push(Some(mask));
                 }
             }
         };
         while walk.widen(&mut visit) {}
-        wishes
+        preferences
     }
 }

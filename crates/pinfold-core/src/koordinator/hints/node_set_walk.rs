@@ -1,11 +1,11 @@
-//! [`NodeSetWalk`]: the sets of NUMA nodes in the order in which they are tried.
+//! [`NodeSetWalk`]: enumerates sets of NUMA nodes in the order in which they are tried.
 
 use smallvec::SmallVec;
 
-use super::{MOST_NODES_LISTED, MOST_SETS};
+use super::{MAX_NODES_LISTED, MAX_SETS};
 use crate::node_set::NodeSet;
 
-/// How far a walk over the sets has come.
+/// The position in the enumeration: all sets up to `width` were visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeSetWalk {
     pub(super) nodes: NodeSet,
@@ -22,15 +22,15 @@ impl NodeSetWalk {
         }
     }
 
-    /// Visits all sets of the next width; tells whether there was one.
+    /// Visits all sets of the next width; `false` if there is no further width.
     pub(super) fn widen(&mut self, mut visit: impl FnMut(NodeSet)) -> bool {
         let count = self.nodes.len();
         if self.width >= count {
             return false;
         }
         self.width += 1;
-        if count > MOST_NODES_LISTED
-            && self.tried.saturating_add(choose(count, self.width)) > MOST_SETS
+        if count > MAX_NODES_LISTED
+            && self.tried.saturating_add(choose(count, self.width)) > MAX_SETS
         {
             self.width = count;
             visit(self.nodes);
@@ -55,7 +55,7 @@ impl NodeSetWalk {
     }
 }
 
-/// How many sets of `width` among `count`, saturating.
+/// The number of sets of `width` out of `count`, saturating.
 fn choose(count: usize, width: usize) -> usize {
     (0..width).fold(1_usize, |product, at| {
         product.saturating_mul(count - at) / (at + 1)

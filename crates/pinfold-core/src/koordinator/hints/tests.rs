@@ -1,4 +1,4 @@
-//! Tests of the hints.
+//! Tests of the hint lists.
 
 use super::*;
 use crate::cpu_set::CpuSet;
@@ -36,7 +36,7 @@ fn widths(
         allocation,
         &crate::koordinator::cpu_topology::KoordinatorTopology::default(),
     );
-    let view = AllocationNode {
+    let node = AllocationNode {
         topology: None,
         reserved: &none,
         max_refs: 1,
@@ -45,7 +45,7 @@ fn widths(
         strategy: NumaStrategy::LeastAllocated,
         ledger: &ledger,
     };
-    let ask = AllocationRequest {
+    let request = AllocationRequest {
         cpus: 0,
         bind: false,
         requests: &requests,
@@ -58,7 +58,7 @@ fn widths(
         reusable: &[],
         offered: &[],
     };
-    let allocator = Allocator::new(view, ask);
+    let allocator = Allocator::new(node, request);
     let lists = HintLists::complete(&allocator, Some(policy), None);
     let width = |hint: &ScoredHint| hint.mask.map_or(0, NodeSet::len);
     let hints = &lists.lists[0].hints;
@@ -70,21 +70,21 @@ fn widths(
 }
 
 #[test]
-fn preferred_is_what_an_empty_node_needs_or_in_exact_mode_what_fits_now() {
-    // One node would do, but each has only half of it left.
+fn the_width_of_an_empty_node_is_preferred_and_in_exact_mode_the_width_that_fits_now() {
+    // One NUMA node would suffice if it were empty, but each has only half of it free.
     let zones = [zone(0, 4000), zone(1, 4000)];
     let used = [zone(0, 2000), zone(1, 2000)];
-    let ask = |fidelity| widths(&zones, &used, 4000, &NumaPolicy::BestEffort, fidelity);
-    assert_eq!(ask(Fidelity::Exact), (vec![2], vec![2]));
-    assert_eq!(ask(Fidelity::Sound), (vec![2], vec![]));
+    let widths = |fidelity| widths(&zones, &used, 4000, &NumaPolicy::BestEffort, fidelity);
+    assert_eq!(widths(Fidelity::Exact), (vec![2], vec![2]));
+    assert_eq!(widths(Fidelity::Sound), (vec![2], vec![]));
 }
 
 #[test]
-fn restricted_prefers_everything_only_in_exact_mode() {
+fn restricted_prefers_all_hints_only_in_exact_mode() {
     let zones = [zone(0, 4000), zone(1, 4000)];
-    let ask = |fidelity| widths(&zones, &[], 2000, &NumaPolicy::Restricted, fidelity);
-    assert_eq!(ask(Fidelity::Exact), (vec![1, 1, 2], vec![1, 1, 2]));
-    assert_eq!(ask(Fidelity::Sound), (vec![1, 1, 2], vec![1, 1]));
+    let widths = |fidelity| widths(&zones, &[], 2000, &NumaPolicy::Restricted, fidelity);
+    assert_eq!(widths(Fidelity::Exact), (vec![1, 1, 2], vec![1, 1, 2]));
+    assert_eq!(widths(Fidelity::Sound), (vec![1, 1, 2], vec![1, 1]));
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn sixty_four_numa_nodes_are_tried_width_by_width_and_then_as_a_whole() {
     let (hints, preferred) = widths(&zones, &[], 2000, &NumaPolicy::BestEffort, Fidelity::Sound);
     assert_eq!(preferred.len(), 64 * 63 / 2);
     assert_eq!(hints.last(), Some(&64));
-    assert!(hints.len() <= MOST_SETS + 1);
+    assert!(hints.len() <= MAX_SETS + 1);
 }
 
 #[test]
-fn a_numa_node_without_the_resource_has_no_part_in_its_hints() {
+fn no_hint_of_a_resource_contains_a_numa_node_without_it() {
     let zones = [zone(0, 0), zone(1, 4000)];
     let (hints, _) = widths(&zones, &[], 2000, &NumaPolicy::BestEffort, Fidelity::Exact);
     assert_eq!(hints, [1]);

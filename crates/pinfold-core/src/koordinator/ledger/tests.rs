@@ -22,7 +22,7 @@ fn allocation(cpus: &str, exclusive: ExclusiveLevel, numa: &[(i64, i64, i64)]) -
 }
 
 #[test]
-fn a_numa_node_is_single_or_shared_by_the_cpus_of_its_pods() {
+fn occupancy_separates_pods_on_one_numa_node_from_pods_that_span_several() {
     let topology = machine(3, 1, 2, 2);
     let mut ledger = KoordinatorLedger::new(Fidelity::Exact);
     ledger.update(
@@ -42,13 +42,13 @@ fn a_numa_node_is_single_or_shared_by_the_cpus_of_its_pods() {
     );
     let occupancy = ledger.occupancy();
     assert_eq!(occupancy.single, NodeSet::single(node(0)));
-    assert_eq!(occupancy.shared, NodeSet::from_bits(0b11));
+    assert_eq!(occupancy.spanning, NodeSet::from_bits(0b11));
     ledger.release(&"two".into());
-    assert_eq!(ledger.occupancy().shared, NodeSet::EMPTY);
+    assert_eq!(ledger.occupancy().spanning, NodeSet::EMPTY);
 }
 
 #[test]
-fn exact_mode_amplifies_bound_cpus_only_where_a_record_is_or_was() {
+fn exact_mode_amplifies_bound_cpus_only_on_numa_nodes_with_a_record() {
     let topology = machine(2, 1, 4, 2);
     for (fidelity, before) in [(Fidelity::Exact, None), (Fidelity::Sound, Some(4000))] {
         let mut ledger = KoordinatorLedger::new(fidelity);
@@ -64,11 +64,11 @@ fn exact_mode_amplifies_bound_cpus_only_where_a_record_is_or_was() {
         };
         assert_eq!(cpu(&ledger), before, "{fidelity:?}");
         ledger.update(
-            "gone".into(),
+            "released".into(),
             allocation("", ExclusiveLevel::Nothing, &[(0, 500, 1)]),
             &topology,
         );
-        ledger.release(&"gone".into());
+        ledger.release(&"released".into());
         let after = match fidelity {
             Fidelity::Exact => Some(2000),
             Fidelity::Sound => Some(4000),
@@ -117,21 +117,21 @@ fn some_allocation() -> impl Strategy<Value = Allocation> {
 }
 
 proptest! {
-    /// In sound mode a pod that comes and goes leaves no trace, even where CPUs are shared.
+    /// In sound mode adding and releasing a pod restores the ledger, even if pods share CPUs.
     #[test]
-    fn releasing_a_pod_restores_everything(
-        staying in proptest::collection::vec(some_allocation(), 0..5),
-        guest in some_allocation(),
+    fn releasing_a_pod_restores_the_ledger(
+        others in proptest::collection::vec(some_allocation(), 0..5),
+        added in some_allocation(),
         ratio in prop_oneof![Just(1.0), Just(1.5)],
     ) {
         let topology = machine(2, 2, 2, 2);
         let mut ledger = KoordinatorLedger::new(Fidelity::Sound);
-        for (at, allocation) in staying.into_iter().enumerate() {
+        for (at, allocation) in others.into_iter().enumerate() {
             ledger.update(format!("pod-{at}").into(), allocation, &topology);
         }
         let before = ledger.clone();
-        ledger.update("guest".into(), guest.clone(), &topology);
-        prop_assert_eq!(ledger.release(&"guest".into()), Some(guest));
+        ledger.update("added".into(), added.clone(), &topology);
+        prop_assert_eq!(ledger.release(&"added".into()), Some(added));
         for id in 0..4 {
             prop_assert_eq!(ledger.allocated(node(id), ratio), before.allocated(node(id), ratio));
         }

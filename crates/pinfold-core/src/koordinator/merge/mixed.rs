@@ -1,23 +1,23 @@
-//! The best combination when none is preferred.
+//! Finds the best combination of hints if none is preferred.
 
 use std::collections::BTreeMap;
 
 use super::{MergeContext, ScoredHint, replaces};
 use crate::node_set::NodeSet;
 
-/// The most hints looked at in one merge.
-pub const MOST_STEPS: usize = 1 << 21;
+/// The most hints that one merge tries.
+pub const MAX_STEPS: usize = 1 << 21;
 
-/// The nodes common to the hints chosen so far.
+/// The AND of the hints chosen so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CommonNodes {
     mask: NodeSet,
-    /// The scores of the chosen hints that name exactly these nodes. A hint that names more never
-    /// comes to name exactly the common nodes: they only get fewer.
+    /// The sum of the scores of the chosen hints whose mask equals the AND. A hint with more nodes never becomes equal
+    /// to it, because the AND only shrinks.
     score: i64,
-    /// Whether some chosen hint names nodes at all.
-    named: bool,
-    /// Whether some chosen hint is unsatisfied, or names more than the common nodes.
+    /// Whether some chosen hint has a mask.
+    has_mask: bool,
+    /// Whether some chosen hint is unsatisfied, or has more nodes than the AND.
     unsatisfied: bool,
 }
 
@@ -40,34 +40,36 @@ impl CommonNodes {
             } else {
                 kept
             },
-            named: true,
-            unsatisfied: self.unsatisfied || hint.unsatisfied || !exact || shrunk && self.named,
+            has_mask: true,
+            unsatisfied: self.unsatisfied || hint.unsatisfied || !exact || shrunk && self.has_mask,
         }
     }
 }
 
+/// Mask, score and `unsatisfied` of the best combination so far.
 type BestSoFar = (NodeSet, i64, bool);
 
+/// Searches all combinations in Koordinator's order, each state once.
 struct MixedSearch<'a> {
     lists: &'a [&'a [ScoredHint]],
     /// The width of the narrowest combination.
     width: usize,
-    /// What the lists from each place on can add to a score.
+    /// The most that the lists from each position on can add to a score.
     tails: Vec<i64>,
     seen: BTreeMap<(usize, CommonNodes, BestSoFar), BestSoFar>,
     steps: usize,
 }
 
-/// The combination that the original ends with, if it differs from "all nodes" and the budget lasts.
-pub(super) fn best(ground: &MergeContext, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
-    let mut steps = MOST_STEPS;
-    let width = narrowest(ground.nodes, lists, &mut steps)?;
+/// The combination that Koordinator chooses; `None` if there is none or the budget is exhausted.
+pub(super) fn best(context: &MergeContext, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
+    let mut steps = MAX_STEPS;
+    let width = narrowest(context.nodes, lists, &mut steps)?;
     let mut tails = vec![0_i64; lists.len() + 1];
     for (at, list) in lists.iter().enumerate().rev() {
         let most = list.iter().map(|hint| hint.score).max().unwrap_or(0);
         tails[at] = tails[at + 1].saturating_add(most.max(0));
     }
-    let mut walk = MixedSearch {
+    let mut search = MixedSearch {
         lists,
         width,
         tails,
@@ -75,12 +77,12 @@ pub(super) fn best(ground: &MergeContext, lists: &[&[ScoredHint]]) -> Option<Sco
         steps,
     };
     let start = CommonNodes {
-        mask: ground.nodes,
+        mask: context.nodes,
         score: 0,
-        named: false,
+        has_mask: false,
         unsatisfied: false,
     };
-    let (mask, score, unsatisfied) = walk.from(0, start, (ground.nodes, 0, false))?;
+    let (mask, score, unsatisfied) = search.from(0, start, (context.nodes, 0, false))?;
     Some(ScoredHint {
         mask: Some(mask),
         preferred: false,
@@ -113,8 +115,8 @@ fn narrowest(nodes: NodeSet, lists: &[&[ScoredHint]], steps: &mut usize) -> Opti
 }
 
 impl MixedSearch<'_> {
-    /// What becomes of `best` when all combinations of the lists from `at` on are tried. `None` if the
-    /// budget is used up.
+    /// The best combination after all combinations of the lists from `at` on are tried. `None` if the budget is
+    /// exhausted.
     fn from(&mut self, at: usize, common: CommonNodes, best: BestSoFar) -> Option<BestSoFar> {
         if common.mask.len() < self.width || self.cannot_replace(at, common, best) {
             return Some(best);
@@ -135,8 +137,8 @@ impl MixedSearch<'_> {
         Some(now)
     }
 
-    /// Whether no combination of these nodes or fewer could replace `best`: the lowest of its nodes make no
-    /// smaller number, and all scores together are no higher.
+    /// Whether no subset of the AND could replace `best`: its lowest nodes make no smaller number, and the sum of all
+    /// scores is no higher.
     fn cannot_replace(&self, at: usize, common: CommonNodes, best: BestSoFar) -> bool {
         let lowest: NodeSet = common.mask.iter().take(self.width).collect();
         let most = common.score.max(0).saturating_add(self.tails[at]);

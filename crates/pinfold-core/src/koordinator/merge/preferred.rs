@@ -1,4 +1,4 @@
-//! The best preferred combination.
+//! Finds the best preferred combination of hints.
 
 use std::cmp::Reverse;
 
@@ -7,16 +7,16 @@ use smallvec::SmallVec;
 use super::{MergeContext, ScoredHint, replaces};
 use crate::node_set::NodeSet;
 
-/// What a list has to offer for one set of nodes.
+/// The best hint of a list for one mask.
 #[derive(Clone, Copy)]
 struct IndexedHint {
     score: i64,
     unsatisfied: bool,
-    /// Where in the list it is.
-    place: usize,
+    /// Its position in the list.
+    position: usize,
 }
 
-/// The preferred hints of one list, by nodes; of several for the same nodes the first with the best score.
+/// The preferred hints of one list by mask; of several with the same mask the first with the best score.
 struct HintIndex {
     by_mask: SmallVec<[(NodeSet, IndexedHint); 8]>,
     any: Option<IndexedHint>,
@@ -28,115 +28,118 @@ impl HintIndex {
             by_mask: SmallVec::new(),
             any: None,
         };
-        for (place, hint) in list.iter().enumerate().filter(|(_, hint)| hint.preferred) {
-            let offer = IndexedHint {
+        for (position, hint) in list.iter().enumerate().filter(|(_, hint)| hint.preferred) {
+            let hint_score = IndexedHint {
                 score: hint.score,
                 unsatisfied: hint.unsatisfied,
-                place,
+                position,
             };
             match hint.mask {
-                Some(mask) => index.by_mask.push((mask, offer)),
+                Some(mask) => index.by_mask.push((mask, hint_score)),
                 None => {
-                    index.any.get_or_insert(IndexedHint { score: 0, ..offer });
+                    index.any.get_or_insert(IndexedHint {
+                        score: 0,
+                        ..hint_score
+                    });
                 }
             }
         }
         // Stable: among equal masks the best score comes first, and the first of those.
         index
             .by_mask
-            .sort_by_key(|(mask, offer)| (*mask, Reverse(offer.score)));
+            .sort_by_key(|(mask, hint_score)| (*mask, Reverse(hint_score.score)));
         index.by_mask.dedup_by_key(|(mask, _)| *mask);
         index
     }
 
-    /// The best there is for `mask`, and the first of those.
-    fn offer(&self, mask: NodeSet) -> Option<IndexedHint> {
+    /// The best hint for `mask`, and the first of those.
+    fn find(&self, mask: NodeSet) -> Option<IndexedHint> {
         let found = self.by_mask.binary_search_by_key(&mask, |(mask, _)| *mask);
         let named = found.ok().map(|at| self.by_mask[at].1);
-        let rank = |offer: &IndexedHint| (Reverse(offer.score), offer.place);
+        let rank = |hint_score: &IndexedHint| (Reverse(hint_score.score), hint_score.position);
         named.into_iter().chain(self.any).min_by_key(rank)
     }
 }
 
-/// A walk over the preferred combinations, in the original's order.
+/// Searches the preferred combinations in Koordinator's order.
 struct PreferredSearch<'a> {
-    ground: &'a MergeContext,
+    context: &'a MergeContext,
     lists: &'a [&'a [ScoredHint]],
-    /// For each list but the first: nothing comes before that.
+    /// The indexes of all lists but the first.
     indexes: SmallVec<[HintIndex; 2]>,
     best: Option<ScoredHint>,
-    /// Lists that may still be walked again for a further "any node" hint of an earlier list.
-    walks: usize,
+    /// How many more times a list may be searched again for a further hint without mask of an earlier list.
+    visits: usize,
 }
 
-/// The most lists walked. Only lists with several "any node" hints each ever get there.
-const MOST_WALKS: usize = 1 << 12;
+/// The most lists that are searched. Only lists with several hints without mask reach it.
+const MAX_VISITS: usize = 1 << 12;
 
-/// The preferred combination that the original ends with.
-pub(super) fn best(ground: &MergeContext, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
+/// The preferred combination that Koordinator chooses.
+pub(super) fn best(context: &MergeContext, lists: &[&[ScoredHint]]) -> Option<ScoredHint> {
     if lists
         .iter()
         .any(|list| !list.iter().any(|hint| hint.preferred))
     {
         return None;
     }
-    let mut walk = PreferredSearch {
-        ground,
+    let mut search = PreferredSearch {
+        context,
         lists,
         indexes: (lists.iter().skip(1))
             .map(|list| HintIndex::of(list))
             .collect(),
         best: None,
-        walks: MOST_WALKS,
+        visits: MAX_VISITS,
     };
-    walk.from(0, false);
-    walk.best
+    search.from(0, false);
+    search.best
 }
 
 impl PreferredSearch<'_> {
-    /// Walks the lists from `at` on; the earlier ones gave "any node".
+    /// Searches the lists from `at` on; the hints chosen from earlier lists have no mask.
     fn from(&mut self, at: usize, unsatisfied: bool) {
         let Some(list) = self.lists.get(at) else {
-            self.offer(self.ground.nodes, 0, unsatisfied);
+            self.consider(self.context.nodes, 0, unsatisfied);
             return;
         };
-        if self.walks == 0 {
+        if self.visits == 0 {
             return;
         }
-        self.walks -= 1;
+        self.visits -= 1;
         for hint in list.iter().filter(|hint| hint.preferred) {
             let unsatisfied = unsatisfied || hint.unsatisfied;
             match hint.mask {
                 None => self.from(at + 1, unsatisfied),
-                Some(mask) => self.named(at, mask, hint.score, unsatisfied),
+                Some(mask) => self.try_mask(at, mask, hint.score, unsatisfied),
             }
         }
     }
 
-    /// All later lists must offer the same nodes.
-    fn named(&mut self, at: usize, mask: NodeSet, mut score: i64, mut unsatisfied: bool) {
+    /// Tries a mask for which all later lists must have a hint too.
+    fn try_mask(&mut self, at: usize, mask: NodeSet, mut score: i64, mut unsatisfied: bool) {
         let too_wide = self
             .best
             .and_then(|best| best.mask)
-            .is_some_and(|best| (mask & self.ground.nodes).len() > best.len());
+            .is_some_and(|best| (mask & self.context.nodes).len() > best.len());
         if too_wide {
             return;
         }
         for index in &self.indexes[at..] {
-            let Some(offer) = index.offer(mask) else {
+            let Some(hint_score) = index.find(mask) else {
                 return;
             };
-            score = score.saturating_add(offer.score);
-            unsatisfied |= offer.unsatisfied;
+            score = score.saturating_add(hint_score.score);
+            unsatisfied |= hint_score.unsatisfied;
         }
-        // Nodes that do not exist: no hint names exactly the nodes that are left.
-        let exists = mask.is_subset(self.ground.nodes);
+        // If the mask has NUMA nodes that do not exist, no hint equals the AND with the existing ones.
+        let exists = mask.is_subset(self.context.nodes);
         let score = if exists { score } else { 0 };
-        self.offer(mask & self.ground.nodes, score, unsatisfied || !exists);
+        self.consider(mask & self.context.nodes, score, unsatisfied || !exists);
     }
 
-    fn offer(&mut self, mask: NodeSet, score: i64, unsatisfied: bool) {
-        if mask.is_empty() || self.ground.mixes(mask) {
+    fn consider(&mut self, mask: NodeSet, score: i64, unsatisfied: bool) {
+        if mask.is_empty() || self.context.conflicts(mask) {
             return;
         }
         let new = ScoredHint {

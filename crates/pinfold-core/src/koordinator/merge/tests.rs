@@ -1,13 +1,13 @@
-//! Tests of the merge: against the original's walk over every combination, and beyond where that ends.
+//! Tests of the merge, against a search of every combination as in Koordinator.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::node_set::NodeId;
 
-/// The original's rule, word for word: every combination, in order.
-fn every_combination(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
-    let mut best = ground.all_nodes();
+/// Koordinator's algorithm: every combination, in order.
+fn every_combination(context: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHint {
+    let mut best = context.all_nodes();
     let mut places = vec![0; lists.len()];
     if lists.iter().any(|list| list.is_empty()) {
         return best;
@@ -18,7 +18,7 @@ fn every_combination(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHi
             .zip(lists)
             .map(|(&at, list)| &list[at])
             .collect();
-        consider(ground, &chosen, &mut best);
+        consider(context, &chosen, &mut best);
         let Some(turn) = (0..lists.len())
             .rev()
             .find(|&at| places[at] + 1 < lists[at].len())
@@ -30,11 +30,11 @@ fn every_combination(ground: &MergeContext, lists: &[&[ScoredHint]]) -> ScoredHi
     }
 }
 
-fn consider(ground: &MergeContext, chosen: &[&ScoredHint], best: &mut ScoredHint) {
+fn consider(context: &MergeContext, chosen: &[&ScoredHint], best: &mut ScoredHint) {
     let masks: Vec<NodeSet> = chosen.iter().filter_map(|hint| hint.mask).collect();
     let common = masks
         .iter()
-        .fold(ground.nodes, |common, mask| common & *mask);
+        .fold(context.nodes, |common, mask| common & *mask);
     if common.is_empty() {
         return;
     }
@@ -42,7 +42,7 @@ fn consider(ground: &MergeContext, chosen: &[&ScoredHint], best: &mut ScoredHint
     let widest = masks.iter().map(|mask| mask.len()).max();
     let new = ScoredHint {
         mask: Some(common),
-        preferred: alike && chosen.iter().all(|hint| hint.preferred) && !ground.mixes(common),
+        preferred: alike && chosen.iter().all(|hint| hint.preferred) && !context.conflicts(common),
         unsatisfied: chosen.iter().any(|hint| hint.unsatisfied)
             || widest.is_some_and(|width| width != common.len()),
         score: chosen
@@ -60,10 +60,10 @@ fn consider(ground: &MergeContext, chosen: &[&ScoredHint], best: &mut ScoredHint
     }
 }
 
-fn ground(nodes: u64) -> MergeContext {
+fn context(nodes: u64) -> MergeContext {
     MergeContext {
         nodes: NodeSet::from_bits(nodes),
-        keeps_apart: false,
+        numa_exclusive: false,
         occupancy: NumaOccupancy::default(),
     }
 }
@@ -78,38 +78,38 @@ fn hint(bits: u64, preferred: bool, score: i64) -> ScoredHint {
 }
 
 #[test]
-fn of_two_sets_alike_in_width_the_later_of_lower_number_and_higher_score_wins() {
+fn of_two_equally_wide_sets_with_lower_number_and_higher_score_the_later_wins() {
     let (low, high) = (hint(0b01, true, 3), hint(0b10, true, 5));
     for (list, winner) in [([high, low], low), ([low, high], high)] {
-        assert_eq!(merge_lists(&ground(0b11), &[&list]), winner);
+        assert_eq!(merge_lists(&context(0b11), &[&list]), winner);
     }
 }
 
 #[test]
-fn pods_on_one_node_and_on_several_are_kept_apart_by_preference_only() {
-    let mut ground = ground(0b11);
-    ground.keeps_apart = true;
-    ground.occupancy.single = NodeSet::from_bits(0b01);
+fn numa_exclusive_only_removes_the_preference_of_conflicting_sets() {
+    let mut context = context(0b11);
+    context.numa_exclusive = true;
+    context.occupancy.single = NodeSet::from_bits(0b01);
     let list = [hint(0b11, true, 0)];
-    assert!(!merge_lists(&ground, &[&list]).preferred);
-    ground.keeps_apart = false;
-    assert!(merge_lists(&ground, &[&list]).preferred);
+    assert!(!merge_lists(&context, &[&list]).preferred);
+    context.numa_exclusive = false;
+    assert!(merge_lists(&context, &[&list]).preferred);
 }
 
 #[test]
-fn numa_ids_with_gaps_are_ids() {
-    let mut ground = ground(1 << 60 | 1 << 3);
-    ground.keeps_apart = true;
-    ground
+fn numa_ids_with_gaps_are_compared_as_ids() {
+    let mut context = context(1 << 60 | 1 << 3);
+    context.numa_exclusive = true;
+    context
         .occupancy
-        .shared
+        .spanning
         .insert(NodeId::new(60).expect("in range"));
-    assert!(ground.mixes(NodeSet::from_bits(1 << 60)));
-    assert!(!ground.mixes(NodeSet::from_bits(1 << 3)));
+    assert!(context.conflicts(NodeSet::from_bits(1 << 60)));
+    assert!(!context.conflicts(NodeSet::from_bits(1 << 3)));
 }
 
 #[test]
-fn a_rejection_tells_what_each_resource_would_have_liked() {
+fn a_rejection_lists_the_hints_of_each_resource() {
     let (cpu, memory) = (ResourceName::from("cpu"), ResourceName::from("memory"));
     let (first, second) = (
         [hint(0b01, true, 0), hint(0b11, false, 0)],
@@ -119,7 +119,7 @@ fn a_rejection_tells_what_each_resource_would_have_liked() {
         (&cpu, HintList::Hints(&first)),
         (&memory, HintList::Hints(&second)),
     ]);
-    let merged = merge(MergePolicy::Restricted, &ground(0b11), &[provider]);
+    let merged = merge(MergePolicy::Restricted, &context(0b11), &[provider]);
     assert!(!merged.admit);
     let text = merged.reasons[0].to_string();
     assert_eq!(
@@ -139,14 +139,14 @@ fn eight_lists_of_all_sets_of_eight_nodes_are_merged() {
         })
         .collect();
     let lists: Vec<&[ScoredHint]> = lists.iter().map(Vec::as_slice).collect();
-    let best = merge_lists(&ground(0xff), &lists);
+    let best = merge_lists(&context(0xff), &lists);
     assert!(!best.preferred);
     assert_eq!(best.mask.map(NodeSet::len), Some(1));
 }
 
 #[test]
-fn hostile_lists_on_64_nodes_end_with_all_nodes() {
-    // Every list leaves out one of its own nodes: 2^32 different sets can come out.
+fn adversarial_lists_on_64_nodes_return_all_nodes() {
+    // Every list leaves out one of its own nodes: 2^32 different masks are possible.
     let lists: Vec<Vec<ScoredHint>> = (0..32)
         .map(|at| {
             vec![
@@ -156,8 +156,8 @@ fn hostile_lists_on_64_nodes_end_with_all_nodes() {
         })
         .collect();
     let lists: Vec<&[ScoredHint]> = lists.iter().map(Vec::as_slice).collect();
-    let ground = ground(u64::MAX);
-    assert_eq!(merge_lists(&ground, &lists), ground.all_nodes());
+    let context = context(u64::MAX);
+    assert_eq!(merge_lists(&context, &lists), context.all_nodes());
 }
 
 fn any_hint() -> impl Strategy<Value = ScoredHint> {
@@ -175,17 +175,17 @@ fn any_hint() -> impl Strategy<Value = ScoredHint> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// The same answer as walking every combination, on machines that lack some of the hints' nodes too.
+    /// Also on machines that lack some of the hints' NUMA nodes.
     #[test]
-    fn the_answer_is_that_of_walking_every_combination(
+    fn the_result_equals_that_of_trying_every_combination(
         lists in proptest::collection::vec(proptest::collection::vec(any_hint(), 0..7), 0..5),
         nodes in 1_u64..32,
-        keeps_apart: bool,
-        (single, shared) in (0_u64..32, 0_u64..32),
+        numa_exclusive: bool,
+        (single, spanning) in (0_u64..32, 0_u64..32),
     ) {
-        let occupancy = NumaOccupancy { single: NodeSet::from_bits(single), shared: NodeSet::from_bits(shared) };
-        let ground = MergeContext { nodes: NodeSet::from_bits(nodes), keeps_apart, occupancy };
+        let occupancy = NumaOccupancy { single: NodeSet::from_bits(single), spanning: NodeSet::from_bits(spanning) };
+        let context = MergeContext { nodes: NodeSet::from_bits(nodes), numa_exclusive, occupancy };
         let lists: Vec<&[ScoredHint]> = lists.iter().map(Vec::as_slice).collect();
-        prop_assert_eq!(merge_lists(&ground, &lists), every_combination(&ground, &lists));
+        prop_assert_eq!(merge_lists(&context, &lists), every_combination(&context, &lists));
     }
 }

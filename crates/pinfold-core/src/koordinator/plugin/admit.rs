@@ -1,4 +1,4 @@
-//! Deciding the NUMA nodes of a pod. Mirrors `FilterByNUMANode` and the topology manager's `Admit`.
+//! Chooses the NUMA nodes of a pod. Mirrors `FilterByNUMANode` and the topology manager's `Admit`.
 
 use super::{Allocation, KoordinatorArgs, KoordinatorNode, PodOnNode, PreFilterState};
 use crate::koordinator::allocate::Allocator;
@@ -6,14 +6,14 @@ use crate::koordinator::effective_policy::EffectivePolicy;
 use crate::koordinator::hints::HintLists;
 use crate::koordinator::ledger::NumaOccupancy;
 use crate::koordinator::merge::{
-    HintList, MergeContext, MergePolicy, ProviderHintLists, ScoredHint, merge, merge_preferred,
-    reasons_against, unlisted_reasons_against,
+    HintList, MergeContext, MergePolicy, ProviderHintLists, ScoredHint, lazy_reasons_against,
+    merge, merge_preferred, reasons_against,
 };
 use crate::koordinator::policy_values::NumaPolicy;
 use crate::koordinator::rejection::{FrameworkCode, KoordinatorReason, KoordinatorRejection};
 use crate::koordinator::score::Scorer;
 
-/// The NUMA nodes the pod is to have under `policy`, and what it gets there.
+/// The NUMA nodes of the pod under `policy`, and its allocation there.
 pub(super) fn admit(
     pod: &PreFilterState,
     node: &KoordinatorNode,
@@ -26,15 +26,17 @@ pub(super) fn admit(
         .as_ref()
         .map_or(&[][..], |report| report.zones());
     if zones.is_empty() {
-        return Err(KoordinatorRejection::here(
+        return Err(KoordinatorRejection::unresolvable(
             KoordinatorReason::MissingNumaResources,
         ));
     }
-    let attempt = PodOnNode::new(pod, node, terms).map_err(KoordinatorRejection::now)?;
+    let attempt = PodOnNode::new(pod, node, terms).map_err(KoordinatorRejection::unschedulable)?;
     let scorer = args.scorer(args.numa_scoring, node.ledger.fidelity());
     attempt.run(|allocator| {
-        if allocator.is_blind() {
-            return Err(KoordinatorRejection::now(KoordinatorReason::NoHints));
+        if allocator.lacks_topology() {
+            return Err(KoordinatorRejection::unschedulable(
+                KoordinatorReason::NoHints,
+            ));
         }
         let hint = choose(allocator, node, terms, policy, &scorer)?;
         match allocator.allocate(hint.mask) {
@@ -50,7 +52,7 @@ pub(super) fn admit(
     })
 }
 
-/// BestSoFar effort means: if not aligned, then anywhere.
+/// Under best effort a pod that cannot be aligned is allocated on all NUMA nodes or, failing that, without a hint.
 fn unaligned(allocator: &Allocator<'_>) -> Result<(ScoredHint, Allocation), KoordinatorRejection> {
     let all = ScoredHint {
         mask: Some(allocator.zones().iter().map(|zone| zone.node).collect()),
@@ -75,7 +77,7 @@ fn choose(
         NumaPolicy::Restricted => MergePolicy::Restricted,
         NumaPolicy::SingleNumaNode => MergePolicy::SingleNumaNode,
         NumaPolicy::Other(_) => {
-            // The original crashes here.
+            // Koordinator panics here.
             let unknown = policy
                 .known()
                 .map(|_| ())
@@ -87,19 +89,19 @@ fn choose(
     let demands_alignment = merge_policy != MergePolicy::BestEffort;
     let mut lists = HintLists::new(allocator, Some(policy), Some(scorer));
     if demands_alignment {
-        lists.weigh_only_preferred();
+        lists.score_only_preferred();
     }
-    let ground = MergeContext {
+    let context = MergeContext {
         nodes: lists.nodes(),
-        keeps_apart: terms.keeps_apart,
-        occupancy: match terms.keeps_apart {
+        numa_exclusive: terms.numa_exclusive,
+        occupancy: match terms.numa_exclusive {
             true => node.ledger.occupancy(),
             false => NumaOccupancy::default(),
         },
     };
-    // A preferred placement beats everything that wider sets could add, and beyond some width nothing is preferred.
+    // A preferred hint wins over everything that wider sets could add, and beyond some width no hint is preferred.
     let ready = |lists: &HintLists<'_, '_>| lists.lists.iter().all(|list| !list.hints.is_empty());
-    let needs_no_listing = demands_alignment && lists.need_no_listing();
+    let can_be_lazy = demands_alignment && lists.can_be_lazy();
     let last = match merge_policy {
         MergePolicy::SingleNumaNode => Some(1),
         _ => lists.last_preferred_width(),
@@ -109,25 +111,25 @@ fn choose(
     while more {
         if ready(&lists)
             && last.is_none_or(|last| lists.width() <= last)
-            && let Some(hint) = merge_preferred(merge_policy, &ground, &[provider(&lists)])
+            && let Some(hint) = merge_preferred(merge_policy, &context, &[provider(&lists)])
         {
             return Ok(hint);
         }
-        if needs_no_listing && last.is_some_and(|last| lists.width() >= last) {
+        if can_be_lazy && last.is_some_and(|last| lists.width() >= last) {
             break;
         }
         more = lists.widen();
     }
-    if let Some(hints) = lists.unlisted().filter(|_| needs_no_listing) {
+    if let Some(hints) = lists.lazy().filter(|_| can_be_lazy) {
         return Err(KoordinatorRejection {
             code: FrameworkCode::Unschedulable,
-            reasons: unlisted_reasons_against(merge_policy, hints),
+            reasons: lazy_reasons_against(merge_policy, hints),
         });
     }
     let providers = [provider(&lists)];
     match merge_policy {
         MergePolicy::None | MergePolicy::BestEffort => {
-            Ok(merge(merge_policy, &ground, &providers).hint)
+            Ok(merge(merge_policy, &context, &providers).hint)
         }
         MergePolicy::Restricted | MergePolicy::SingleNumaNode => Err(KoordinatorRejection {
             code: FrameworkCode::Unschedulable,
@@ -136,6 +138,7 @@ fn choose(
     }
 }
 
+/// The hint lists of all resources as one provider.
 fn provider<'a>(lists: &'a HintLists<'_, '_>) -> ProviderHintLists<'a> {
     let rows = lists.lists.iter();
     rows.map(|list| (&list.name, HintList::Hints(&list.hints)))

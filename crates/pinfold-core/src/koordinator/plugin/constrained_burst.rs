@@ -1,8 +1,8 @@
-//! `ConstrainedBurst`: a pod without CPUs of its own is kept to one NUMA node's shared pool.
+//! `ConstrainedBurst`: a pod without bound CPUs is restricted to one NUMA node's shared pool.
 //!
-//! Koordinator's design document promises it and its code ignores it; so this is sound mode's rule. A pod
-//! that bursts (LS, or Burstable without a label) goes only to a node with a NUMA node whose shared pool can
-//! hold the pod's CPU limit. That NUMA node is written down, and the agent binds the pod to its pool.
+//! Koordinator's design document promises the policy and its code ignores it, so only sound mode has it. An LS pod, or
+//! a pod without a label, fits only a node with a NUMA node whose shared pool is as large as the pod's CPU limit. The
+//! allocation names that NUMA node, and the agent restricts the pod to its pool.
 
 use super::{
     Allocation, Amounts, CPU, KoordinatorNode, KoordinatorReason, KoordinatorRejection, MILLI,
@@ -13,7 +13,7 @@ use crate::koordinator::policy_values::ExclusiveLevel;
 use crate::koordinator::qos::KoordinatorQos;
 use crate::node_set::NodeId;
 
-/// What the pool must hold: the limit, or the request of a pod without one.
+/// The CPU that the pool must have: the limit, or the request of a pod without a limit.
 pub(super) fn burst(pod: &PodDemand) -> Option<i64> {
     let bursts = matches!(pod.qos, None | Some(KoordinatorQos::Ls));
     let milli = match pod.limits.get(CPU) {
@@ -23,7 +23,7 @@ pub(super) fn burst(pod: &PodDemand) -> Option<i64> {
     (bursts && milli > 0).then_some(milli)
 }
 
-/// The NUMA node for a pod that is to be kept to one, if it is.
+/// The NUMA node of a pod with this policy; `None` for other pods.
 pub(super) fn filter(
     pod: &PreFilterState,
     node: &KoordinatorNode,
@@ -40,7 +40,7 @@ pub(super) fn filter(
     let fits = pools.into_iter().filter(|(_, size)| *size >= milli);
     let chosen = fits.min_by_key(|(id, size)| (if most_allocated { *size } else { -size }, *id));
     let (id, _) = chosen.ok_or_else(|| {
-        KoordinatorRejection::now(KoordinatorReason::PoolTooSmall { milli, largest })
+        KoordinatorRejection::unschedulable(KoordinatorReason::PoolTooSmall { milli, largest })
     })?;
     let part = NodeAmounts {
         node: id,
@@ -53,7 +53,7 @@ pub(super) fn filter(
     }))
 }
 
-/// The size of each NUMA node's shared pool, in thousandths.
+/// The size of each NUMA node's shared pool, in milli-CPUs.
 fn shared_pools(node: &KoordinatorNode) -> Vec<(NodeId, i64)> {
     let Some(report) = &node.report else {
         return Vec::new();

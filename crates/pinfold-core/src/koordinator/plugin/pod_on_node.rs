@@ -1,4 +1,4 @@
-//! [`PodOnNode`]: one look at one node with one pod's eyes.
+//! [`PodOnNode`]: one pod on one node, with amplified amounts.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::koordinator::amplify::{Ratios, amplify};
 use crate::koordinator::ledger::Allocation;
 use crate::koordinator::rejection::KoordinatorReason;
 
-/// One look at one node for one pod. Mirrors `getResourceOptions`.
+/// One pod and one node with the amplified zones and requests. Mirrors `getResourceOptions`.
 pub(super) struct PodOnNode<'a> {
     pod: &'a PreFilterState,
     node: &'a KoordinatorNode,
     terms: &'a EffectivePolicy,
     zones: Cow<'a, [NodeAmounts]>,
     ratios: Cow<'a, Ratios>,
-    /// Amplified if the pod binds CPUs.
+    /// The requests of the pod, amplified if it binds CPUs.
     pub(super) requests: Cow<'a, Amounts>,
     none: CpuSet,
 }
@@ -46,13 +46,14 @@ impl<'a> PodOnNode<'a> {
         })
     }
 
+    /// Calls `act` with an allocator for the pod on the node.
     pub(super) fn run<T>(&self, act: impl FnOnce(&Allocator<'_>) -> T) -> T {
         let report = self.node.report.as_ref();
         let view = AllocationNode {
             topology: report.map(|report| &*report.topology),
             reserved: report.map_or(&self.none, |report| report.reserved()),
             max_refs: report.map_or(1, |report| report.max_refs),
-            // Without a NUMA policy nobody asks what NUMA nodes have.
+            // Without a NUMA policy the amounts of NUMA nodes are not read.
             zones: if self.terms.numa_policy.is_some() {
                 &self.zones
             } else {
@@ -78,7 +79,7 @@ impl<'a> PodOnNode<'a> {
         act(&Allocator::new(view, ask))
     }
 
-    /// What the node's pods use, bound CPUs amplified. Mirrors `scoreWithAmplifiedCPUs`.
+    /// The requests of the node's pods, with bound CPUs amplified. Mirrors `scoreWithAmplifiedCPUs`.
     pub(super) fn node_requested(&self) -> Option<Amounts> {
         let mut used = self.node.requested.clone();
         if self.pod.cpu_milli() == 0 || self.ratios.cpu().is_nan() || self.ratios.cpu() <= 1.0 {
@@ -93,7 +94,8 @@ impl<'a> PodOnNode<'a> {
         Some(used)
     }
 
-    /// What is used of a resource and what there is where the pod would go. Mirrors `calculateAllocatableAndRequested`.
+    /// The used and total amounts of a resource on the NUMA nodes of the allocation. Mirrors
+    /// `calculateAllocatableAndRequested`.
     pub(super) fn used_and_total(&self, allocation: &Allocation, resource: &str) -> (i64, i64) {
         let (mut used, mut total) = (0_i64, 0_i64);
         for part in &allocation.numa {

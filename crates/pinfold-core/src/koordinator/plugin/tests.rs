@@ -1,4 +1,4 @@
-//! Tests of the plugin: one per sound rule, and what holds for any sequence of pods.
+//! Tests of the plugin: one test per rule of sound mode, and invariants for any sequence of pods.
 
 use proptest::prelude::*;
 
@@ -52,10 +52,10 @@ fn pod(qos: KoordinatorQos, milli: i64, spec: &str, numa: &str) -> PodDemand {
 fn state(pod: &PodDemand, fidelity: Fidelity) -> PreFilterState {
     pre_filter(pod, &KoordinatorArgs::default(), fidelity)
         .expect("a good pod")
-        .expect("it asks for something")
+        .expect("it requests something")
 }
 
-/// All stages; what the pod got.
+/// Runs all extension points and adds the pod to the node; returns its allocation.
 fn place(
     node: &mut KoordinatorNode,
     name: &str,
@@ -64,7 +64,7 @@ fn place(
     let (args, fidelity) = (KoordinatorArgs::default(), node.ledger.fidelity());
     let text = |rejection: KoordinatorRejection| rejection.to_string();
     let state = pre_filter(pod, &args, fidelity).map_err(text)?;
-    let state = state.expect("it asks for something");
+    let state = state.expect("it requests something");
     let placement = filter(&state, node, &args).map_err(text)?;
     let allocation = reserve(&state, node, &args, placement.as_ref()).map_err(text)?;
     node.assume(name.into(), &pod.requests, allocation.clone());
@@ -72,7 +72,7 @@ fn place(
 }
 
 #[test]
-fn a_pod_that_asks_for_nothing_is_none_of_our_business() {
+fn a_pod_without_requests_is_skipped() {
     let pod = PodDemand {
         requests: Amounts::from([("cpu", 0)]),
         ..PodDemand::default()
@@ -84,7 +84,7 @@ fn a_pod_that_asks_for_nothing_is_none_of_our_business() {
 }
 
 #[test]
-fn a_node_of_whole_cores_binds_only_lse_and_lsr_in_sound_mode() {
+fn a_full_pcpus_only_node_binds_only_lse_and_lsr_pods_in_sound_mode() {
     for (fidelity, bound) in [(Fidelity::Exact, true), (Fidelity::Sound, false)] {
         let mut node = node(machine(1, 1, 4, 2), fidelity);
         node.bind_policy = Some(NodeBindPolicy::FullPcpusOnly);
@@ -106,7 +106,7 @@ fn a_node_of_whole_cores_binds_only_lse_and_lsr_in_sound_mode() {
 }
 
 #[test]
-fn a_node_of_whole_cores_rejects_what_ends_inside_a_core() {
+fn a_full_pcpus_only_node_rejects_requests_that_are_no_multiple_of_a_core() {
     let mut node = node(machine(1, 1, 4, 2), Fidelity::Sound);
     node.bind_policy = Some(NodeBindPolicy::FullPcpusOnly);
     let rejection = place(
@@ -121,7 +121,7 @@ fn a_node_of_whole_cores_rejects_what_ends_inside_a_core() {
 }
 
 #[test]
-fn a_pod_that_prefers_to_spread_avoids_nodes_of_whole_cores_in_sound_mode() {
+fn a_full_pcpus_only_node_rejects_pods_that_prefer_to_spread_in_sound_mode() {
     let spec = r#"{"preferredCPUBindPolicy":"SpreadByPCPUs"}"#;
     for (fidelity, rejected) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
         let mut node = node(machine(1, 1, 4, 2), fidelity);
@@ -136,7 +136,7 @@ fn a_pod_that_prefers_to_spread_avoids_nodes_of_whole_cores_in_sound_mode() {
 }
 
 #[test]
-fn unknown_words_are_rejected_with_the_known_ones_in_sound_mode() {
+fn unknown_policy_values_are_rejected_with_the_valid_ones_in_sound_mode() {
     let pods = [
         pod(
             KoordinatorQos::Lsr,
@@ -179,7 +179,7 @@ fn unknown_words_are_rejected_with_the_known_ones_in_sound_mode() {
 }
 
 #[test]
-fn exclusive_default_means_what_the_scheduler_is_configured_with() {
+fn exclusive_policy_default_is_the_scheduler_default() {
     let args = KoordinatorArgs {
         default_exclusive: Some(ExclusivePolicy::PcpuLevel),
         ..KoordinatorArgs::default()
@@ -196,13 +196,13 @@ fn exclusive_default_means_what_the_scheduler_is_configured_with() {
     ] {
         let state = pre_filter(&pod, &args, fidelity)
             .expect("a good pod")
-            .expect("asks");
+            .expect("it requests something");
         assert_eq!(state.exclusive, level, "{fidelity:?}");
     }
 }
 
 #[test]
-fn constrained_burst_keeps_a_pod_to_a_numa_node_whose_pool_holds_its_limit() {
+fn constrained_burst_restricts_a_pod_to_a_numa_node_whose_pool_fits_its_limit() {
     let spec = r#"{"preferredCPUBindPolicy":"ConstrainedBurst"}"#;
     let mut node = node(machine(2, 1, 4, 2), Fidelity::Sound);
     let own = pod(
@@ -215,8 +215,8 @@ fn constrained_burst_keeps_a_pod_to_a_numa_node_whose_pool_holds_its_limit() {
     let mut burst = pod(KoordinatorQos::Ls, 1000, spec, "{}");
     burst.limits = Amounts::from([("cpu", 6000)]);
     let placed = place(&mut node, "burst", &burst)
-        .expect("node 1 has eight")
-        .expect("kept to a node");
+        .expect("NUMA node 1 has eight")
+        .expect("restricted to a NUMA node");
     let nodes: NodeSet = placed.numa.iter().map(|part| part.node).collect();
     assert_eq!(
         (nodes, placed.cpus.is_empty()),
@@ -230,7 +230,7 @@ fn constrained_burst_keeps_a_pod_to_a_numa_node_whose_pool_holds_its_limit() {
 }
 
 #[test]
-fn machines_with_one_cpu_per_core_bind_whole_cores_and_exclude_by_numa_node() {
+fn with_one_cpu_per_core_binding_is_full_pcpus_and_exclusivity_by_numa_node() {
     let spec =
         r#"{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}"#;
     let pod = pod(KoordinatorQos::Lsr, 2000, spec, "{}");
@@ -252,7 +252,7 @@ fn machines_with_one_cpu_per_core_bind_whole_cores_and_exclude_by_numa_node() {
 }
 
 #[test]
-fn numa_ids_with_gaps_are_ids_and_never_positions() {
+fn numa_ids_with_gaps_are_never_used_as_positions() {
     let rows = (0..8).map(|at| ReportedCpu {
         cpu: crate::cpu_set::CpuId::new(at).expect("small"),
         core: i64::from(at / 2),
@@ -284,7 +284,7 @@ fn numa_ids_with_gaps_are_ids_and_never_positions() {
 }
 
 #[test]
-fn best_effort_goes_across_numa_nodes_where_no_single_one_has_room() {
+fn best_effort_spans_numa_nodes_if_the_pod_fits_no_single_one() {
     let mut node = node(machine(2, 1, 4, 2), Fidelity::Sound);
     let numa = r#"{"numaTopologyPolicy":"BestEffort"}"#;
     place(&mut node, "a", &pod(KoordinatorQos::Lsr, 6000, "{}", numa)).expect("room");
@@ -317,7 +317,7 @@ fn best_effort_goes_across_numa_nodes_where_no_single_one_has_room() {
 }
 
 #[test]
-fn a_node_without_enough_free_cpus_is_told_in_the_filter_in_sound_mode() {
+fn a_node_without_enough_free_cpus_is_rejected_in_filter_in_sound_mode() {
     for (fidelity, in_filter) in [(Fidelity::Exact, false), (Fidelity::Sound, true)] {
         let mut node = node(machine(1, 1, 2, 2), fidelity);
         place(&mut node, "a", &pod(KoordinatorQos::Lsr, 3000, "{}", "{}")).expect("room");
@@ -333,7 +333,7 @@ fn a_node_without_enough_free_cpus_is_told_in_the_filter_in_sound_mode() {
 }
 
 #[test]
-fn an_unknown_numa_policy_is_an_error_where_the_original_crashes() {
+fn an_unknown_numa_policy_is_an_error_where_koordinator_panics() {
     let mut node = node(machine(1, 1, 2, 2), Fidelity::Exact);
     node.numa_policy = NumaPolicy::parse("None");
     let state = state(&pod(KoordinatorQos::Ls, 1000, "{}", "{}"), Fidelity::Exact);
@@ -342,7 +342,7 @@ fn an_unknown_numa_policy_is_an_error_where_the_original_crashes() {
 }
 
 #[test]
-fn the_used_policy_is_written_where_the_pod_left_it_open() {
+fn pre_bind_writes_the_used_policy_if_the_pod_has_none() {
     let mut node = node(machine(1, 1, 4, 2), Fidelity::Exact);
     let args = KoordinatorArgs::default();
     let written = |node: &KoordinatorNode, text: &str| {
@@ -389,10 +389,10 @@ fn any_pod() -> impl Strategy<Value = PodDemand> {
 }
 
 proptest! {
-    /// In sound mode no CPU is ever given twice or given though reserved, a pod gets as many as it asks for, what the
-    /// filter promises the reservation keeps, and a pod that leaves leaves no trace.
+    /// In sound mode no CPU is assigned twice or though it is reserved, a pod gets as many CPUs as it requests,
+    /// `reserve` succeeds if `filter` did, and removing a pod restores the node.
     #[test]
-    fn cpus_are_given_once_and_come_back(
+    fn cpus_are_assigned_once_and_released(
         pods in proptest::collection::vec((any_pod(), any::<bool>()), 1..12),
         (sockets, nodes, threads) in (1_i64..3, 1_i64..3, 1_i64..3),
         reserved in proptest::collection::btree_set(0_u32..8, 0..3),

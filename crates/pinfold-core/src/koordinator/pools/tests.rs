@@ -22,7 +22,7 @@ fn example() -> CpuHolders {
 }
 
 #[test]
-fn lse_and_pinned_cpus_leave_both_pools_and_lsr_only_the_shared_one() {
+fn lse_and_pinned_cpus_are_in_no_pool_and_lsr_cpus_in_the_best_effort_pool_only() {
     let pools = Pools::of(&machine(1, 1, 8, 2), &example());
     assert_eq!(union(&pools.shared), cpus("0-1,8-15"));
     assert_eq!(union(&pools.best_effort), cpus("0-1,4-5,8-15"));
@@ -30,7 +30,7 @@ fn lse_and_pinned_cpus_leave_both_pools_and_lsr_only_the_shared_one() {
 }
 
 #[test]
-fn pools_are_reported_per_numa_node_and_empty_ones_not_at_all() {
+fn pools_are_reported_per_numa_node_without_empty_ones() {
     let holders = CpuHolders {
         lsr: cpus("0-3"),
         ..CpuHolders::default()
@@ -46,7 +46,7 @@ fn pools_are_reported_per_numa_node_and_empty_ones_not_at_all() {
 }
 
 #[test]
-fn the_first_rule_that_applies_gives_a_container_its_cpus() {
+fn the_first_rule_that_applies_determines_the_allowed_cpus() {
     use AllowedCpus::{Inherited, Own, Shared, Untouched};
     use KoordinatorQos::{Be, Ls, Lsr, System};
     let pools = Pools::of(&machine(2, 1, 4, 2), &example());
@@ -121,7 +121,7 @@ fn some_cpus() -> impl Strategy<Value = CpuSet> {
 }
 
 proptest! {
-    /// Every CPU is in the pools that the table of this module says, and in no other.
+    /// Every CPU is in exactly the pools that the table of the module doc lists.
     #[test]
     fn pools_follow_the_table(
         lse in some_cpus(), lsr in some_cpus(), kubelet_pinned in some_cpus(),

@@ -1,4 +1,4 @@
-//! One run of taking CPUs: what is still free, what is taken, and the steps in their order.
+//! [`KoordinatorAccumulator`]: the steps that take CPUs, with the CPUs still free and the CPUs taken.
 
 use std::cmp::Reverse;
 
@@ -8,12 +8,13 @@ use crate::cpu_set::{CpuId, CpuSet};
 use crate::koordinator::cpu_topology::KoordinatorTopology;
 use crate::koordinator::policy_values::{CpuBinding, ExclusiveLevel};
 
+/// The state while CPUs are taken.
 pub(super) struct KoordinatorAccumulator<'a> {
     pub(super) take: &'a TakeRequest<'a>,
     pub(super) topology: &'a KoordinatorTopology,
-    /// What is still free.
+    /// The CPUs that are still free.
     pub(super) allocatable: CpuSet,
-    /// How many are still missing.
+    /// The number of CPUs still missing.
     pub(super) needed: usize,
     pub(super) taken: CpuSet,
 }
@@ -40,20 +41,20 @@ impl<'a> KoordinatorAccumulator<'a> {
         }
     }
 
-    /// Step 1: whole free cores.
+    /// Step 1: takes whole free cores.
     fn take_whole_cores(&mut self) -> bool {
         if self.needed <= self.topology.cpus_per_node() {
-            // A core in use is not whole, so the original minds exclusive NUMA nodes only.
-            let minds_cores = !self.take.fidelity.drops_numa_exclusivity();
-            for attempt in self.take.attempts() {
-                if attempt == ExclusiveLevel::Core && !minds_cores {
+            // A core in use is not whole, so Koordinator avoids exclusive NUMA nodes only.
+            let avoids_cores = !self.take.fidelity.drops_numa_exclusivity();
+            for level in self.take.exclusive_levels() {
+                if level == ExclusiveLevel::Core && !avoids_cores {
                     continue;
                 }
-                let pool = &self.allocatable - &self.avoided(attempt);
-                if let Some(line) = self.cores_of_one_node(&pool) {
-                    return self.take_first(&line);
+                let pool = &self.allocatable - &self.avoided(level);
+                if let Some(order) = self.cores_of_one_node(&pool) {
+                    return self.take_first(&order);
                 }
-                if attempt == ExclusiveLevel::Nothing {
+                if level == ExclusiveLevel::Nothing {
                     break;
                 }
             }
@@ -63,25 +64,25 @@ impl<'a> KoordinatorAccumulator<'a> {
             let sign = self.sign();
             let fits = by_socket
                 .iter()
-                .filter(|(_, line)| line.len() >= self.needed);
-            let chosen = fits.min_by_key(|(socket, line)| (sign * signed(line.len()), *socket));
-            if let Some((_, line)) = chosen {
-                return self.take_first(line);
+                .filter(|(_, order)| order.len() >= self.needed);
+            let chosen = fits.min_by_key(|(socket, order)| (sign * signed(order.len()), *socket));
+            if let Some((_, order)) = chosen {
+                return self.take_first(order);
             }
         }
         self.take_sockets(by_socket)
     }
 
-    /// Whole sockets from the emptiest on, then core by core from the fullest of the rest.
+    /// Takes whole sockets from the emptiest on, then core by core from the fullest of the rest.
     fn take_sockets(&mut self, mut by_socket: Vec<(usize, CpuOrder)>) -> bool {
-        by_socket.sort_by_key(|(socket, line)| (Reverse(line.len()), *socket));
+        by_socket.sort_by_key(|(socket, order)| (Reverse(order.len()), *socket));
         let mut too_large = Vec::new();
-        for (_, line) in by_socket {
-            if self.needed < line.len() {
-                too_large.push(line);
+        for (_, order) in by_socket {
+            if self.needed < order.len() {
+                too_large.push(order);
                 continue;
             }
-            self.take_all(&line);
+            self.take_all(&order);
             if self.needed == 0 {
                 return true;
             }
@@ -93,14 +94,14 @@ impl<'a> KoordinatorAccumulator<'a> {
         }
     }
 
-    fn take_core_by_core(&mut self, mut lines: Vec<CpuOrder>) -> bool {
+    fn take_core_by_core(&mut self, mut orders: Vec<CpuOrder>) -> bool {
         let size = self.topology.cpus_per_core();
         if size == 0 || self.needed < size {
             return false;
         }
-        lines.sort_by_key(CpuOrder::len);
-        for line in lines {
-            for core in line.chunks(size) {
+        orders.sort_by_key(CpuOrder::len);
+        for order in orders {
+            for core in order.chunks(size) {
                 self.take_all(core);
                 if self.needed == 0 {
                     return true;
@@ -113,11 +114,11 @@ impl<'a> KoordinatorAccumulator<'a> {
         false
     }
 
-    /// The same, but never more than needed: a core that is too large stays whole.
-    fn take_fitting_cores(&mut self, mut lines: Vec<CpuOrder>) -> bool {
-        lines.sort_by_key(CpuOrder::len);
-        for line in lines {
-            let mut rest = line.as_slice();
+    /// The same, but never more than needed: a core that is too large is skipped.
+    fn take_fitting_cores(&mut self, mut orders: Vec<CpuOrder>) -> bool {
+        orders.sort_by_key(CpuOrder::len);
+        for order in orders {
+            let mut rest = order.as_slice();
             while let Some(&first) = rest.first() {
                 let core = self.core_of(first);
                 let size = rest
@@ -137,33 +138,33 @@ impl<'a> KoordinatorAccumulator<'a> {
         false
     }
 
-    /// Step 2: CPUs of one NUMA node, else of one socket.
+    /// Step 2: takes CPUs of one NUMA node, else of one socket.
     fn take_from_one_group(&mut self) -> bool {
-        let attempts = self.take.attempts();
+        let levels = self.take.exclusive_levels();
         if !self.take.fidelity.packs_siblings_when_spreading() {
-            return attempts.into_iter().any(|attempt| {
-                self.take_from_node(attempt, true)
-                    || self.take_from_socket(attempt, true)
-                    || self.take_one_of_each_core(attempt)
+            return levels.into_iter().any(|level| {
+                self.take_from_node(level, true)
+                    || self.take_from_socket(level, true)
+                    || self.take_one_of_each_core(level)
             });
         }
-        // The original keeps to one CPU per core only while it also respects exclusivity.
-        let last = attempts.len() - 1;
+        // Koordinator takes one CPU per core only while it also respects exclusivity.
+        let last = levels.len() - 1;
         let tries = || {
-            attempts
+            levels
                 .iter()
                 .enumerate()
-                .map(|(at, attempt)| (*attempt, at < last))
+                .map(|(at, level)| (*level, at < last))
         };
-        tries().any(|(attempt, one_per_core)| self.take_from_node(attempt, one_per_core))
-            || tries().any(|(attempt, one_per_core)| self.take_from_socket(attempt, one_per_core))
+        tries().any(|(level, one_per_core)| self.take_from_node(level, one_per_core))
+            || tries().any(|(level, one_per_core)| self.take_from_socket(level, one_per_core))
     }
 
-    fn take_from_node(&mut self, attempt: ExclusiveLevel, one_per_core: bool) -> bool {
+    fn take_from_node(&mut self, level: ExclusiveLevel, one_per_core: bool) -> bool {
         if self.needed > self.topology.cpus_per_node() {
             return false;
         }
-        let pool = &self.allocatable - &self.avoided(attempt);
+        let pool = &self.allocatable - &self.avoided(level);
         let sockets = self.count_sockets(&pool);
         let sign = self.sign();
         let mut best = None;
@@ -172,29 +173,29 @@ impl<'a> KoordinatorAccumulator<'a> {
             if free < self.needed {
                 continue;
             }
-            let line = self.line_of(&(&pool & &group.cpus), one_per_core);
-            let first = line.first().and_then(|&cpu| self.topology.place(cpu));
-            let Some(first) = first.filter(|_| line.len() >= self.needed) else {
+            let order = self.order_of(&(&pool & &group.cpus), one_per_core);
+            let first = order.first().and_then(|&cpu| self.topology.place(cpu));
+            let Some(first) = first.filter(|_| order.len() >= self.needed) else {
                 continue;
             };
             let in_socket = sockets[usize::from(first.socket)];
             let key = (sign * signed(free), sign * signed(in_socket), node);
             if best.as_ref().is_none_or(|(other, _)| key < *other) {
-                best = Some((key, line));
+                best = Some((key, order));
             }
         }
-        best.is_some_and(|(_, line)| self.take_spread(line))
+        best.is_some_and(|(_, order)| self.take_spread(order))
     }
 
-    fn take_from_socket(&mut self, attempt: ExclusiveLevel, one_per_core: bool) -> bool {
+    fn take_from_socket(&mut self, level: ExclusiveLevel, one_per_core: bool) -> bool {
         if self.needed > self.topology.cpus_per_socket() {
             return false;
         }
-        // The original does not mind exclusive NUMA nodes here.
-        let minds_nodes = !self.take.fidelity.drops_numa_exclusivity();
-        let pool = match attempt {
-            ExclusiveLevel::NumaNode if !minds_nodes => self.allocatable.clone(),
-            _ => &self.allocatable - &self.avoided(attempt),
+        // Koordinator does not avoid exclusive NUMA nodes here.
+        let avoids_nodes = !self.take.fidelity.drops_numa_exclusivity();
+        let pool = match level {
+            ExclusiveLevel::NumaNode if !avoids_nodes => self.allocatable.clone(),
+            _ => &self.allocatable - &self.avoided(level),
         };
         let sign = self.sign();
         let mut best = None;
@@ -202,29 +203,29 @@ impl<'a> KoordinatorAccumulator<'a> {
             if pool.common_len(&group.cpus) < self.needed {
                 continue;
             }
-            let line = self.line_of(&(&pool & &group.cpus), one_per_core);
-            let key = (sign * signed(line.len()), socket);
-            if line.len() >= self.needed && best.as_ref().is_none_or(|(other, _)| key < *other) {
-                best = Some((key, line));
+            let order = self.order_of(&(&pool & &group.cpus), one_per_core);
+            let key = (sign * signed(order.len()), socket);
+            if order.len() >= self.needed && best.as_ref().is_none_or(|(other, _)| key < *other) {
+                best = Some((key, order));
             }
         }
-        best.is_some_and(|(_, line)| self.take_spread(line))
+        best.is_some_and(|(_, order)| self.take_spread(order))
     }
 
-    /// One CPU of each core anywhere, if there are cores enough.
-    fn take_one_of_each_core(&mut self, attempt: ExclusiveLevel) -> bool {
-        let mut line = self.line_anywhere(attempt);
-        self.keep_one_per_core(&mut line);
-        line.len() >= self.needed && self.take_first(&line)
+    /// Takes one CPU of each core, anywhere, if there are enough cores.
+    fn take_one_of_each_core(&mut self, level: ExclusiveLevel) -> bool {
+        let mut order = self.order_anywhere(level);
+        self.keep_one_per_core(&mut order);
+        order.len() >= self.needed && self.take_first(&order)
     }
 
-    /// Step 3: what is still missing, wherever it is.
+    /// Step 3: takes the missing CPUs anywhere.
     fn take_one_by_one(&mut self) -> bool {
-        for attempt in self.take.attempts() {
-            let line = self.line_anywhere(attempt);
-            let line = self.spread(line);
-            let some = line.len().min(self.needed);
-            self.take_all(&line[..some]);
+        for level in self.take.exclusive_levels() {
+            let order = self.order_anywhere(level);
+            let order = self.spread(order);
+            let some = order.len().min(self.needed);
+            self.take_all(&order[..some]);
             if self.needed == 0 {
                 return true;
             }
@@ -232,14 +233,14 @@ impl<'a> KoordinatorAccumulator<'a> {
         false
     }
 
-    fn take_spread(&mut self, line: CpuOrder) -> bool {
-        let line = self.spread(line);
-        self.take_first(&line)
+    fn take_spread(&mut self, order: CpuOrder) -> bool {
+        let order = self.spread(order);
+        self.take_first(&order)
     }
 
-    fn take_first(&mut self, line: &[CpuId]) -> bool {
-        let some = line.len().min(self.needed);
-        self.take_all(&line[..some]);
+    fn take_first(&mut self, order: &[CpuId]) -> bool {
+        let some = order.len().min(self.needed);
+        self.take_all(&order[..some]);
         self.needed == 0
     }
 

@@ -1,4 +1,4 @@
-//! In which order free CPUs would be taken, and which of them to stay away from.
+//! The order in which free CPUs are taken, and the CPUs that exclusive pods make unavailable.
 
 use std::cmp::Reverse;
 
@@ -9,11 +9,12 @@ use crate::cpu_set::{CpuId, CpuSet};
 use crate::koordinator::cpu_topology::{CpuPosition, WholeCore};
 use crate::koordinator::policy_values::{ExclusiveLevel, NumaStrategy};
 
-/// CPUs in the order they would be taken.
+/// CPUs in the order in which they are taken.
 pub(super) type CpuOrder = SmallVec<[CpuId; 64]>;
 
 impl KoordinatorAccumulator<'_> {
-    /// The whole free cores of the NUMA node that the strategy takes first among those with enough, as many as needed.
+    /// The CPUs of whole free cores of the NUMA node that the strategy uses first among those with enough, as many as
+    /// needed.
     pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<CpuOrder> {
         let cores = self.whole_cores(pool);
         let sockets = self.count_sockets(pool);
@@ -37,27 +38,26 @@ impl KoordinatorAccumulator<'_> {
                     node,
                 )
             })?;
-        let line = self.line_of_cores(pool, &cores, |place| usize::from(place.node) == node);
-        Some(line.take(self.needed).collect())
+        let order = self.order_of_cores(pool, &cores, |place| usize::from(place.node) == node);
+        Some(order.take(self.needed).collect())
     }
 
-    /// The whole free cores of every socket that has some.
+    /// The CPUs of the whole free cores of every socket that has some.
     pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, CpuOrder)> {
         let cores = self.whole_cores(&self.allocatable);
         (0..self.topology.sockets.len())
             .map(|socket| {
                 let inside = move |place: CpuPosition| usize::from(place.socket) == socket;
-                let line = self.line_of_cores(&self.allocatable, &cores, inside);
-                (socket, line.collect())
+                let order = self.order_of_cores(&self.allocatable, &cores, inside);
+                (socket, order.collect())
             })
-            .filter(|(_, line): &(usize, CpuOrder)| !line.is_empty())
+            .filter(|(_, order): &(usize, CpuOrder)| !order.is_empty())
             .collect()
     }
 
-    /// All free CPUs, core after core: near to what is taken, then as the strategy says, then broken
-    /// cores first.
-    pub(super) fn line_anywhere(&self, attempt: ExclusiveLevel) -> CpuOrder {
-        let pool = &self.allocatable - &self.avoided(attempt);
+    /// All free CPUs, core after core: near the taken CPUs first, then by the strategy, then partly used cores first.
+    pub(super) fn order_anywhere(&self, level: ExclusiveLevel) -> CpuOrder {
+        let pool = &self.allocatable - &self.avoided(level);
         let cores = self.topology.count_cores(&pool);
         let sockets = self.count_sockets(&pool);
         let nodes: SmallVec<[usize; 8]> = self
@@ -73,12 +73,12 @@ impl KoordinatorAccumulator<'_> {
             .map(|socket| self.taken.common_len(&socket.cpus))
             .collect();
         let sign = self.sign();
-        let mut order: SmallVec<[_; 64]> = SmallVec::new();
+        let mut sorted: SmallVec<[_; 64]> = SmallVec::new();
         for (core, count) in cores.iter().enumerate() {
             let place = count.first.and_then(|cpu| self.topology.place(cpu));
             if let Some(place) = place {
                 let (node, socket) = (usize::from(place.node), usize::from(place.socket));
-                order.push((
+                sorted.push((
                     Reverse(taken[socket]),
                     sign * signed(sockets[socket]),
                     sign * signed(nodes[node]),
@@ -89,18 +89,18 @@ impl KoordinatorAccumulator<'_> {
                 ));
             }
         }
-        order.sort_unstable();
-        let mut line = CpuOrder::new();
-        for (.., core) in order {
-            let start = line.len();
-            line.extend(self.cpus_of_core(core, &pool));
-            self.sort_by_refs(&mut line[start..]);
+        sorted.sort_unstable();
+        let mut order = CpuOrder::new();
+        for (.., core) in sorted {
+            let start = order.len();
+            order.extend(self.cpus_of_core(core, &pool));
+            self.sort_by_refs(&mut order[start..]);
         }
-        line
+        order
     }
 
-    /// The CPUs of whole free cores inside a group, in the order they would be taken.
-    fn line_of_cores<'s>(
+    /// The CPUs of whole free cores inside a group, in the order in which they are taken.
+    fn order_of_cores<'s>(
         &'s self,
         pool: &'s CpuSet,
         cores: &'s [WholeCore],
@@ -110,7 +110,7 @@ impl KoordinatorAccumulator<'_> {
         cores.flat_map(|core| self.cpus_of_core(usize::from(core.place.core), pool))
     }
 
-    /// The cores of `pool` that count as whole and free, in the order they would be taken.
+    /// The cores of `pool` that count as whole and free, in the order in which they are taken.
     fn whole_cores(&self, pool: &CpuSet) -> SmallVec<[WholeCore; 64]> {
         let mut cores = self.topology.whole_cores(pool, self.take.fidelity);
         if self.take.max_refs > 1 || !self.topology.is_even() {
@@ -131,31 +131,31 @@ impl KoordinatorAccumulator<'_> {
         cpus.filter(|&cpu| pool.contains(cpu))
     }
 
-    /// The CPUs of `pool` in the order of their holders, then of their ids.
-    pub(super) fn line_of(&self, pool: &CpuSet, one_per_core: bool) -> CpuOrder {
-        let mut line: CpuOrder = pool.iter().collect();
-        self.sort_by_refs(&mut line);
+    /// The CPUs of `pool`, ascending by number of holders, then by id.
+    pub(super) fn order_of(&self, pool: &CpuSet, one_per_core: bool) -> CpuOrder {
+        let mut order: CpuOrder = pool.iter().collect();
+        self.sort_by_refs(&mut order);
         if one_per_core {
-            self.keep_one_per_core(&mut line);
+            self.keep_one_per_core(&mut order);
         }
-        line
+        order
     }
 
-    pub(super) fn keep_one_per_core(&self, line: &mut CpuOrder) {
+    pub(super) fn keep_one_per_core(&self, order: &mut CpuOrder) {
         let mut seen = vec![false; self.topology.cores.len()];
-        line.retain(|cpu| !std::mem::replace(&mut seen[self.core_of(*cpu)], true));
+        order.retain(|cpu| !std::mem::replace(&mut seen[self.core_of(*cpu)], true));
     }
 
-    /// First one CPU of each core, then a second of each, and so on.
-    pub(super) fn spread(&self, line: CpuOrder) -> CpuOrder {
-        if line.len() <= self.topology.cpus_per_core()
+    /// Reorders CPUs: first one of each core, then a second of each, and so on.
+    pub(super) fn spread(&self, order: CpuOrder) -> CpuOrder {
+        if order.len() <= self.topology.cpus_per_core()
             && self.take.fidelity.packs_siblings_when_spreading()
         {
-            return line;
+            return order;
         }
         let mut seen = vec![0_u16; self.topology.cores.len()];
-        let mut rounds: SmallVec<[(u16, CpuId); 64]> = SmallVec::with_capacity(line.len());
-        for cpu in line {
+        let mut rounds: SmallVec<[(u16, CpuId); 64]> = SmallVec::with_capacity(order.len());
+        for cpu in order {
             let round = &mut seen[self.core_of(cpu)];
             rounds.push((*round, cpu));
             *round += 1;
@@ -164,15 +164,15 @@ impl KoordinatorAccumulator<'_> {
         rounds.into_iter().map(|(_, cpu)| cpu).collect()
     }
 
-    /// The CPUs to stay away from: those that share a core or NUMA node with an exclusive pod's, or
-    /// with the ones just taken.
-    pub(super) fn avoided(&self, attempt: ExclusiveLevel) -> CpuSet {
+    /// The CPUs to avoid: those that share a core or NUMA node with CPUs of an exclusive pod, or with the CPUs just
+    /// taken.
+    pub(super) fn avoided(&self, level: ExclusiveLevel) -> CpuSet {
         let mut avoided = CpuSet::new();
-        if attempt == ExclusiveLevel::Nothing {
+        if level == ExclusiveLevel::Nothing {
             return avoided;
         }
         let topology = self.topology;
-        let mut avoid = |core: Option<usize>, node: Option<usize>| match (attempt, core, node) {
+        let mut avoid = |core: Option<usize>, node: Option<usize>| match (level, core, node) {
             (ExclusiveLevel::Core, Some(core), _) => {
                 avoided.extend(topology.cores[core].cpus.iter().copied());
             }
@@ -180,8 +180,8 @@ impl KoordinatorAccumulator<'_> {
             _ => {}
         };
         for (_, held) in self.take.held.iter() {
-            // Whoever falls back from NUMA nodes to cores also keeps off the cores of its like.
-            let counts = held.exclusive == attempt || held.exclusive == self.take.exclusive;
+            // A pod that falls back from exclusive NUMA nodes to exclusive cores also avoids the cores of pods like it.
+            let counts = held.exclusive == level || held.exclusive == self.take.exclusive;
             if let Some(place) = held
                 .place
                 .filter(|_| counts && held.exclusive != ExclusiveLevel::Nothing)
@@ -189,7 +189,7 @@ impl KoordinatorAccumulator<'_> {
                 avoid(topology.core_at(place.core), topology.node_at(place.node));
             }
         }
-        if attempt == self.take.exclusive {
+        if level == self.take.exclusive {
             for place in self.taken.iter().filter_map(|cpu| topology.place(cpu)) {
                 avoid(Some(usize::from(place.core)), Some(usize::from(place.node)));
             }
@@ -210,7 +210,7 @@ impl KoordinatorAccumulator<'_> {
             .map_or(0, |place| usize::from(place.core))
     }
 
-    /// How many pods hold the free CPUs of a core; does not matter while CPUs are not shared.
+    /// The number of holders of the free CPUs of a core; 0 if CPUs are never shared.
     fn refs_of_core(&self, core: usize) -> u64 {
         if self.take.max_refs <= 1 {
             return 0;
@@ -223,13 +223,13 @@ impl KoordinatorAccumulator<'_> {
         self.take.held.get(cpu).map_or(0, |held| held.refs)
     }
 
-    fn sort_by_refs(&self, line: &mut [CpuId]) {
+    fn sort_by_refs(&self, order: &mut [CpuId]) {
         if self.take.max_refs > 1 {
-            line.sort_by_key(|&cpu| (self.refs(cpu), cpu));
+            order.sort_by_key(|&cpu| (self.refs(cpu), cpu));
         }
     }
 
-    /// Turns "more is better" into "less is better" where the strategy wants the emptiest.
+    /// The sign of free counts in sort keys: -1 if the strategy uses the emptiest first.
     pub(super) fn sign(&self) -> i64 {
         match self.take.strategy {
             NumaStrategy::MostAllocated => 1,
@@ -238,7 +238,7 @@ impl KoordinatorAccumulator<'_> {
     }
 }
 
-/// A count that can be turned around with [`KoordinatorAccumulator::sign`].
+/// A count that can be multiplied by [`KoordinatorAccumulator::sign`].
 pub(super) fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! `DistributeEvenly`: as many CPUs from every NUMA node, as far as they have them.
+//! `DistributeEvenly`: the same number of CPUs from every NUMA node, as far as they are free.
 
 use smallvec::SmallVec;
 
@@ -7,10 +7,10 @@ use super::{KoordinatorTakeError, TakeRequest};
 use crate::cpu_set::CpuSet;
 use crate::koordinator::policy_values::{CpuBinding, NumaStrategy};
 
-/// Splits `needed` over the NUMA nodes and takes each part by itself.
+/// Splits `needed` over the NUMA nodes and takes each part separately.
 ///
-/// NumaShares grow one unit at a time on the node with the smallest share (the lowest id among equals)
-/// that still has room. A unit is a whole free core for `FullPCPUs` as long as one fits, else one CPU.
+/// Shares grow one unit at a time on the NUMA node with the smallest share (the lowest id among equals)
+/// that has CPUs left. A unit is a whole free core for `FullPCPUs` as long as one fits, else one CPU.
 pub(super) fn take(
     take: &TakeRequest<'_>,
     allocatable: &CpuSet,

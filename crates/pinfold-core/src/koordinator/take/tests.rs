@@ -1,4 +1,4 @@
-//! Tests of taking CPUs: the worked examples, one per sound rule, and what always holds.
+//! Tests of taking CPUs: worked examples, one test per rule of sound mode, and invariants.
 
 use proptest::prelude::*;
 
@@ -12,8 +12,8 @@ fn cpus(text: &str) -> CpuSet {
     CpuSet::parse(text).expect("a CPU list")
 }
 
-/// Everything of `topology` but what is asked for can be changed on the result.
-fn ask<'a>(
+/// A request for all CPUs of `topology` with defaults; tests change fields of the result.
+fn request<'a>(
     topology: &'a KoordinatorTopology,
     held: &'a HeldCpus,
     available: &'a CpuSet,
@@ -60,10 +60,10 @@ fn per_node(topology: &KoordinatorTopology, taken: &CpuSet) -> Vec<usize> {
 }
 
 #[test]
-fn spreading_uses_every_core_before_a_sibling() {
+fn spreading_takes_one_cpu_of_every_core_before_a_sibling() {
     let topology = machine(2, 1, 4, 2);
     let held = HeldCpus::new();
-    let mut take = ask(&topology, &held, topology.all(), 8);
+    let mut take = request(&topology, &held, topology.all(), 8);
     take.binding = CpuBinding::SpreadByPcpus;
     assert_eq!(take.run(), Ok(cpus("0,2,4,6,8,10,12,14")));
     take.fidelity = Fidelity::Exact;
@@ -75,17 +75,17 @@ fn spreading_uses_every_core_before_a_sibling() {
 }
 
 #[test]
-fn replicas_share_no_core_while_a_plain_pod_may_take_the_siblings() {
+fn exclusive_replicas_share_no_core_and_a_plain_pod_may_take_their_siblings() {
     let topology = machine(1, 1, 4, 2);
     let nobody = HeldCpus::new();
-    let mut replica = ask(&topology, &nobody, topology.all(), 2);
+    let mut replica = request(&topology, &nobody, topology.all(), 2);
     replica.binding = CpuBinding::SpreadByPcpus;
     replica.exclusive = ExclusiveLevel::Core;
-    let first = replica.run().expect("there is room");
+    let first = replica.run().expect("enough CPUs");
     let held = hold(&topology, &first.to_string(), ExclusiveLevel::Core);
     let left = topology.all() - &first;
     (replica.held, replica.available) = (&held, &left);
-    let second = replica.run().expect("there is room");
+    let second = replica.run().expect("enough CPUs");
     let cores = |taken: &CpuSet| -> Vec<i64> {
         let ids = taken.iter().filter_map(|cpu| topology.ids(cpu));
         ids.map(|(core, _)| core).collect()
@@ -100,19 +100,19 @@ fn replicas_share_no_core_while_a_plain_pod_may_take_the_siblings() {
     let both = &first | &second;
     let held = hold(&topology, &both.to_string(), ExclusiveLevel::Core);
     let left = topology.all() - &both;
-    let plain = ask(&topology, &held, &left, 4);
+    let plain = request(&topology, &held, &left, 4);
     assert_eq!(plain.run(), Ok(left.clone()), "the siblings of both");
 }
 
 #[test]
-fn whole_cores_are_a_wish_that_single_cpus_fulfil_where_needed() {
+fn preferred_whole_cores_fall_back_to_single_cpus() {
     let topology = machine(1, 1, 4, 2);
     let held = HeldCpus::new();
     let available = cpus("0-1,2,4,6");
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
         let take = TakeRequest {
             fidelity,
-            ..ask(&topology, &held, &available, 4)
+            ..request(&topology, &held, &available, 4)
         };
         assert_eq!(take.run(), Ok(cpus("0-2,4")));
     }
@@ -122,7 +122,7 @@ fn whole_cores_are_a_wish_that_single_cpus_fulfil_where_needed() {
 fn distribute_evenly_splits_evenly_and_keeps_cores_whole() {
     let topology = machine(2, 1, 4, 2);
     let held = HeldCpus::new();
-    let mut take = ask(&topology, &held, topology.all(), 10);
+    let mut take = request(&topology, &held, topology.all(), 10);
     take.strategy = NumaStrategy::DistributeEvenly;
     let whole = take.run().expect("enough CPUs");
     assert_eq!(per_node(&topology, &whole), [6, 4]);
@@ -140,11 +140,11 @@ fn distribute_evenly_splits_evenly_and_keeps_cores_whole() {
 }
 
 #[test]
-fn distribute_evenly_takes_more_elsewhere_when_a_numa_node_runs_out() {
+fn distribute_evenly_takes_more_from_other_numa_nodes_if_one_is_exhausted() {
     let topology = machine(2, 1, 4, 2);
     let held = HeldCpus::new();
     let available = cpus("0,8-15");
-    let mut take = ask(&topology, &held, &available, 6);
+    let mut take = request(&topology, &held, &available, 6);
     take.strategy = NumaStrategy::DistributeEvenly;
     take.binding = CpuBinding::SpreadByPcpus;
     let taken = take.run().expect("enough CPUs");
@@ -152,11 +152,11 @@ fn distribute_evenly_takes_more_elsewhere_when_a_numa_node_runs_out() {
 }
 
 #[test]
-fn without_a_numa_node_of_its_own_an_exclusive_pod_keeps_to_cores_of_its_own() {
+fn a_pod_without_an_exclusive_numa_node_gets_exclusive_cores() {
     let topology = machine(2, 1, 4, 2);
     let held = hold(&topology, "0,8", ExclusiveLevel::NumaNode);
     let available = topology.all() - held.cpus();
-    let mut take = ask(&topology, &held, &available, 2);
+    let mut take = request(&topology, &held, &available, 2);
     take.binding = CpuBinding::SpreadByPcpus;
     take.exclusive = ExclusiveLevel::NumaNode;
     let taken = take.run().expect("enough CPUs");
@@ -170,11 +170,11 @@ fn without_a_numa_node_of_its_own_an_exclusive_pod_keeps_to_cores_of_its_own() {
 }
 
 #[test]
-fn exclusive_replicas_share_no_core_and_a_plain_pod_may_take_the_siblings() {
+fn exclusive_cores_avoid_the_cores_of_other_exclusive_pods() {
     let topology = machine(1, 1, 4, 2);
     let held = hold(&topology, "0,2", ExclusiveLevel::Core);
     let available = topology.all() - held.cpus();
-    let mut take = ask(&topology, &held, &available, 2);
+    let mut take = request(&topology, &held, &available, 2);
     take.binding = CpuBinding::SpreadByPcpus;
     take.exclusive = ExclusiveLevel::Core;
     assert_eq!(take.run(), Ok(cpus("4,6")));
@@ -187,14 +187,14 @@ fn the_strategy_chooses_the_fullest_or_the_emptiest_numa_node() {
     let topology = machine(2, 1, 4, 2);
     let held = HeldCpus::new();
     let available = cpus("0-1,8-13");
-    let mut take = ask(&topology, &held, &available, 2);
+    let mut take = request(&topology, &held, &available, 2);
     take.strategy = NumaStrategy::MostAllocated;
     assert_eq!(take.run(), Ok(cpus("0-1")));
     take.strategy = NumaStrategy::LeastAllocated;
     assert_eq!(take.run(), Ok(cpus("8-9")));
 }
 
-/// Sockets of 1, 3 and 3 cores: what a socket has on average is not what it has.
+/// Sockets of 1, 3 and 3 cores: the average size is not the size of any socket.
 fn uneven() -> KoordinatorTopology {
     let sizes = [(0, 1), (1, 3), (2, 3)];
     let mut rows = Vec::new();
@@ -221,10 +221,10 @@ fn uneven() -> KoordinatorTopology {
 }
 
 #[test]
-fn never_more_cpus_than_asked_for() {
+fn sound_mode_never_takes_more_cpus_than_requested() {
     let topology = uneven();
     let held = HeldCpus::new();
-    let mut take = ask(&topology, &held, topology.all(), 5);
+    let mut take = request(&topology, &held, topology.all(), 5);
     assert_eq!(take.run().map(|taken| taken.len()), Ok(5));
     take.fidelity = Fidelity::Exact;
     assert_eq!(
@@ -235,7 +235,7 @@ fn never_more_cpus_than_asked_for() {
 }
 
 #[test]
-fn a_core_with_an_offline_cpu_is_whole_when_the_rest_is_free() {
+fn a_core_with_an_offline_cpu_is_whole_if_its_other_cpus_are_free() {
     let rows = [(0, 0), (1, 0), (2, 1), (4, 2), (5, 2)].map(|(cpu, core)| ReportedCpu {
         cpu: CpuId::new(cpu).expect("small"),
         core,
@@ -244,7 +244,7 @@ fn a_core_with_an_offline_cpu_is_whole_when_the_rest_is_free() {
     });
     let topology = KoordinatorTopology::from_report(rows, Fidelity::Sound);
     let held = HeldCpus::new();
-    let take = ask(&topology, &held, topology.all(), 4);
+    let take = request(&topology, &held, topology.all(), 4);
     assert_eq!(take.run(), Ok(cpus("0-1,4-5")));
 }
 
@@ -265,9 +265,9 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the machine: as many CPUs as asked for, all of them available, or a plain "not enough".
+    /// On any machine: exactly the requested number of CPUs, all of them available, or `NotEnough`.
     #[test]
-    fn sound_mode_takes_exactly_what_is_asked_for(
+    fn sound_mode_takes_exactly_the_requested_number_of_available_cpus(
         topology in any_machine(),
         picks in proptest::collection::vec(0_u8..6, 36),
         needed in 0_usize..40,
@@ -289,7 +289,7 @@ proptest! {
             }
         }
         let available = topology.all() - held.cpus();
-        let take = TakeRequest { binding, exclusive, strategy, preferred: &preferred, ..ask(&topology, &held, &available, needed) };
+        let take = TakeRequest { binding, exclusive, strategy, preferred: &preferred, ..request(&topology, &held, &available, needed) };
         match take.run() {
             Ok(taken) => {
                 prop_assert_eq!(taken.len(), needed);
@@ -300,20 +300,20 @@ proptest! {
                 prop_assert!(available.len() < needed);
             }
         }
-        // The original may take too many, but never what is not available.
+        // Koordinator may take too many CPUs, but only available ones.
         let exact = TakeRequest { fidelity: Fidelity::Exact, ..take }.run();
         prop_assert_eq!(exact.is_ok(), available.len() >= needed);
         prop_assert!(exact.unwrap_or_default().is_subset(&available));
     }
 
-    /// One CPU of every core before a second of any.
+    /// No core gives two CPUs while another core has none taken.
     #[test]
-    fn spreading_is_even_over_cores(needed in 1_usize..=16, taken_before in proptest::collection::btree_set(0_u32..16, 0..8)) {
+    fn spreading_is_even_across_cores(needed in 1_usize..=16, taken_before in proptest::collection::btree_set(0_u32..16, 0..8)) {
         let topology = machine(2, 2, 2, 2);
         let held = HeldCpus::new();
         let gone: CpuSet = taken_before.into_iter().filter_map(CpuId::new).collect();
         let available = topology.all() - &gone;
-        let take = TakeRequest { binding: CpuBinding::SpreadByPcpus, ..ask(&topology, &held, &available, needed) };
+        let take = TakeRequest { binding: CpuBinding::SpreadByPcpus, ..request(&topology, &held, &available, needed) };
         let Ok(taken) = take.run() else { return Ok(()) };
         let doubled = topology.cores.iter().any(|core| core.cpus.iter().filter(|cpu| taken.contains(**cpu)).count() > 1);
         let untouched = topology.cores.iter().any(|core| {

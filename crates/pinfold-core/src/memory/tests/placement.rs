@@ -39,13 +39,13 @@ fn without_a_choice_the_lowest_of_the_narrowest_masks_is_taken() {
         (&[4, 9, 9], 14, &[1, 2]),
         (&[4, 9, 9], 20, &[0, 1, 2]),
     ];
-    for (memory, asked, expected) in cases {
+    for (memory, requested, expected) in cases {
         let mut bench = Bench::new(memory, Fidelity::Sound);
-        let asking = pod("p", vec![], vec![container("c", asked, None)]);
+        let asking = pod("p", vec![], vec![container("c", requested, None)]);
         assert_eq!(
             bench.allocate(&asking, "c", FREE_CHOICE),
             Ok(set(expected)),
-            "{asked}"
+            "{requested}"
         );
     }
 }
@@ -184,12 +184,12 @@ fn an_amount_of_half_a_byte_is_rejected() {
 fn facts_tell_what_was_asked_and_what_every_node_had() {
     let mut bench = Bench::new(&[10, 10, 10], Fidelity::Sound);
     bench.fill("wide", 12, &[0, 1]);
-    let asked = BTreeMap::from([(memory_resource(), 30)]);
-    let facts = MemoryFacts::new(&bench.state, &asked);
+    let requested = BTreeMap::from([(memory_resource(), 30)]);
+    let facts = MemoryFacts::new(&bench.state, &requested);
     let [of_memory] = facts.resources.as_slice() else {
-        panic!("one type was asked for");
+        panic!("one type was requested for");
     };
-    assert_eq!(of_memory.asked, 30);
+    assert_eq!(of_memory.requested, 30);
     let rows = of_memory.nodes.iter();
     let rows: Vec<_> = rows
         .map(|row| (row.free, row.allocatable, row.group, row.in_use))

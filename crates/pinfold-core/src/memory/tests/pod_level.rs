@@ -109,7 +109,7 @@ fn containers_that_share_need_a_pool_that_is_not_empty() {
     let bench = Bench::on(&machine, PodLevel::Managed, Fidelity::Sound);
     let rejected = |pod: &Pod| {
         let hints = bench.policy.pod_hints(&bench.state, pod);
-        let cannot = (memory_resource(), ResourceHints::Cannot);
+        let cannot = (memory_resource(), ResourceHints::Unsatisfiable);
         assert_eq!(hints.hints.rows.as_slice(), [cannot]);
         let grant = bench.policy.allocate_pod(&bench.state, Hint::ANY, pod);
         grant.expect_err("rejected").to_string()

@@ -1,24 +1,24 @@
 //! The depth-first search behind a [`Cover`].
 //!
-//! Cut are states that cannot meet a gauge any more, that leave out a node while a higher one of its
-//! [class](Classes) is taken, and that a remembered failure dominates.
+//! A state is cut if it cannot meet a threshold any more, if it leaves out a node while a higher one of its
+//! [class](Classes) is taken, or if a remembered failure dominates it.
 
 use smallvec::SmallVec;
 
 use super::Cover;
 use crate::merge::budget::Budget;
-use crate::merge::choice::{Choice, Classes};
-use crate::merge::gauge::Gauge;
+use crate::merge::choice::{Classes, NodeChoice};
+use crate::merge::prepared_threshold::PreparedThreshold;
 use crate::node_set::{NodeId, NodeSet};
 
-/// The states of a walk over the open nodes of a cover, and what may come of them.
+/// The states of a search over the open nodes of a cover, and whether they may lead to a solution.
 pub(in crate::merge) struct Outlook<'c, 'g> {
     cover: &'c Cover<'g>,
     /// The open nodes, descending.
     nodes: SmallVec<[NodeId; 64]>,
     /// The open nodes from each position on.
     rest: SmallVec<[NodeSet; 65]>,
-    /// For each gauge without groups: the best sums of j nodes out of the rest, by position and j.
+    /// For each threshold without groups: the largest sums of j nodes out of the rest, by position and j.
     tops: SmallVec<[Vec<u64>; 8]>,
 }
 
@@ -31,10 +31,13 @@ impl<'c, 'g> Outlook<'c, 'g> {
             rest[at] = rest[at + 1];
             rest[at].insert(node);
         }
-        let tops = cover.gauges.iter().map(|gauge| match gauge.has_groups() {
-            true => Vec::new(),
-            false => best_sums(gauge, &nodes, cover.places),
-        });
+        let tops = cover
+            .thresholds
+            .iter()
+            .map(|prepared| match prepared.has_groups() {
+                true => Vec::new(),
+                false => best_sums(prepared, &nodes, cover.places),
+            });
         Self {
             tops: tops.collect(),
             cover,
@@ -44,7 +47,7 @@ impl<'c, 'g> Outlook<'c, 'g> {
     }
 }
 
-impl Choice for Outlook<'_, '_> {
+impl NodeChoice for Outlook<'_, '_> {
     fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
@@ -63,12 +66,12 @@ impl Choice for Outlook<'_, '_> {
             return false;
         }
         let row = at * (self.cover.places + 1);
-        for (gauge, tops) in self.cover.gauges.iter().zip(&self.tops) {
+        for (prepared, tops) in self.cover.thresholds.iter().zip(&self.tops) {
             let best = match tops.get(row + places) {
-                Some(top) => gauge.value(taken) + top,
-                None => gauge.best_value(taken, rest, places),
+                Some(top) => prepared.value(taken) + top,
+                None => prepared.best_value(taken, rest, places),
             };
-            if best < gauge.need {
+            if best < prepared.need {
                 return false;
             }
         }
@@ -80,19 +83,23 @@ impl Choice for Outlook<'_, '_> {
 
     fn alike(&self, x: NodeId, y: NodeId) -> bool {
         self.cover
-            .gauges
+            .thresholds
             .iter()
-            .all(|gauge| gauge.is_blind_to(x, y))
-            && self.cover.sockets.iter().all(|rule| rule.is_blind_to(x, y))
+            .all(|prepared| prepared.treats_alike(x, y))
+            && self
+                .cover
+                .sockets
+                .iter()
+                .all(|rule| rule.treats_alike(x, y))
     }
 }
 
 /// Row `at`, column j: the largest sum of j weights of `nodes[at..]`.
-fn best_sums(gauge: &Gauge, nodes: &[NodeId], places: usize) -> Vec<u64> {
+fn best_sums(prepared: &PreparedThreshold, nodes: &[NodeId], places: usize) -> Vec<u64> {
     let mut sums = vec![0; (nodes.len() + 1) * (places + 1)];
     let mut best: SmallVec<[u64; 64]> = SmallVec::new();
     for (at, &node) in nodes.iter().enumerate().rev() {
-        let weight = gauge.weight(node);
+        let weight = prepared.weight(node);
         let place = best.partition_point(|&other| other > weight);
         if place < places {
             best.truncate(places - 1);
@@ -109,29 +116,32 @@ fn best_sums(gauge: &Gauge, nodes: &[NodeId], places: usize) -> Vec<u64> {
 }
 
 /// A depth-first search that remembers its failures.
-pub(super) struct Search<'c, 'g> {
+pub(super) struct CoverSearch<'c, 'g> {
     outlook: Outlook<'c, 'g>,
     classes: Classes,
-    /// Nodes and groups: what a step looks at.
+    /// The number of nodes and groups, for the cost of a step.
     size: usize,
-    /// What failed, by position and places left. Made when the first state fails.
+    /// Failed states by position and places left. Allocated when the first state fails.
     failed: Vec<SmallVec<[Failed; 1]>>,
 }
 
 /// A state without a solution below it.
 struct Failed {
-    /// What it had come to, by gauge.
+    /// The values reached, by threshold.
     values: SmallVec<[u64; 4]>,
     taken: NodeSet,
 }
 
-/// More failures than this are not remembered for one position and number of places.
-const MOST_FAILURES: usize = 24;
+/// The maximum number of failures remembered for one position and number of places.
+const MAX_FAILURES: usize = 24;
 
-impl<'c, 'g> Search<'c, 'g> {
+impl<'c, 'g> CoverSearch<'c, 'g> {
     pub(super) fn new(cover: &'c Cover<'g>) -> Self {
         let outlook = Outlook::new(cover);
-        let groups = cover.gauges.iter().map(|gauge| gauge.groups().len());
+        let groups = cover
+            .thresholds
+            .iter()
+            .map(|prepared| prepared.groups().len());
         Self {
             size: outlook.nodes.len() + groups.sum::<usize>(),
             classes: Classes::new(&outlook, |_, _| true),
@@ -144,7 +154,7 @@ impl<'c, 'g> Search<'c, 'g> {
         self.outlook
     }
 
-    /// The smallest solution. `None` if there is none, or if the budget ran dry.
+    /// The smallest solution. `None` if there is none, or if the budget ran out.
     pub(super) fn smallest(&mut self, budget: &mut Budget) -> Option<NodeSet> {
         let cover = self.outlook.cover;
         self.descend(0, cover.taken, cover.places, budget)
@@ -169,18 +179,18 @@ impl<'c, 'g> Search<'c, 'g> {
         }
         if !self.classes.must_take(at, taken) {
             let found = self.descend(at + 1, taken, places, budget);
-            if found.is_some() || budget.ran_dry() {
+            if found.is_some() || budget.ran_out() {
                 return found;
             }
         }
         let found = self.descend(at + 1, taken | NodeSet::single(node), places - 1, budget);
-        if found.is_none() && !budget.ran_dry() {
+        if found.is_none() && !budget.ran_out() {
             self.remember(at, taken, places);
         }
         found
     }
 
-    /// Whether a state failed that had at least as much of everything, and no more groups used up.
+    /// Whether a state failed that had at least the same values and had not hit more groups.
     fn has_failed(&self, at: usize, taken: NodeSet, places: usize) -> bool {
         let Some(failed) = self.failed.get(self.slot(at, places)) else {
             return false;
@@ -200,10 +210,10 @@ impl<'c, 'g> Search<'c, 'g> {
         })
     }
 
-    /// Whether every group that `failed` had used up and that the rest still touches is used up by `taken` as well.
+    /// Whether every group that `failed` had hit and that the rest still touches is hit by `taken` as well.
     fn keeps_groups(&self, failed: NodeSet, taken: NodeSet, rest: NodeSet) -> bool {
-        let gauges = self.outlook.cover.gauges.iter();
-        let mut groups = gauges.flat_map(|gauge| gauge.groups());
+        let thresholds = self.outlook.cover.thresholds.iter();
+        let mut groups = thresholds.flat_map(|prepared| prepared.groups());
         groups.all(|group| {
             !group.nodes.intersects(rest)
                 || !group.nodes.intersects(failed)
@@ -213,7 +223,7 @@ impl<'c, 'g> Search<'c, 'g> {
 
     fn remember(&mut self, at: usize, taken: NodeSet, places: usize) {
         let cover = self.outlook.cover;
-        // Touched sockets are no amounts: nothing dominates there.
+        // Touched sockets are not amounts: no state dominates another one there.
         if !cover.sockets.is_empty() {
             return;
         }
@@ -224,7 +234,7 @@ impl<'c, 'g> Search<'c, 'g> {
         let values = self.values(taken);
         let slot = self.slot(at, places);
         if let Some(failed) = self.failed.get_mut(slot)
-            && failed.len() < MOST_FAILURES
+            && failed.len() < MAX_FAILURES
         {
             failed.push(Failed { values, taken });
         }
@@ -234,11 +244,11 @@ impl<'c, 'g> Search<'c, 'g> {
         at * (self.outlook.cover.places + 1) + places
     }
 
-    /// More than the need counts as the need.
+    /// The values reached, clipped to the need.
     fn values(&self, taken: NodeSet) -> SmallVec<[u64; 4]> {
-        let gauges = self.outlook.cover.gauges.iter();
-        gauges
-            .map(|gauge| gauge.value(taken).min(gauge.need))
+        let thresholds = self.outlook.cover.thresholds.iter();
+        thresholds
+            .map(|prepared| prepared.value(taken).min(prepared.need))
             .collect()
     }
 }

@@ -1,46 +1,46 @@
-//! One inequality made of all gauges of a [`Cover`]: stronger than each of them alone.
+//! One inequality made of all thresholds of a [`Cover`]: stronger than each of them alone.
 //!
-//! For any multipliers l_t >= 0 of the gauges and 0 <= m_T <= c_T of their groups, every solution S satisfies
+//! For any multipliers l_t >= 0 of the thresholds and 0 <= m_T <= c_T of their groups, every solution S satisfies
 //!
 //! ```text
 //! sum over x in S of  sum_t l_t (w_t[x] + sum over T around x of m_T)  >=  sum_t l_t (need_t - sum_T (c_T - m_T))
 //! ```
 //!
-//! because a group that S hits is worth c_T <= (c_T - m_T) + m_T |S and T|. Good multipliers are found by a few
+//! because a group that S hits is group_sum c_T <= (c_T - m_T) + m_T |S and T|. Good multipliers are found by a few
 //! subgradient steps in floating point; then they are rounded and the inequality is formed in integers. Any
 //! multipliers make a true inequality, so rounding costs strength, never truth.
 
 use smallvec::SmallVec;
 
 use super::Cover;
-use crate::merge::gauge::Gauge;
+use crate::merge::prepared_threshold::PreparedThreshold;
 use crate::merge::width::share;
 use crate::node_set::{NodeId, NodeSet};
 
-/// What came of tuning.
+/// The result of tuning.
 pub(super) struct Tuned {
-    /// A solution that was met on the way.
-    pub(super) witness: Option<NodeSet>,
-    /// The inequality as a gauge without groups, nothing counted for what is taken already.
-    pub(super) bound: Option<Gauge>,
+    /// A solution that was found on the way.
+    pub(super) solution: Option<NodeSet>,
+    /// The inequality as a threshold without groups, relative to the taken nodes.
+    pub(super) bound: Option<PreparedThreshold>,
 }
 
 const STEPS: u32 = 40;
 
-type Rows<'g> = SmallVec<[Row<'g>; 8]>;
+type SurrogateRows<'g> = SmallVec<[SurrogateRow<'g>; 8]>;
 
-/// One gauge as seen from what is taken already, in shares of what is still needed.
+/// One threshold relative to the taken nodes, in shares of what is still needed.
 #[derive(Clone)]
-struct Row<'g> {
-    gauge: &'g Gauge,
+struct SurrogateRow<'g> {
+    prepared: &'g PreparedThreshold,
     short: u64,
     multiplier: f64,
     /// Groups not hit yet: nodes, size, multiplier; sizes as amounts and as shares.
-    groups: SmallVec<[Group; 4]>,
+    groups: SmallVec<[SurrogateGroup; 4]>,
 }
 
 #[derive(Clone)]
-struct Group {
+struct SurrogateGroup {
     nodes: NodeSet,
     count: u64,
     share: f64,
@@ -48,27 +48,27 @@ struct Group {
     multiplier: f64,
 }
 
-/// Tunes the multipliers, or stops at the first witness if that is all that is asked for.
-pub(super) fn tune(cover: &Cover<'_>, stop_at_witness: bool) -> Tuned {
-    let mut rows: Rows<'_> = cover
-        .gauges
+/// Tunes the multipliers, or stops at the first solution if `stop_at_solution`.
+pub(super) fn tune(cover: &Cover<'_>, stop_at_solution: bool) -> Tuned {
+    let mut rows: SurrogateRows<'_> = cover
+        .thresholds
         .iter()
-        .map(|gauge| Row::new(gauge, cover))
+        .map(|prepared| SurrogateRow::new(prepared, cover))
         .collect();
     let count = rows.len();
     for row in &mut rows {
         row.multiplier = share(1, count as u64);
     }
     let mut tuned = Tuned {
-        witness: None,
+        solution: None,
         bound: None,
     };
-    let mut best: Option<(f64, Rows<'_>)> = None;
+    let mut best: Option<(f64, SurrogateRows<'_>)> = None;
     for step in 0..STEPS {
         let chosen = best_nodes(cover, &rows);
-        if tuned.witness.is_none() && cover.is_solution(cover.taken | chosen) {
-            tuned.witness = Some(cover.taken | chosen);
-            if stop_at_witness {
+        if tuned.solution.is_none() && cover.is_solution(cover.taken | chosen) {
+            tuned.solution = Some(cover.taken | chosen);
+            if stop_at_solution {
                 return tuned;
             }
         }
@@ -98,17 +98,20 @@ pub(super) fn tune(cover: &Cover<'_>, stop_at_witness: bool) -> Tuned {
     tuned
 }
 
-impl<'g> Row<'g> {
-    fn new(gauge: &'g Gauge, cover: &Cover<'_>) -> Self {
-        let short = gauge.need.saturating_sub(gauge.value(cover.taken)).max(1);
-        let open = gauge
+impl<'g> SurrogateRow<'g> {
+    fn new(prepared: &'g PreparedThreshold, cover: &Cover<'_>) -> Self {
+        let short = prepared
+            .need
+            .saturating_sub(prepared.value(cover.taken))
+            .max(1);
+        let open = prepared
             .groups()
             .iter()
             .filter(|group| !group.nodes.intersects(cover.taken));
         let groups = open.map(|group| {
             let count = group.count.min(short);
             let size = share(count, short);
-            Group {
+            SurrogateGroup {
                 nodes: group.nodes & cover.open,
                 count,
                 share: size,
@@ -116,24 +119,24 @@ impl<'g> Row<'g> {
             }
         });
         Self {
-            gauge,
+            prepared,
             short,
             multiplier: 1.0,
             groups: groups.filter(|group| !group.nodes.is_empty()).collect(),
         }
     }
 
-    /// What one node counts for, in shares.
+    /// The contribution of one node in shares.
     fn score(&self, node: NodeId) -> f64 {
         let around = self
             .groups
             .iter()
             .filter(|group| group.nodes.contains(node));
         let groups: f64 = around.map(|group| group.multiplier).sum();
-        share(self.gauge.weight(node).min(self.short), self.short) + groups
+        share(self.prepared.weight(node).min(self.short), self.short) + groups
     }
 
-    /// By how much `chosen` exceeds the right side.
+    /// The amount by which `chosen` exceeds the right side.
     fn surplus(&self, chosen: NodeSet) -> f64 {
         let left: f64 = chosen.iter().map(|node| self.score(node)).sum();
         let slack: f64 = self
@@ -156,7 +159,7 @@ impl<'g> Row<'g> {
 }
 
 /// The nodes with the highest scores, as many as there are places.
-fn best_nodes(cover: &Cover<'_>, rows: &[Row<'_>]) -> NodeSet {
+fn best_nodes(cover: &Cover<'_>, rows: &[SurrogateRow<'_>]) -> NodeSet {
     let score = |node| {
         rows.iter()
             .map(|row| row.multiplier * row.score(node))
@@ -174,13 +177,13 @@ fn best_nodes(cover: &Cover<'_>, rows: &[Row<'_>]) -> NodeSet {
         .collect()
 }
 
-/// Bits of a multiplier, and bits that the sums are cut by in the end.
+/// The number of bits of a multiplier, and the number of bits by which the sums are cut in the end.
 const MULTIPLIER_BITS: u32 = 40;
 const SCALE_BITS: u32 = 44;
 const CUT_BITS: u32 = 36;
 
 /// The inequality of the rows' multipliers. Left side rounded up, right side as it is: still true.
-fn in_integers(cover: &Cover<'_>, rows: &[Row<'_>]) -> Option<Gauge> {
+fn in_integers(cover: &Cover<'_>, rows: &[SurrogateRow<'_>]) -> Option<PreparedThreshold> {
     let mut left = [0_u128; 64];
     let mut right = 0_i128;
     for row in rows {
@@ -188,7 +191,7 @@ fn in_integers(cover: &Cover<'_>, rows: &[Row<'_>]) -> Option<Gauge> {
         let multiplier = (fixed_point(row.multiplier) << SCALE_BITS) / u128::from(row.short);
         let mut needed = i128::from(row.short);
         for node in cover.open {
-            left[node.index()] += multiplier * u128::from(row.gauge.weight(node).min(row.short));
+            left[node.index()] += multiplier * u128::from(row.prepared.weight(node).min(row.short));
         }
         for group in &row.groups {
             let part = (fixed_point(group.multiplier) * u128::from(row.short)) >> MULTIPLIER_BITS;
@@ -207,7 +210,7 @@ fn in_integers(cover: &Cover<'_>, rows: &[Row<'_>]) -> Option<Gauge> {
         let rounded = left.div_ceil(1 << CUT_BITS).min(u128::from(need));
         *weight = u64::try_from(rounded).ok()?;
     }
-    (need > 0).then(|| Gauge::plain(need, weights))
+    (need > 0).then(|| PreparedThreshold::plain(need, weights))
 }
 
 /// A multiplier between 0 and 1 as an integer of [`MULTIPLIER_BITS`].

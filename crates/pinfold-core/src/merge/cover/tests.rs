@@ -1,4 +1,4 @@
-//! The covering search against trying every subset.
+//! Compares the covering search with trying every subset.
 
 use super::*;
 use crate::hint::{Threshold, WideGroup};
@@ -22,7 +22,7 @@ impl Random {
         NodeSet::from_bits(self.below(1 << NODES))
     }
 
-    fn gauge(&mut self, universe: NodeSet) -> Option<Gauge> {
+    fn prepared(&mut self, universe: NodeSet) -> Option<PreparedThreshold> {
         let largest = [2, 5, 60][usize::try_from(self.below(3)).unwrap()];
         let mut threshold =
             Threshold::new(0, universe.iter().map(|node| (node, self.below(largest))));
@@ -32,7 +32,7 @@ impl Random {
             threshold.groups.push(WideGroup { nodes, count });
         }
         threshold.need = self.below(threshold.value(universe) * 4 / 5 + 1);
-        Gauge::of(&threshold, universe).map(|made| made.gauge)
+        PreparedThreshold::of(&threshold, universe).map(|made| made.prepared)
     }
 }
 
@@ -49,7 +49,8 @@ fn the_smallest_and_the_closest_solution_are_found_if_there_is_one() {
         let within = random.nodes() | random.nodes();
         let forced = random.nodes() & random.nodes() & random.nodes() & within;
         let size = usize::try_from(random.below(NODES)).unwrap();
-        let gauges: Vec<Gauge> = (0..3).filter_map(|_| random.gauge(within)).collect();
+        let thresholds: Vec<PreparedThreshold> =
+            (0..3).filter_map(|_| random.prepared(within)).collect();
         let rule = SocketRule {
             sockets: usize::try_from(random.below(3)).unwrap(),
             nodes_of_socket: vec![
@@ -70,7 +71,7 @@ fn the_smallest_and_the_closest_solution_are_found_if_there_is_one() {
         let distances = Distances::from_rows(ids.iter().zip(rows.iter().map(Vec::as_slice)));
 
         let cover = || {
-            let cover = Cover::new(within, forced, size)?.with_gauges(&gauges);
+            let cover = Cover::new(within, forced, size)?.with_thresholds(&thresholds);
             Some(if with_rule {
                 cover.with_sockets(&rule)
             } else {
@@ -78,7 +79,7 @@ fn the_smallest_and_the_closest_solution_are_found_if_there_is_one() {
             })
         };
         let solutions: Vec<NodeSet> = subsets(within, forced, size)
-            .filter(|set| gauges.iter().all(|gauge| gauge.is_met(*set)))
+            .filter(|set| thresholds.iter().all(|prepared| prepared.is_met(*set)))
             .filter(|set| !with_rule || rule.holds(*set))
             .collect();
         let solve = |goal: Goal<'_, '_>| {

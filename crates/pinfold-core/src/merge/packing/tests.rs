@@ -1,4 +1,4 @@
-//! The packing search against trying every way to hand out nodes.
+//! Compares the packing search with trying every distribution of nodes.
 
 use super::*;
 use crate::hint::{
@@ -45,7 +45,7 @@ impl Random {
     }
 }
 
-/// The sets of nodes that can be handed out, by handing out one node after the other.
+/// The sets of nodes that can be dropped, found by distributing one node after the other.
 fn droppable(parts: &[Component]) -> Vec<bool> {
     let mut states = vec![vec![NodeSet::EMPTY; parts.len()]];
     let mut droppable = vec![false; 1 << NODES];
@@ -55,7 +55,7 @@ fn droppable(parts: &[Component]) -> Vec<bool> {
             for (index, part) in parts.iter().enumerate() {
                 let mut next = state.clone();
                 next[index].insert(node);
-                // An empty rest is fine here: what is kept elsewhere is never empty in a merge.
+                // An empty rest is valid here: what the other parts keep is never empty in a merge.
                 let kept = part.universe - next[index];
                 let met = part
                     .thresholds
@@ -99,16 +99,16 @@ fn nodes_can_be_dropped_exactly_if_there_is_a_way_to_hand_them_out() {
             .collect();
         let all = NodeSet::from_bits((1 << NODES) - 1);
         let resources = resources::of(&providers);
-        let scene = Scene::new(all, &resources);
-        let ids: Vec<PartId> = scene
-            .members
+        let problem = MergeProblem::new(all, &resources);
+        let ids: Vec<PartId> = problem
+            .resources
             .iter()
             .flat_map(|member| member.open.clone())
             .collect();
         if ids.len() < parts.len() {
             continue;
         }
-        let bins = Bins::new(&scene, all, &ids);
+        let bins = Bins::new(&problem, all, &ids);
         let droppable = droppable(&parts);
         for _ in 0..40 {
             let must = random.nodes() & random.nodes();

@@ -82,7 +82,7 @@ fn a_rejection_says_what_each_node_has() {
     let alignment = decision.explanation.alignments.last().expect("one try");
     let facts = &alignment.resources[0];
     let free: Vec<u64> = facts.nodes.iter().map(|node| node.free).collect();
-    assert_eq!((facts.asked, free), (6, vec![5, 3]));
+    assert_eq!((facts.requested, free), (6, vec![5, 3]));
 }
 
 #[test]

@@ -3,16 +3,16 @@
 use super::*;
 
 /// Carries a plan out as written. `None` if somebody is rejected on the way.
-pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &Plan) -> Option<Ledger> {
+pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
     let mut copy = ledger.clone();
-    let known = |neighbour: &Neighbour| match neighbour.uid == pod.uid {
+    let known = |neighbour: &PodRef| match neighbour.uid == pod.uid {
         true => pod.clone(),
-        false => ledger.state().residents()[&neighbour.uid].pod.clone(),
+        false => ledger.state().admitted_pods()[&neighbour.uid].pod.clone(),
     };
     for step in &plan.steps {
         match step {
-            Step::Release(neighbour) => drop(copy.release(&neighbour.uid).unwrap()),
-            Step::Admit(neighbour) => {
+            MoveStep::Release(neighbour) => drop(copy.release(&neighbour.uid).unwrap()),
+            MoveStep::Admit(neighbour) => {
                 let admission = copy.admit(&known(neighbour), &mut NoPreference).unwrap();
                 admission.decision.assignment()?;
             }
@@ -34,7 +34,7 @@ fn some_order_works(ledger: &Ledger, outside: &[Arc<Pod>]) -> bool {
 /// The sets of exactly `count` pods that could move to let `pod` in.
 fn sets_that_work(ledger: &Ledger, pod: &Arc<Pod>, count: u32) -> Vec<Vec<PodUid>> {
     let residents: Vec<Arc<Pod>> = ledger
-        .residents()
+        .admitted_pods()
         .iter()
         .map(|one| one.pod.clone())
         .collect();
@@ -85,7 +85,7 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> Option<usize> {
         assert_eq!(ledger.assignment(&one.pod.uid), Some(one.from.clone()));
         assert_eq!(after.assignment(&one.pod.uid), Some(one.to.clone()));
     }
-    for resident in ledger.residents() {
+    for resident in ledger.admitted_pods() {
         let uid = &resident.pod.uid;
         let moved = plan.moves.iter().any(|one| one.pod.uid == *uid);
         let stays = after.assignment(uid) == ledger.assignment(uid);
@@ -110,7 +110,7 @@ fn no_plan_with_fewer_moves_exists() {
         for at in 0..dice.roll(6) {
             let comes = small_pod(&mut dice, &format!("later-{at}"));
             ledger.admit(&comes, &mut NoPreference).unwrap();
-            let residents = ledger.residents();
+            let residents = ledger.admitted_pods();
             if residents.len() > 1 && dice.chance(4) {
                 let goes = usize::try_from(dice.roll(residents.len() as u64)).unwrap();
                 let goes = residents[goes].pod.uid.clone();

@@ -73,7 +73,7 @@ fn replica(ledger: &Ledger) -> Ledger {
         cpus: ledger.exclusive_cpus(uid),
         ..PodCpuAllocation::default()
     };
-    facts.pod_cpus = ledger.state().residents().keys().map(held).collect();
+    facts.pod_cpus = ledger.state().admitted_pods().keys().map(held).collect();
     let plain = publish(
         "worker",
         rules.machine(),

@@ -2,7 +2,7 @@
 
 use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::occupancy::{DeviceSeat, MemoryRow, Occupancy};
+use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -43,7 +43,7 @@ fn machine() -> Machine {
 fn a_node_reports_what_it_has_what_pods_may_use_and_what_is_left() {
     let cpus = |list| pinfold_core::cpu_set::CpuSet::parse(list).expect("a list");
     let node = NodeId::new(0).expect("small");
-    let gpu = |id: &str, holder, healthy| DeviceSeat {
+    let gpu = |id: &str, holder, healthy| DeviceUse {
         resource: "vendor.com/gpu".into(),
         id: id.to_owned(),
         nodes: NodeSet::single(node),

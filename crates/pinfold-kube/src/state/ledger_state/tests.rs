@@ -79,11 +79,12 @@ fn a_ledger_is_restored_with_pods_that_request_what_they_hold() {
         .collect();
     let mut pool = DevicePool::new(empty.rules().machine().node_ids());
     for (resource, offer) in files.offers() {
-        pool.report(resource, offer);
+        pool.set_devices(resource, offer);
     }
     let saved = files.to_saved_state(empty.state());
     let rules = empty.rules().clone();
-    let (ledger, _) = Ledger::restore(rules, saved, pool, &pods, &mut NoPreference).expect("sound");
+    let (ledger, _) =
+        Ledger::restart_from(rules, saved, pool, &pods, &mut NoPreference).expect("sound");
     let occupancy = ledger.occupancy();
     assert_eq!(occupancy.holders.len(), 1);
     assert_eq!(occupancy.holders[0].cpus.to_string(), "1-2");

@@ -1,6 +1,6 @@
 //! Converts between the file's types and the core's.
 
-use pinfold_core::memory::{Amounts, Block};
+use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 use super::format::{
@@ -54,7 +54,7 @@ fn node_memory(id: i64, node: &NumaNodeState) -> Result<NumaNodeMemory, Fault> {
     };
     for (kind, table) in node.memory.iter() {
         let table = table.0.as_deref().ok_or(Fault::NullNode(id))?;
-        let table = Amounts {
+        let table = MemoryAmounts {
             total: table.total,
             system_reserved: table.system_reserved,
             allocatable: table.allocatable,
@@ -66,9 +66,9 @@ fn node_memory(id: i64, node: &NumaNodeState) -> Result<NumaNodeMemory, Fault> {
     Ok(memory)
 }
 
-fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<Block>, Fault> {
+fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<MemoryBlock>, Fault> {
     let block = |block: &FileBlock| {
-        Ok(Block {
+        Ok(MemoryBlock {
             nodes: node_set(&block.nodes)?,
             resource: block.kind.0.as_str().into(),
             size: block.size,
@@ -111,7 +111,7 @@ impl From<&MemoryManagerState> for MemoryCheckpointContent {
 }
 
 fn node_state(node: &NumaNodeMemory) -> NumaNodeState {
-    let table = |table: &Amounts| MemoryTable {
+    let table = |table: &MemoryAmounts| MemoryTable {
         total: table.total,
         system_reserved: table.system_reserved,
         allocatable: table.allocatable,
@@ -129,7 +129,7 @@ fn node_state(node: &NumaNodeMemory) -> NumaNodeState {
     }
 }
 
-fn blocks(blocks: &[Block]) -> Slice<FileBlock> {
+fn blocks(blocks: &[MemoryBlock]) -> Slice<FileBlock> {
     blocks
         .iter()
         .map(|block| FileBlock {

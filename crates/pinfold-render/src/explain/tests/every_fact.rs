@@ -1,20 +1,20 @@
-//! Facts that a small machine cannot easily be brought to produce: made up, each must still read as a sentence.
+//! Facts that a small machine does not produce easily: constructed, each must still read as a sentence.
 
 use pinfold_core::cpu::{CpuError, TakeError};
-use pinfold_core::decision::{Manager, RejectionReason};
+use pinfold_core::decision::{RejectionReason, ResourceManager};
 use pinfold_core::demand::NotWholeBytes;
 use pinfold_core::device::DeviceError;
 use pinfold_core::explanation::{Alignment, Cause, Explanation};
 use pinfold_core::hint::Hint;
 use pinfold_core::memory::{EmptySharedPool, MemoryError};
-use pinfold_core::merge::{NoPreferred, Question, Rule};
+use pinfold_core::merge::{MergeRule, MergeSearch, NoPreferred};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
 
 use super::*;
 
-/// A decision that failed in its merge, to change one fact of.
+/// A decision whose merge failed, for changing one fact of it.
 fn misaligned() -> Decision {
     let ledger = busy(settings("restricted"));
     ask(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
@@ -28,7 +28,7 @@ fn rejected_because(cause: Cause) -> Decision {
     decision
 }
 
-/// Reads well: fits the screen, one sentence, no placeholder.
+/// Checks that the text fits the screen and is one sentence without placeholders.
 fn check(decision: &Decision) -> String {
     let text = rejection("new", decision, None);
     assert!(
@@ -48,7 +48,7 @@ fn check(decision: &Decision) -> String {
 fn every_obstacle_of_a_merge_has_its_own_sentence() {
     let obstacles = [
         None,
-        Some(NoPreferred::Cannot { resource: 0 }),
+        Some(NoPreferred::Unsatisfiable { resource: 0 }),
         Some(NoPreferred::PrefersNothing { resource: 1 }),
         Some(NoPreferred::TooNarrow { resource: 1 }),
         Some(NoPreferred::DifferentWidths {
@@ -56,8 +56,8 @@ fn every_obstacle_of_a_merge_has_its_own_sentence() {
             other: 2,
         }),
         Some(NoPreferred::NoCommonMask),
-        Some(NoPreferred::GaveUp),
-        // A position that no fact belongs to.
+        Some(NoPreferred::BudgetExhausted),
+        // An index that no resource has.
         Some(NoPreferred::TooNarrow { resource: 99 }),
     ];
     let mut seen = std::collections::BTreeSet::new();
@@ -77,12 +77,12 @@ fn every_rule_of_a_merge_has_its_own_sentence() {
     let decision = ask(&ledger, pod("new", &[("cpu", "5")])).decision;
     let mut seen = std::collections::BTreeSet::new();
     for rule in [
-        Rule::NoPolicy,
-        Rule::Preferred,
-        Rule::BestWidth,
-        Rule::Narrower,
-        Rule::Wider,
-        Rule::NothingLeft,
+        MergeRule::NoPolicy,
+        MergeRule::Preferred,
+        MergeRule::BestWidth,
+        MergeRule::Narrower,
+        MergeRule::Wider,
+        MergeRule::NoCommonNode,
     ] {
         let mut decision = decision.clone();
         decision.explanation.alignments[0].merge.decided_by = rule;
@@ -126,12 +126,12 @@ fn every_cause_has_its_own_sentence() {
         take(TakeError::TooManyCombinations { steps: 1 }),
         memory(MemoryError::NotWholeBytes(NotWholeBytes)),
         memory(MemoryError::NoNodes {
-            asked: [("memory".into(), 1 << 30)].into(),
+            requested: [("memory".into(), 1 << 30)].into(),
         }),
         memory(MemoryError::DefaultNotPreferred { best: nodes }),
         memory(MemoryError::CannotExtend {
             chosen: nodes,
-            asked: [].into(),
+            requested: [].into(),
         }),
         memory(MemoryError::ExtendedNotPreferred {
             chosen: nodes,
@@ -170,7 +170,7 @@ fn every_cause_has_its_own_sentence() {
     for cause in causes {
         let mut decision = rejected_because(cause.clone());
         for facts in &mut decision.explanation.shortage {
-            facts.free = facts.free.max(facts.asked);
+            facts.free = facts.free.max(facts.requested);
         }
         assert!(seen.insert(check(&decision)), "{cause:?}");
     }
@@ -179,17 +179,17 @@ fn every_cause_has_its_own_sentence() {
 #[test]
 fn every_question_that_was_given_up_is_noted() {
     let mut decision = misaligned();
-    for question in Question::ALL {
+    for question in MergeSearch::ALL {
         decision.explanation.alignments[0]
             .merge
-            .given_up
+            .unfinished
             .insert(question);
     }
     check(&decision);
     let text = rejection("new", &decision, None);
     assert_eq!(
         text.matches("Note: ").count(),
-        Question::ALL.len(),
+        MergeSearch::ALL.len(),
         "{text}"
     );
 }
@@ -198,13 +198,13 @@ fn every_question_that_was_given_up_is_noted() {
 fn a_rejection_without_facts_still_says_something() {
     for manager in [
         None,
-        Some(Manager::Device),
-        Some(Manager::Cpu),
-        Some(Manager::Memory),
+        Some(ResourceManager::Device),
+        Some(ResourceManager::Cpu),
+        Some(ResourceManager::Memory),
     ] {
         let decision = Decision {
             pod: "new".into(),
-            verdict: Verdict::Rejected(Rejection {
+            result: AdmissionResult::Rejected(Rejection {
                 reason: RejectionReason::UnexpectedAdmissionError,
                 message: String::new(),
                 container: None,

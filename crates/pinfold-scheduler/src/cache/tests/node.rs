@@ -98,7 +98,7 @@ impl Node {
         let stale: Vec<PodUid> = self
             .ledger
             .state()
-            .residents()
+            .admitted_pods()
             .keys()
             .filter(|uid| !self.active.contains(*uid))
             .cloned()

@@ -90,7 +90,7 @@ impl Outcome {
                 let mut nodes = NodeSet::EMPTY;
                 for container in &assignment.containers {
                     for cpu in container.cpus.iter().flat_map(|cpus| cpus.iter()) {
-                        let place = node.rules.topology().place(cpu);
+                        let place = node.rules.topology().location(cpu);
                         nodes = nodes
                             | place.map_or(NodeSet::EMPTY, |place| NodeSet::single(place.node));
                     }
@@ -101,7 +101,7 @@ impl Outcome {
                 scattered += usize::from(nodes.iter().nth(1).is_some());
             }
             if event.rejection.is_some() {
-                rejected.insert(pod, event.told.clone());
+                rejected.insert(pod, event.message.clone());
             }
         }
         let usages = usage::of(&simulation.ledger);

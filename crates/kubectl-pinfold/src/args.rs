@@ -1,0 +1,169 @@
+//! The command line: commands, flags and examples.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use pinfold_terminal::manual::ManualCommand;
+use pinfold_terminal::{DeciderArg, Format};
+
+/// The name of the program, by which kubectl finds the plugin.
+pub(crate) const PROGRAM: &str = "kubectl-pinfold";
+
+/// Show NUMA usage of a cluster's nodes, and why pods are where they are
+#[derive(Debug, Parser)]
+#[command(
+    name = PROGRAM,
+    bin_name = "kubectl pinfold",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 success, 1 rejected (no node admits the pod), 2 invalid input, 3 environment."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Explain why a pod is on its node, or why it is pending and which changes would make it fit
+    Explain(ExplainArgs),
+    /// Show the usage of every NUMA node
+    Top(TopArgs),
+    /// Draw a node with the CPUs, memory and devices of its pods
+    View(ViewArgs),
+    #[command(flatten)]
+    Manual(ManualCommand),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    #[command(subcommand)]
+    pub(crate) kind: ExplainedKind,
+}
+
+/// The kind of object to explain.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExplainedKind {
+    /// A running or pending pod
+    Pod(PodArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold explain pod trainer-7 -n ml\n  \
+    kubectl pinfold explain pod trainer-7 -n ml --if-moved ml/notebook-0\n  \
+    kubectl get nodes,noderesourcetopologies,pods -A -o yaml > all.yaml\n  \
+    kubectl pinfold explain pod trainer-7 -n ml --nodes all.yaml\n\n\
+    Exit code 0: the pod is bound, or a node would admit it. Exit code 1: no node admits it.")]
+pub(crate) struct PodArgs {
+    /// The pod's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The pod's namespace
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub(crate) namespace: String,
+    /// Also show whether the pod would fit if this running pod moved to another node. Repeatable: all of them move
+    #[arg(long, value_name = "NAMESPACE/POD")]
+    pub(crate) if_moved: Vec<String>,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold top\n  \
+    kubectl pinfold top --sort memory --selector zone=a\n\n\
+    In the bars # is used, = is reserved for the system, . is free.")]
+pub(crate) struct TopArgs {
+    /// The sort order of nodes
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) sort: Sort,
+    /// Show nodes with these labels: KEY=VALUE or KEY, separated by commas
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// The sort order of nodes in `top`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// Highest share of CPUs in use first
+    #[default]
+    Cpus,
+    /// Highest share of memory in use first
+    Memory,
+    /// Highest share of devices in use first
+    Devices,
+    /// By name
+    Name,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ViewArgs {
+    #[command(subcommand)]
+    pub(crate) kind: ViewedKind,
+}
+
+/// The kind of object to draw.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ViewedKind {
+    /// A node
+    Node(NodeViewArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold view node worker-1\n  \
+    kubectl pinfold view node worker-1 -o svg > worker-1.svg")]
+pub(crate) struct NodeViewArgs {
+    /// The node's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: ViewFormat,
+}
+
+/// The output format of `view node`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ViewFormat {
+    /// For terminals
+    #[default]
+    Text,
+    /// For browsers
+    Svg,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// The source of the cluster's objects, and the program that decides.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct SourceArgs {
+    /// The kubeconfig file. By default KUBECONFIG, ~/.kube/config, or the service account of the pod
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig, by default the current one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Read Nodes, NodeResourceTopologies, Numatopologies and Pods (or Lists of them) from this file instead of an
+    /// API server; `-` is standard input. Repeatable
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    pub(crate) nodes: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) decider: DeciderArg,
+    /// The scheduler's configuration: a KubeSchedulerConfiguration with the plugin's arguments, or Volcano's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+}

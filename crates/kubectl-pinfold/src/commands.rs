@@ -1,0 +1,10 @@
+//! One file per command, and the state of the cluster that they share.
+
+mod cluster_state;
+pub(crate) mod explain;
+mod live;
+mod moves;
+mod occupancy;
+mod reasons;
+pub(crate) mod top;
+pub(crate) mod view;

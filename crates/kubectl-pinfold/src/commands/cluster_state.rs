@@ -1,0 +1,243 @@
+//! [`ClusterState`]: the nodes and pods of a cluster at one moment, from the API server or from files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_core::cluster::{Cluster, NodeView, PodRequest};
+use pinfold_core::name::{NodeName, PodUid};
+use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
+use pinfold_kube::decider::Decider;
+use pinfold_kube::diagnostic::Diagnostic;
+use pinfold_kube::inventory::Inventory;
+use pinfold_kube::manifest;
+use pinfold_kube::pod::PodObject;
+use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
+use pinfold_render::text::count;
+
+use super::live;
+use crate::args::SourceArgs;
+use pinfold_terminal::scheduler_config::SchedulerConfig;
+use pinfold_terminal::{Failure, Source, output};
+
+/// The most names listed in a sentence; further ones are counted.
+const MAX_NAMES: usize = 3;
+/// The most warnings listed; further ones are counted.
+const MAX_WARNINGS: usize = 5;
+
+/// The nodes and pods of a cluster at one moment.
+pub(super) struct ClusterState {
+    /// The objects as they were read.
+    pub(super) inventory: Inventory,
+    /// The nodes with their free resources, for filtering and scoring.
+    pub(super) cluster: Cluster,
+    /// The program that decides, and how objects are read for it.
+    pub(super) reading: DialectOptions,
+    /// The rules by which the nodes decide.
+    dialects: BTreeSet<DialectName>,
+    /// Names of the pods.
+    names: BTreeMap<PodUid, String>,
+    /// Nodes whose reports are invalid, with the first error.
+    pub(super) unreadable: BTreeMap<NodeName, String>,
+    /// Nodes that report the number of free CPUs but not which.
+    pub(super) counted: BTreeSet<NodeName>,
+    /// Warnings about missing or inconsistent objects.
+    pub(super) notes: Vec<String>,
+}
+
+impl ClusterState {
+    /// Reads all objects from files or the API server. If listing all pods is forbidden, those of `namespace` are listed.
+    pub(super) fn open(args: &SourceArgs, namespace: Option<&str>) -> Result<Self, Failure> {
+        let decider = args.decider.decider;
+        let config = match &args.scheduler_config {
+            Some(path) => SchedulerConfig::read(path, decider)?,
+            None => SchedulerConfig::default(),
+        };
+        let reading = DialectOptions {
+            decider,
+            koordinator: config.koordinator,
+            topology_match: config.topology_match,
+        };
+        let (inventory, notes) = match args.nodes.is_empty() {
+            true => live::inventory(args, namespace)?,
+            false => files(args)?,
+        };
+        Self::of(inventory, notes, reading, config.volcano_weight)
+    }
+
+    fn of(
+        mut inventory: Inventory,
+        mut notes: Vec<String>,
+        reading: DialectOptions,
+        weight: i64,
+    ) -> Result<Self, Failure> {
+        for pod in &mut inventory.objects.pods {
+            output::drop_default_namespace(&mut pod.pod.name);
+        }
+        let invented = inventory.objects.add_reported_nodes();
+        if !invented.is_empty() {
+            notes.push(format!(
+                "no Node object for {}: allocatable is taken from the NodeResourceTopology",
+                named(&invented)
+            ));
+        }
+        let names = inventory.objects.pods.iter();
+        let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
+        let mut state = Self {
+            cluster: Cluster::new().with_volcano_weight(weight),
+            reading,
+            dialects: BTreeSet::new(),
+            names: names.collect(),
+            inventory,
+            unreadable: BTreeMap::new(),
+            counted: BTreeSet::new(),
+            notes,
+        };
+        state.add_nodes();
+        match state.inventory.objects.nodes.is_empty() {
+            true => Err(Failure::BadInput(
+                "no nodes: expected Node or NodeResourceTopology objects".to_owned(),
+            )),
+            false => Ok(state),
+        }
+    }
+
+    /// Adds every node to the cluster.
+    fn add_nodes(&mut self) {
+        let (mut silent, mut odd) = (Vec::new(), Vec::new());
+        let mut dialects = BTreeSet::new();
+        let reading = &self.reading;
+        for found in self.inventory.objects.nodes_with_sources() {
+            let name = found.node.name();
+            let dialect = found.dialect(reading.decider).unwrap_or_default();
+            dialects.insert(dialect);
+            if !found.has_report(dialect) {
+                silent.push(name.to_string());
+            } else if found.counts_cpus(dialect) {
+                self.counted.insert(name.clone());
+            }
+            match found.member(reading) {
+                Ok(read) => {
+                    if found.has_report(dialect) {
+                        odd.extend(read.warnings.iter().map(Diagnostic::to_string));
+                    }
+                    self.cluster.insert(name, read.value);
+                }
+                Err(findings) => {
+                    let first = findings.0.first().map(Diagnostic::to_string);
+                    self.unreadable.insert(name, first.unwrap_or_default());
+                }
+            }
+        }
+        let object = match reading.decider {
+            Decider::Volcano => "Numatopology",
+            _ => "NodeResourceTopology",
+        };
+        self.dialects = dialects;
+        if !silent.is_empty() {
+            self.notes.push(format!(
+                "no {object} for {}: only the node's totals are known",
+                named(&silent)
+            ));
+        }
+        let counted: Vec<String> = self.counted.iter().map(NodeName::to_string).collect();
+        if !counted.is_empty() {
+            self.notes.push(format!(
+                "{} the number of free CPUs but not which: CPU ids there are placeholders",
+                match counted.len() {
+                    1 => format!("{} reports", counted[0]),
+                    _ => format!("{} report", named(&counted)),
+                }
+            ));
+        }
+        self.notes.extend(odd.iter().take(MAX_WARNINGS).cloned());
+        if let Some(more @ 1..) = odd.len().checked_sub(MAX_WARNINGS) {
+            let more = count(more, "more warning", "more warnings");
+            self.notes.push(format!("... {more}"));
+        }
+    }
+
+    /// All nodes by name, each with its reports and pods.
+    pub(super) fn sources(&self) -> BTreeMap<NodeName, NodeSources<'_>> {
+        let found = self.inventory.objects.nodes_with_sources().into_iter();
+        found.map(|found| (found.node.name(), found)).collect()
+    }
+
+    /// The pod of this namespace and name.
+    pub(super) fn pod(&self, namespace: &str, name: &str) -> Result<&PodObject, Failure> {
+        let mut pods = self.inventory.objects.pods.iter();
+        let is_it = |pod: &&PodObject| pod.meta.namespace == namespace && pod.meta.name == name;
+        pods.find(is_it).ok_or_else(|| {
+            let elsewhere = self.inventory.objects.pods.iter();
+            let elsewhere = elsewhere.filter(|pod| pod.meta.name == name);
+            let namespaces: Vec<String> = elsewhere.map(|pod| pod.meta.namespace.clone()).collect();
+            let hint = match namespaces.is_empty() {
+                true => String::new(),
+                false => format!("; found in {}: use -n NAMESPACE", named(&namespaces)),
+            };
+            Failure::BadInput(format!(
+                "no running or pending pod {name} in namespace {namespace}{hint}"
+            ))
+        })
+    }
+
+    /// The node selector, affinity and tolerations of a pod.
+    pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
+        self.inventory.pods.get(pod).cloned().unwrap_or_default()
+    }
+
+    /// The nodes that a pod's selector, affinity or tolerations exclude, with the reason.
+    pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
+        let nodes = self.inventory.nodes.iter();
+        let barred =
+            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(terms)?)));
+        barred.collect()
+    }
+
+    /// The request of a pod as the deciding program reads it.
+    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
+        let read = pinfold_kube::cluster::pod_request(pod, &self.reading, &self.dialects);
+        let read = read.map_err(|findings| Failure::BadInput(findings.to_string()))?;
+        for warning in &read.warnings {
+            output::remark(&format!("warning: {warning}"));
+        }
+        Ok(read.value)
+    }
+
+    /// A node with the CPUs, memory and devices of its pods.
+    pub(super) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
+        let name_of = |uid: &PodUid| match self.names.get(uid) {
+            Some(name) => name.clone(),
+            None => uid.to_string(),
+        };
+        self.cluster.node_view(node, name_of)
+    }
+
+    /// Who decides: `as kubelet-1.36`.
+    pub(super) fn described(&self) -> String {
+        format!("as {}", self.reading.decider)
+    }
+}
+
+/// `a, b, c`; `a, b, c and 4 more`.
+pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
+    let first: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
+    let first = first.join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// Reads the objects of the files in `--nodes`.
+fn files(args: &SourceArgs) -> Result<(Inventory, Vec<String>), Failure> {
+    let mut inventory = Inventory::default();
+    for path in &args.nodes {
+        let source = Source::open(path)?;
+        let documents = manifest::read(&source.name, &source.bytes);
+        let documents = documents.map_err(|findings| source.failure(&findings))?;
+        for document in &documents {
+            let added = inventory.add(document);
+            source.warn(&added.map_err(|findings| source.failure(&findings))?);
+        }
+    }
+    Ok((inventory, Vec::new()))
+}

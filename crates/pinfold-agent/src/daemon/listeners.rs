@@ -1,0 +1,129 @@
+//! The sockets: the API, the probes, and pod resources where no device host serves them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use kubelet_api::unix::PeerLimits;
+use pinfold_devices::pod_resources::PodResourcesServer;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use super::AgentError;
+use crate::config::AgentConfig;
+use crate::http::socket::{self, SocketFile};
+use crate::http::{self, Agent, ApiRoutes, Limits, Probes};
+use crate::metrics::{Metrics, catalogue};
+
+/// Monitoring agents at a time, and calls of each.
+const READERS: (usize, usize) = (32, 8);
+
+/// The metrics of an agent that has just started.
+pub(super) fn metrics() -> Arc<Metrics> {
+    let metrics = crate::metrics::registry();
+    let version = env!("CARGO_PKG_VERSION");
+    metrics.set(&catalogue::BUILD_INFO, &[version], 1.0);
+    Arc::new(metrics)
+}
+
+/// What is open. Dropping it closes everything.
+pub(super) struct Listeners {
+    _files: Vec<SocketFile>,
+    /// Where the probes listen; of use where the port was left to the system.
+    pub(super) probes: Option<std::net::SocketAddr>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Listeners {
+    /// Opens what the configuration names.
+    pub(super) fn open(
+        config: &AgentConfig,
+        agent: &Arc<dyn Agent>,
+        metrics: &Arc<Metrics>,
+        pod_resources: Option<PodResourcesServer>,
+    ) -> Result<Self, AgentError> {
+        let mut files = Vec::new();
+        let mut unix = |path: Option<&std::path::PathBuf>| -> Result<_, AgentError> {
+            let Some(path) = path else {
+                return Ok(None);
+            };
+            let (listener, file) = socket::bind(path)?;
+            listener.set_nonblocking(true).map_err(AgentError::Thread)?;
+            files.push(file);
+            Ok(Some(listener))
+        };
+        let api = unix(config.api.socket.as_ref())?;
+        let readers = match pod_resources {
+            Some(pod_resources) => {
+                unix(config.pod_resources.serve.as_ref())?.map(|at| (pod_resources, at))
+            }
+            None => None,
+        };
+        let port = |address: std::net::SocketAddr| {
+            let failed = |error| AgentError::Port { address, error };
+            let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            Ok::<_, AgentError>(listener)
+        };
+        let tcp = config.metrics.listen.map(port).transpose()?;
+        let probes = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (agent, metrics) = (agent.clone(), metrics.clone());
+        let serve = move || {
+            let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
+            runtime.block_on(async move {
+                if let Some(listener) = api {
+                    let api = Arc::new(ApiRoutes::new(agent.clone(), metrics.clone()));
+                    tokio::spawn(async move {
+                        let listener = tokio::net::UnixListener::from_std(listener)?;
+                        http::serve(listener, api, Limits::default()).await
+                    });
+                }
+                if let Some(listener) = tcp {
+                    let probes = Arc::new(Probes::new(agent, metrics));
+                    tokio::spawn(async move {
+                        let listener = tokio::net::TcpListener::from_std(listener)?;
+                        http::serve(listener, probes, Limits::default()).await
+                    });
+                }
+                if let Some((pod_resources, listener)) = readers {
+                    let peers = PeerLimits {
+                        user: rustix::process::geteuid().as_raw(),
+                        connections: READERS.0,
+                        calls: READERS.1,
+                    };
+                    tokio::spawn(async move {
+                        let listener = tokio::net::UnixListener::from_std(listener)?;
+                        pod_resources.serve(listener, peers).await?;
+                        Ok::<_, io::Error>(())
+                    });
+                }
+                // Dropping the other end is the message.
+                let _ = stopped.await;
+            });
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new()
+            .name("http".to_owned())
+            .spawn(serve)
+            .map_err(AgentError::Thread)?;
+        Ok(Self {
+            _files: files,
+            probes,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

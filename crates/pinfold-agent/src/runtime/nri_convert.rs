@@ -1,0 +1,93 @@
+//! Converts between NRI messages and the types of the node.
+
+use nri::api::{Container, ContainerUpdate, LinuxResources, PodSandbox};
+
+use super::Subject;
+use crate::allowance::{Allowance, Quota};
+use crate::node::{ManagedContainer, RuntimeResources, Sandbox, Update};
+
+/// CFS quota without a limit.
+const NO_QUOTA: i64 = -1;
+/// CFS period in microseconds.
+const PERIOD: u64 = 100_000;
+
+/// The NRI message of an update. The runtime ignores a failure: the container may have terminated.
+#[must_use]
+pub fn update(update: &Update) -> ContainerUpdate {
+    ContainerUpdate::new(&update.container)
+        .resources(|resources| resources_of(resources, &update.allowance))
+        .ignore_failure()
+}
+
+/// Adds an allowance to the Linux resources of a message.
+pub(super) fn resources_of(resources: LinuxResources, allowance: &Allowance) -> LinuxResources {
+    let mut resources = resources;
+    if !allowance.cpus.is_empty() {
+        resources = resources.cpus(allowance.cpus.to_string());
+    }
+    if !allowance.mems.is_empty() {
+        resources = resources.mems(allowance.mems.to_string());
+    }
+    match allowance.quota {
+        Quota::AsSpecified => resources,
+        Quota::Unlimited => resources.cpu_quota(NO_QUOTA, PERIOD),
+    }
+}
+
+/// The subject of a decision on this pod or container.
+pub(super) fn subject<'a>(pod: &'a PodSandbox, container: Option<&'a str>) -> Subject<'a> {
+    Subject {
+        uid: &pod.uid,
+        namespace: &pod.namespace,
+        name: &pod.name,
+        container,
+    }
+}
+
+/// The sandbox of an NRI message.
+pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
+    let linux = pod.linux.clone().unwrap_or_default();
+    Sandbox {
+        id: pod.id.clone(),
+        // Sandboxes that were not created by a kubelet may have no pod UID.
+        uid: match pod.uid.as_str() {
+            "" => pod.id.as_str().into(),
+            uid => uid.into(),
+        },
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        labels: pod.labels.clone(),
+        annotations: pod.annotations.clone(),
+        cgroup_parent: linux.cgroup_parent,
+        total: runtime_resources(linux.pod_resources.as_ref()),
+    }
+}
+
+/// The container of an NRI message.
+pub(super) fn managed_container(container: &Container, sandbox: &Sandbox) -> ManagedContainer {
+    let name = container.name.as_str().into();
+    let mut managed = ManagedContainer::new(container.id.clone(), sandbox, name);
+    if let Some(linux) = &container.linux {
+        managed.cgroup.clone_from(&linux.cgroups_path);
+        managed.resources = runtime_resources(linux.resources.as_ref());
+    }
+    managed
+}
+
+fn runtime_resources(resources: Option<&LinuxResources>) -> RuntimeResources {
+    let Some(resources) = resources else {
+        return RuntimeResources::default();
+    };
+    let cpu = resources.cpu.clone().unwrap_or_default();
+    let pages = resources.hugepage_limits.iter();
+    RuntimeResources {
+        cpu_shares: cpu.shares,
+        cpu_quota: cpu.quota,
+        cpu_period: cpu.period,
+        memory_limit: resources.memory.as_ref().and_then(|memory| memory.limit),
+        hugepages: pages
+            .map(|page| (page.page_size.clone(), page.limit))
+            .collect(),
+        cpus: cpu.cpus,
+    }
+}

@@ -1,0 +1,236 @@
+//! [`RequestChange`]: finds the amounts of a pod's spec and replaces one of them.
+
+use super::{Alteration, RemedyScope, RemedySize, RequestChange};
+use crate::decision::ResourceManager;
+use crate::demand;
+use crate::ledger::Ledger;
+use crate::name::ResourceName;
+use crate::pod::{Container, Pod, ResourceList};
+use crate::qos::QosClass;
+use crate::quantity::Quantity;
+
+/// Memory amounts are proposed in steps of this many bytes.
+const MIB: u64 = 1 << 20;
+
+/// An amount of a pod's spec that can be changed.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    /// The amount, initially unchanged.
+    pub(super) ask: RequestChange,
+    /// The smallest valid amount: a Guaranteed pod keeps its class, and pod-level amounts cover the containers.
+    pub(super) least: u64,
+    /// Amounts are multiples of this.
+    pub(super) grain: u64,
+}
+
+impl Slot {
+    /// All amounts of a pod that a manager of this ledger allocates, in the order of the pod.
+    pub(super) fn all(ledger: &Ledger, pod: &Pod) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        let pod_level = ledger.rules().pod_level();
+        let whole = pod_level.manages(pod);
+        let ignored = demand::has_pod_level_resources(pod) && !whole;
+        let guaranteed = QosClass::of(pod) == QosClass::Guaranteed && !ignored;
+        let has_cpus = guaranteed && ledger.rules().has_exclusive_cpus();
+        let has_memory = guaranteed && !ledger.state().memory().nodes().is_empty();
+        if whole {
+            if has_cpus {
+                let cpus = demand::pod_cpus(pod, pod_level) as u64;
+                slots.extend(Slot::of_pod(pod, "cpu".into(), ResourceManager::Cpu, cpus));
+            }
+            if has_memory {
+                for (resource, bytes) in demand::pod_memory(pod, pod_level).unwrap_or_default() {
+                    slots.extend(Slot::of_pod(pod, resource, ResourceManager::Memory, bytes));
+                }
+            }
+        }
+        for container in pod.all_containers() {
+            if has_cpus {
+                let cpus = demand::container_cpus(pod, container, pod_level) as u64;
+                slots.extend(Slot::of(
+                    container,
+                    "cpu".into(),
+                    ResourceManager::Cpu,
+                    cpus,
+                ));
+            }
+            if has_memory {
+                let requested =
+                    demand::container_memory(pod, container, pod_level).unwrap_or_default();
+                for (resource, bytes) in requested {
+                    slots.extend(Slot::of(
+                        container,
+                        resource,
+                        ResourceManager::Memory,
+                        bytes,
+                    ));
+                }
+            }
+            for (resource, amount) in &container.limits {
+                if ledger.state().pool().devices(resource).is_some() {
+                    let count = u64::try_from(amount.value()).unwrap_or(0);
+                    slots.extend(Slot::of(
+                        container,
+                        resource.clone(),
+                        ResourceManager::Device,
+                        count,
+                    ));
+                }
+            }
+        }
+        slots
+    }
+
+    fn of(
+        container: &Container,
+        resource: ResourceName,
+        manager: ResourceManager,
+        from: u64,
+    ) -> Option<Slot> {
+        let name = Some(container.name.clone());
+        let (grain, least) = match manager {
+            ResourceManager::Cpu => (1, 1),
+            ResourceManager::Memory if resource.as_str() == "memory" => (MIB, MIB),
+            ResourceManager::Memory => (page_size(&resource), 0),
+            ResourceManager::Device => (1, 0),
+        };
+        (from > 0).then_some(Slot {
+            ask: RequestChange {
+                container: name,
+                resource,
+                manager,
+                from,
+                to: from,
+            },
+            least,
+            grain,
+        })
+    }
+
+    /// A pod-level amount: it must still cover the containers.
+    fn of_pod(
+        pod: &Pod,
+        resource: ResourceName,
+        manager: ResourceManager,
+        from: u64,
+    ) -> Option<Slot> {
+        let parts = Pod {
+            pod_requests: None,
+            pod_limits: None,
+            ..pod.clone()
+        };
+        let parts = demand::effective_requests(&parts);
+        let covered = parts.get(&resource).map_or(0, Quantity::value);
+        let grain = match manager {
+            ResourceManager::Memory if resource.as_str() == "memory" => MIB,
+            ResourceManager::Memory => page_size(&resource),
+            ResourceManager::Cpu | ResourceManager::Device => 1,
+        };
+        (from > 0).then(|| Slot {
+            ask: RequestChange {
+                container: None,
+                resource,
+                manager,
+                from,
+                to: from,
+            },
+            least: u64::try_from(covered).unwrap_or(0).max(grain),
+            grain,
+        })
+    }
+
+    /// The change to another amount.
+    pub(super) fn to(&self, to: u64) -> RequestChange {
+        RequestChange {
+            to,
+            ..self.ask.clone()
+        }
+    }
+}
+
+/// The page size in a hugepages resource name; 1 MiB if there is none.
+fn page_size(resource: &ResourceName) -> u64 {
+    let size = resource.as_str().strip_prefix("hugepages-");
+    let size = size.and_then(|size| size.parse::<Quantity>().ok());
+    size.and_then(|size| u64::try_from(size.value()).ok())
+        .filter(|&size| size > 0)
+        .unwrap_or(MIB)
+}
+
+impl RequestChange {
+    /// The relative difference of the amounts in thousandths, rounded up.
+    pub(super) fn difference(&self) -> u64 {
+        let parts = u128::from(self.from.abs_diff(self.to)) * 1000;
+        u64::try_from(parts.div_ceil(u128::from(self.from.max(1)))).unwrap_or(u64::MAX)
+    }
+
+    /// Writes the amount into `pod`: the request, and the limit by the same difference, so that the QoS class stays.
+    /// `None` if the pod has no such amount or the limit would become zero.
+    #[must_use]
+    pub fn apply(&self, pod: &mut Pod) -> Option<()> {
+        let mut found = None;
+        for list in self.lists(pod)?.into_iter().flatten() {
+            if let Some(amount) = list.get_mut(&self.resource) {
+                *amount = self.shifted(*amount)?;
+                found = Some(());
+            }
+        }
+        found
+    }
+
+    /// The requests and limits that contain the amount.
+    fn lists<'p>(&self, pod: &'p mut Pod) -> Option<[Option<&'p mut ResourceList>; 2]> {
+        let Some(name) = &self.container else {
+            return Some([pod.pod_requests.as_mut(), pod.pod_limits.as_mut()]);
+        };
+        let mut all = pod.init_containers.iter_mut().chain(&mut pod.containers);
+        let container = all.find(|container| container.name == *name)?;
+        Some([Some(&mut container.requests), Some(&mut container.limits)])
+    }
+
+    /// `amount` changed by the difference. Devices have one amount only.
+    fn shifted(&self, amount: Quantity) -> Option<Quantity> {
+        let (from, to) = (i128::from(self.from), i128::from(self.to));
+        let count = |amount: i128| i64::try_from(amount).ok();
+        let positive = |amount: i128| count(amount).filter(|&amount| amount > 0);
+        match self.manager {
+            ResourceManager::Device => count(to * 1000).map(Quantity::milli),
+            ResourceManager::Cpu => {
+                positive(i128::from(amount.milli_value()) + (to - from) * 1000).map(Quantity::milli)
+            }
+            ResourceManager::Memory if to == 0 => Some(Quantity::bytes(0)),
+            ResourceManager::Memory => {
+                positive(i128::from(amount.value()) + to - from).map(Quantity::bytes)
+            }
+        }
+    }
+}
+
+impl Alteration {
+    /// The pod after the change; unchanged if the change does not affect the pod.
+    #[must_use]
+    pub fn pod(&self, pod: &Pod) -> Option<Pod> {
+        let mut changed = pod.clone();
+        if let Alteration::Request(asks) = self {
+            for ask in asks {
+                ask.apply(&mut changed)?;
+            }
+        }
+        Some(changed)
+    }
+}
+
+impl RemedySize {
+    /// The size of a change of the pod: the largest difference of its parts.
+    pub(super) fn of_asks(asks: &[RequestChange]) -> Self {
+        RemedySize {
+            scope: RemedyScope::Pod,
+            amount: asks
+                .iter()
+                .map(RequestChange::difference)
+                .max()
+                .unwrap_or(0),
+            loss: 0,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Snapshots of what every command prints, with its exit code.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::golden;
+use crate::program::{run, words};
+
+/// Runs command lines and compares their output and exit codes with a snapshot.
+fn check(name: &str, lines: &[&str]) {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut found = String::new();
+    for line in lines {
+        let words = words(line);
+        let run = run(&tests.join("inputs"), &words);
+        let _ = write!(found, "$ pinfold {line}\n{}", run.output());
+        let _ = writeln!(found, "[exit code {}]\n", run.code);
+    }
+    golden::check(&tests.join("golden").join(format!("{name}.txt")), &found);
+}
+
+#[test]
+fn topology() {
+    check(
+        "topology",
+        &[
+            "topology --machine dgx-h100",
+            "topology --machine gb200-nvl4",
+            "topology --machine epyc-9654-nps4",
+            "topology --machine '2 sockets, 2 cores, smt2, gpu=1, nic@1=2, isolated=2-3, offline=1' --devices",
+            "topology --machine '2 sockets, 2 cores, distances=10,9/21,11'",
+            "topology --machine '2 cores' --output yaml",
+            "topology --machine '2 sockets, 2 cores, smt2' --output nrt",
+            "topology --machine '2 sockets, 2 cores' --output nrt --nrt-version v1alpha1 --node-name worker-1",
+            "topology --machine '1 socket, 2 numa, 2 cores, gpu@1=1' --output svg",
+        ],
+    );
+}
+
+#[test]
+fn simulate() {
+    check(
+        "simulate",
+        &[
+            "simulate --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --policy best-effort --scope pod two.yaml",
+            "simulate --machine '2 sockets, 2 numa, 16 cores, smt2' --repeat 40 two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --script steps.yaml two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --as kubelet-1.36 --script steps.yaml two.yaml",
+            "simulate --machine '2 sockets, 4 cores, smt2' --compare two.yaml",
+            "simulate --machine '2 cores' --output yaml one.yaml",
+        ],
+    );
+}
+
+#[test]
+fn clusters() {
+    let design = "../../../pinfold-kube/fixtures/node-resource-topology.yaml";
+    check(
+        "clusters",
+        &[
+            "simulate --copies 2 --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --as koordinator --machine '2 sockets, 4 cores, smt2' two.yaml",
+            "simulate --as volcano --copies 12 --machine '2 sockets, 2 cores' two.yaml",
+            "simulate --as koordinator --nodes koordinator.yaml --output yaml lsr.yaml",
+            "simulate --as koordinator --nodes koordinator.yaml lsr.yaml",
+            "simulate --as koordinator --machine '2 cores' --script steps.yaml two.yaml",
+            "simulate --as koordinator --machine '2 sockets, 4 cores, smt2' --policy none --output yaml burst.yaml",
+            &format!("simulate --nodes {design} two.yaml"),
+            "simulate --nodes counted.yaml two.yaml",
+            &format!("explain --as koordinator --nodes {design} lsr.yaml"),
+            "explain --as koordinator --nodes koordinator.yaml --output json lsr.yaml",
+            "explain --as volcano --machine '2 sockets, 4 cores' --copies 2 --pods two.yaml one.yaml",
+            "explain --as koordinator --nodes bad-annotation.yaml lsr.yaml",
+            "explain --as koordinator --nodes koordinator.yaml --state /x lsr.yaml",
+            "explain --scheduler-config good.yaml --copies 2 --machine '2 cores' one.yaml",
+            "simulate --nodes one.yaml two.yaml",
+        ],
+    );
+}
+
+#[test]
+fn explain() {
+    check(
+        "explain",
+        &[
+            "explain --machine '2 sockets, 4 cores, smt2' one.yaml",
+            "explain --machine '2 sockets, 4 cores, smt2' --pods two.yaml one.yaml",
+            "explain --machine '2 sockets, 4 cores, smt2' --policy none --pods two.yaml one.yaml",
+        ],
+    );
+}
+
+#[test]
+fn defragment() {
+    let fragmented = "--machine '2 sockets, 8 cores' --config ../../../../examples/fragmented-node/kubelet.yaml \
+                      --pods ../../../../examples/fragmented-node/pods.yaml --script holes.yaml";
+    check(
+        "defragment",
+        &[
+            &format!("defragment {fragmented} six.yaml"),
+            &format!("defragment {fragmented} six.yaml --output yaml"),
+            &format!("explain {fragmented} six.yaml"),
+            "defragment --machine '2 sockets, 4 cores' --pods two.yaml one.yaml",
+            "defragment --machine '2 sockets, 4 cores, smt2' --pods two.yaml one.yaml",
+            "defragment --machine '2 sockets, 4 cores, smt2' one.yaml",
+        ],
+    );
+}
+
+#[test]
+fn check_configurations() {
+    check(
+        "check",
+        &[
+            "check --config good.yaml --machine '2 sockets, 4 cores, smt2'",
+            "check --config good.yaml --machine '2 cores'",
+            "check --config bad.yaml --machine gb200-nvl4",
+            "check --config misspelt.yaml --machine '2 cores'",
+            "check --config unmanaged.yaml --machine '2 cores' --output json",
+        ],
+    );
+}
+
+#[test]
+fn dry_runs() {
+    check(
+        "run",
+        &[
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 4 --memory 2Gi -- ./simulation",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 500m -- ./helper --fast",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 8 --policy restricted -- ./simulation",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 8 --policy single-numa-node --memory 1Gi -- ./simulation",
+            "run --dry-run --machine '2 sockets, 4 cores, smt2' --cpus 64 -- ./simulation",
+            "run --dry-run --machine '2 cores, hugepages-2Mi=32' --hugepages-2Mi 128Mi --memory 1Gi --cpus 1 -- x",
+            "run --dry-run --machine '2 cores' --cpus 1 --output yaml -- x",
+            "run --cpus 0 -- x",
+            "run --cpus 500m --exclusive -- x",
+            "run --machine '2 cores' -- x",
+            "run --cpus 2",
+        ],
+    );
+}
+
+#[test]
+fn demo() {
+    check("demo", &["demo"]);
+}
+
+#[test]
+fn mistakes() {
+    check(
+        "mistakes",
+        &[
+            "topology --machine dgx-h10",
+            "topology --machine '2 sokets, 8 cores'",
+            "topology --machine dgx-h100 --record x",
+            "simulate --machine '2 cores' missing.yaml",
+            "simulate --machine '2 cores' wrong.yaml",
+            "simulate --machine '2 cores' --config misspelt.yaml one.yaml",
+            "simulate --machine '2 cores' --config good.yaml one.yaml",
+            "simulate --machine '2 cores' --script wrong-step.yaml one.yaml",
+            "simulate --machine '2 cores' --script unknown-pod.yaml one.yaml",
+            "simulate --machine '2 cores' --script twice.yaml one.yaml",
+            "simulate --machine '2 cores' --device gpu one.yaml",
+            "simulate --machine '2 cores' --device example.com/gpu=gpu one.yaml",
+            "simulate --machine '2 cores' --device example.com/gpu=gpu0@1 one.yaml",
+            "simulate --machine '2 cores' --device example.com/gpu=gpu0@x one.yaml",
+            "simulate --machine '2 cores' --devices-file steps.yaml one.yaml",
+            "explain --machine '2 cores' --state . one.yaml",
+            "check --config one.yaml --machine '2 cores'",
+        ],
+    );
+}
+
+#[test]
+fn checkpoint() {
+    let machine = "--machine '2 sockets, 4 cores, smt2' --kubelet-root kubelet --dry-run";
+    check(
+        "checkpoint",
+        &[
+            &format!("checkpoint {machine} chosen.yaml"),
+            &format!("checkpoint {machine} chosen.yaml --output yaml"),
+            &format!("checkpoint {machine} reserved.yaml"),
+            &format!("checkpoint {machine} two.yaml"),
+        ],
+    );
+}
+
+#[test]
+fn help() {
+    check(
+        "help",
+        &[
+            "--help",
+            "topology --help",
+            "simulate --help",
+            "explain --help",
+            "defragment --help",
+            "check --help",
+            "checkpoint --help",
+            "run --help",
+            "ps --help",
+            "admit --help",
+            "release --help",
+            "status --help",
+            "settings --help",
+            "journal --help",
+        ],
+    );
+}
