@@ -77,7 +77,7 @@ pub enum AgentError {
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),
     /// The NRI plugin name or index is invalid.
-    #[error("runtime.index: {0}")]
+    #[error("runtime.pluginIndex: {0}")]
     Identity(String),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]

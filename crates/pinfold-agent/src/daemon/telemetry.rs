@@ -111,7 +111,7 @@ impl Telemetry for NodeTelemetry {
         };
         let reason = reason(why);
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
-        self.metrics.count(&catalogue::REFUSALS, &[reason]);
+        self.metrics.count(&catalogue::REJECTIONS, &[reason]);
         match what.container {
             Some(container) => {
                 tracing::warn!(
