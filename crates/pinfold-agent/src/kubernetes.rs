@@ -33,8 +33,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
-use pinfold_apiserver::{Api, Follower, Patience};
+use pinfold_apiserver::events::{EventOutcome, EventRate, EventReporter, EventSender};
+use pinfold_apiserver::{ApiClient, Reflector, RetryPolicy};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -63,18 +63,18 @@ pub struct Timing {
 
 impl Timing {
     /// As the link to the server takes it.
-    fn patience(&self) -> Patience {
-        Patience {
-            request: self.request,
-            first_retry: self.first_retry,
-            longest_retry: self.longest_retry,
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            request_timeout: self.request,
+            first_delay: self.first_retry,
+            max_delay: self.longest_retry,
         }
     }
 
-    fn ration(&self) -> Ration {
-        Ration {
+    fn event_rate(&self) -> EventRate {
+        EventRate {
             interval: self.event_interval,
-            repeat: self.event_repeat,
+            update_interval: self.event_repeat,
         }
     }
 }
@@ -213,7 +213,7 @@ impl Link {
             }
         };
         runtime.block_on(async {
-            let api = match Api::new(&self.connection, self.timing.request) {
+            let api = match ApiClient::new(&self.connection, self.timing.request) {
                 Ok(api) => api,
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -229,9 +229,9 @@ impl Link {
         runtime.shutdown_background();
     }
 
-    fn spawn(self, api: &Api) {
+    fn spawn(self, api: &ApiClient) {
         let (remarks, timing) = (self.remarks, self.timing);
-        let backoff = timing.patience().backoff();
+        let backoff = timing.retry_policy().backoff();
         let sink = NodePods {
             pods: self.pods,
             remarks: remarks.clone(),
@@ -239,21 +239,21 @@ impl Link {
             listed: None,
         };
         let source = follow::of_node(&self.node);
-        let follower = Follower::new(api.clone(), source, sink, backoff.clone());
-        watched("following pods", follower.run(), &remarks);
-        let reporter = Reporter {
+        let reflector = Reflector::new(api.clone(), source, sink, backoff.clone());
+        watched("following pods", reflector.run(), &remarks);
+        let reporter = EventReporter {
             component: "pinfold-agent",
             instance: self.node.clone(),
         };
-        let teller = Teller::new(
+        let sender = EventSender::new(
             api.clone(),
             reporter,
             self.events,
-            timing.ration(),
+            timing.event_rate(),
             backoff,
             fates(remarks.clone(), Arc::clone(&self.counts)),
         );
-        watched("sending events", teller.run(), &remarks);
+        watched("sending events", sender.run(), &remarks);
         let place = (api.clone(), self.node);
         let sender = Sender::new(place, self.publisher, timing, remarks.clone(), self.counts);
         watched("publishing", sender.run(), &remarks);
@@ -261,12 +261,12 @@ impl Link {
 }
 
 /// What becomes of events, counted and remarked.
-fn fates(remarks: Remarks, counts: Arc<Counts>) -> impl Fn(Fate) + Send + Sync {
+fn fates(remarks: Remarks, counts: Arc<Counts>) -> impl Fn(EventOutcome) + Send + Sync {
     move |fate| match fate {
-        Fate::Sent => counts.events_sent.add(1),
-        Fate::Failed => counts.failures.add(1),
-        Fate::Rejected(error) => remarks.say(Remark::EventFailed { error }),
-        Fate::Dropped(events) => {
+        EventOutcome::Sent => counts.events_sent.add(1),
+        EventOutcome::Failed => counts.failures.add(1),
+        EventOutcome::Rejected(error) => remarks.say(Remark::EventFailed { error }),
+        EventOutcome::Dropped(events) => {
             counts.events_dropped.add(events);
             remarks.say(Remark::EventsDropped { events });
         }

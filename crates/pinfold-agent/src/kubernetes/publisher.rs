@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use pinfold_apiserver::{Api, ApiError, Backoff, jitter};
+use pinfold_apiserver::{ApiClient, ApiError, RetryBackoff, jitter};
 
 use super::merge::{self, NodeRef};
 use super::object::{Form, Object, Report};
@@ -57,7 +57,7 @@ impl Publisher {
 
 /// Sends what is new, for ever.
 pub(super) struct Sender {
-    api: Api,
+    api: ApiClient,
     node: String,
     publisher: Publisher,
     timing: Timing,
@@ -80,7 +80,7 @@ struct Track {
     check_at: Instant,
     /// Not before.
     not_before: Instant,
-    backoff: Backoff,
+    backoff: RetryBackoff,
 }
 
 /// What came of one object.
@@ -92,7 +92,7 @@ enum Outcome {
 
 impl Sender {
     pub(super) fn new(
-        (api, node): (Api, String),
+        (api, node): (ApiClient, String),
         publisher: Publisher,
         timing: Timing,
         remarks: Remarks,
@@ -139,7 +139,7 @@ impl Sender {
                 settled: None,
                 check_at: now,
                 not_before: now,
-                backoff: timing.patience().backoff(),
+                backoff: timing.retry_policy().backoff(),
             });
             let settled = track.settled.as_ref() == Some(object);
             if now >= track.not_before && (!settled || now >= track.check_at) {
@@ -246,12 +246,13 @@ impl Sender {
                 }
                 Some(there) => {
                     let version = there["metadata"]["resourceVersion"].as_str();
-                    let version = version
-                        .map(str::to_owned)
-                        .ok_or_else(|| ApiError::Garbage {
-                            path: own.clone(),
-                            expected: "an object with a version",
-                        })?;
+                    let version =
+                        version
+                            .map(str::to_owned)
+                            .ok_or_else(|| ApiError::Malformed {
+                                path: own.clone(),
+                                expected: "an object with a version",
+                            })?;
                     let mut wanted = merge::merged(&there, &form.body, &node);
                     if merge::patch(&there, &wanted).is_none() {
                         *found = Some(there);
@@ -304,10 +305,12 @@ impl Sender {
         }
         let path = format!("/api/v1/nodes/{}", self.node);
         let node = self.api.get(&path).await?;
-        let uid = node["metadata"]["uid"].as_str().ok_or(ApiError::Garbage {
-            path,
-            expected: "a node with an id",
-        })?;
+        let uid = node["metadata"]["uid"]
+            .as_str()
+            .ok_or(ApiError::Malformed {
+                path,
+                expected: "a node with an id",
+            })?;
         let owner = NodeRef {
             name: self.node.clone(),
             uid: uid.to_owned(),

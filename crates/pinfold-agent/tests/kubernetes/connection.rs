@@ -20,7 +20,7 @@ fn a_kubeconfig_that_cannot_be_used_is_named_with_what_to_do() {
     let cases = [
         (
             kubeconfig("http://x").replace("\"token\"", "}: [\"token\""),
-            "is no kubeconfig",
+            "is not a kubeconfig",
         ),
         (
             kubeconfig("http://x").replace(
