@@ -19,7 +19,7 @@ mod fixture;
 mod instructions;
 mod reference;
 mod report;
-#[path = "../../pinfold-core/tests/merge_scenes/mod.rs"]
+#[path = "../../pinfold-core/tests/merge_cases/mod.rs"]
 #[allow(
     clippy::cast_sign_loss,
     missing_docs,

@@ -104,7 +104,7 @@ impl Ask {
         self
     }
 
-    /// The answer, which must be the same by lists (where they are possible) and by families.
+    /// The answer, which must be the same by lists (where possible) and by families.
     fn merge(&self) -> MergeResult {
         let merged = merge(&self.request());
         assert_eq!(merge_by_families(&self.request()).hint, merged.hint);
@@ -131,7 +131,7 @@ fn the_lowest_mask_that_all_prefer_wins() {
 }
 
 #[test]
-fn restricted_rejects_what_best_effort_takes() {
+fn restricted_rejects_what_best_effort_admits() {
     let hints = || [sum(2, &[1, 1], 1), sum(1, &[1, 1], 1)];
     for (policy, admit) in [
         (TopologyPolicy::BestEffort, true),
@@ -150,7 +150,7 @@ fn restricted_rejects_what_best_effort_takes() {
 }
 
 #[test]
-fn the_policy_none_looks_at_nothing() {
+fn the_policy_none_ignores_hints() {
     let merged = ask(first(2), [ResourceHints::Unsatisfiable])
         .policy(TopologyPolicy::None)
         .merge();
@@ -182,14 +182,14 @@ fn single_numa_node_wants_one_node_that_all_prefer() {
     assert_eq!(merged.hint, Hint::NONE);
     assert_eq!(merged.facts.no_preferred, Some(NoPreferred::NoCommonMask));
 
-    // All nodes are no mask, even if there is only one.
+    // All nodes are reported as no mask, even if there is only one.
     let merged = single([sum(1, &[1], 1), ResourceHints::DontCare], 1);
     assert_eq!(merged.hint, Hint::ANY);
     assert!(merged.admit);
 }
 
 #[test]
-fn nobody_with_an_opinion_means_all_nodes() {
+fn without_preferences_the_hint_is_all_nodes() {
     assert_eq!(ask(first(3), []).merge().hint, Hint::on(first(3), true));
     let merged = ask(
         first(3),
@@ -201,7 +201,7 @@ fn nobody_with_an_opinion_means_all_nodes() {
         merged.facts.no_preferred,
         Some(NoPreferred::Unsatisfiable { resource: 1 })
     );
-    // An empty list, and a family without a member, are "cannot" as well.
+    // An empty list, and a family without members, are unsatisfiable as well.
     for hints in [masks(&[]), sum(5, &[1, 1, 1], 1)] {
         assert_eq!(
             ask(first(3), [hints]).merge().hint,
@@ -231,7 +231,7 @@ fn equal_results_are_not_equal_masks() {
 
 #[test]
 fn widths_rank_best_then_narrower_from_wide_to_narrow_then_wider() {
-    // What is reachable, given that another resource needs two nodes; the answer, and the rule behind it.
+    // The reachable masks, given that another resource needs two nodes; the answer, and the rule behind it.
     type Row = (&'static [&'static [i64]], &'static [i64], MergeRule);
     let table: [Row; 4] = [
         (&[&[0, 1, 2], &[2, 3], &[3]], &[2, 3], MergeRule::BestWidth),
@@ -241,7 +241,7 @@ fn widths_rank_best_then_narrower_from_wide_to_narrow_then_wider() {
     ];
     for (reachable, answer, rule) in table {
         let list: Vec<(&[i64], bool)> = reachable.iter().map(|&mask| (mask, false)).collect();
-        // Contains all four nodes, so it takes nothing away, and is as narrow as two somewhere else.
+        // Contains all four nodes, so it excludes none, and has a mask of two other nodes.
         let needy = masks(&[(&[0, 1, 2, 3], false), (&[5, 6], false)]);
         let merged = ask(first(5), [masks(&list), needy]).merge();
         let best_width = list
@@ -333,13 +333,13 @@ fn prefer_closest_breaks_ties_inside_a_width() {
         at_least: 60,
     };
     assert_eq!(merged.facts.distance, Some(sum_of_pair));
-    // The same where nothing is preferred.
+    // The same where no mask is preferred.
     let merged = ask(first(4), [sum(2, &[1, 1, 1, 1], 1)])
         .closest(&far)
         .merge();
     assert_eq!(merged.hint, Hint::on(set(&[1, 3]), false));
     assert_eq!(merged.facts.distance, Some(sum_of_pair));
-    // single-numa-node does not look at distances.
+    // single-numa-node ignores distances.
     let own: [&[u32]; 2] = [&[30, 40], &[40, 10]];
     let one = || [sum(1, &[1, 1], 1)];
     assert_eq!(
@@ -353,8 +353,8 @@ fn prefer_closest_breaks_ties_inside_a_width() {
 }
 
 #[test]
-fn masks_may_name_nodes_that_are_gone() {
-    // Equality and width are about the masks as they are; only the result is cut to the machine.
+fn masks_may_contain_nodes_that_the_machine_does_not_have() {
+    // Equality and width use the masks as they are; only the result is cut to the machine.
     let gone = || masks(&[(&[1, 9], true)]);
     let merged = ask(first(3), [gone(), gone()]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[1]), true));
@@ -365,7 +365,7 @@ fn masks_may_name_nodes_that_are_gone() {
 }
 
 #[test]
-fn facts_name_what_every_resource_wants() {
+fn facts_summarize_the_hints_of_every_resource() {
     let hints = [
         sum(3, &[2, 2, 2], 1),
         ResourceHints::DontCare,
@@ -413,7 +413,7 @@ fn sixty_four_nodes_work_like_two() {
 }
 
 #[test]
-fn amounts_beyond_any_machine_are_answered_and_marked() {
+fn huge_amounts_are_rounded_and_reported() {
     let huge = [u64::MAX; 20];
     let merged = ask(
         first(20),
@@ -422,13 +422,13 @@ fn amounts_beyond_any_machine_are_answered_and_marked() {
     .merge();
     assert_eq!(merged.hint, Hint::on(set(&[0]), true));
     assert!(merged.facts.unfinished.contains(MergeSearch::Amounts));
-    // Few enough nodes to list: exact all the same.
+    // Few enough nodes to list: exact nevertheless.
     let merged = ask(first(3), [sum(u64::MAX, &[u64::MAX / 2; 3], 3)]).merge();
     assert_eq!(merged.hint, Hint::on(first(3), true));
     assert!(merged.facts.exact());
 }
 
-/// 20 nodes whose two kinds of memory pull in opposite directions.
+/// 20 nodes where the ones with much of one kind of memory have little of the other.
 fn opposed(width: usize) -> ResourceHints {
     let offsets: Vec<u64> = (0..20).map(|id| id * id * 7919 % 1009).collect();
     let more: Vec<u64> = offsets.iter().map(|offset| 10_000 + offset).collect();
@@ -446,7 +446,7 @@ fn opposed(width: usize) -> ResourceHints {
 }
 
 #[test]
-fn out_of_steps_for_a_preferred_mask_there_is_none() {
+fn out_of_steps_for_a_preferred_mask_the_answer_is_not_preferred() {
     let exact = ask(first(20), [opposed(6)]).merge();
     assert!(exact.hint.preferred && exact.facts.exact());
     let starved = ask(first(20), [opposed(6)]).steps(1).by_families();
@@ -459,7 +459,7 @@ fn out_of_steps_for_a_preferred_mask_there_is_none() {
 }
 
 #[test]
-fn out_of_steps_for_a_width_the_narrowest_known_mask_counts() {
+fn out_of_steps_for_a_width_the_narrowest_known_mask_is_used() {
     let exact = ask(first(20), [opposed(1)]).merge();
     let starved = ask(first(20), [opposed(1)]).steps(1).by_families();
     assert!(starved.facts.unfinished.contains(MergeSearch::Width));
@@ -469,7 +469,7 @@ fn out_of_steps_for_a_width_the_narrowest_known_mask_counts() {
     assert!(narrowest.at_least <= exact.facts.best_width);
     assert!(exact.facts.best_width <= narrowest.at_most);
     assert_eq!(starved.facts.best_width, narrowest.at_most);
-    // The mask is one of the family's.
+    // The mask is a member of the family.
     let mask = starved.hint.mask.unwrap();
     assert_eq!(mask.len(), narrowest.at_most);
     let ResourceHints::Family(family) = opposed(1) else {
@@ -479,7 +479,7 @@ fn out_of_steps_for_a_width_the_narrowest_known_mask_counts() {
 }
 
 #[test]
-fn out_of_steps_for_what_can_be_done_without_nodes_are_kept() {
+fn out_of_steps_for_dropping_nodes_they_are_kept() {
     let weights: Vec<u64> = (0..20).map(|id| 3 + id * 5 % 11).collect();
     let hints = || [sum(60, &weights, 1), sum(70, &weights, 1)];
     let exact = ask(first(20), hints()).merge();
@@ -491,7 +491,7 @@ fn out_of_steps_for_what_can_be_done_without_nodes_are_kept() {
 }
 
 #[test]
-fn out_of_steps_for_the_closest_nodes_the_bounds_say_how_far_off_it_may_be() {
+fn out_of_steps_for_the_closest_nodes_the_facts_have_bounds() {
     let rows: Vec<Vec<u32>> = (0..20_u32)
         .map(|x| {
             (0..20)
@@ -517,7 +517,7 @@ fn out_of_steps_for_the_closest_nodes_the_bounds_say_how_far_off_it_may_be() {
 }
 
 #[test]
-fn out_of_room_for_choices_the_widest_are_kept() {
+fn with_too_many_choices_the_widest_are_kept() {
     let singles: Vec<[i64; 1]> = (0..20).map(|id| [id]).collect();
     let list = || {
         let all = singles.iter().map(|ids| (ids.as_slice(), false));
@@ -531,7 +531,7 @@ fn out_of_room_for_choices_the_widest_are_kept() {
 }
 
 #[test]
-fn a_manager_can_ask_how_wide_a_request_is_at_least() {
+fn the_narrowest_width_of_a_component_can_be_computed() {
     let component = |hints| match hints {
         ResourceHints::Family(family) => family.components[0].clone(),
         _ => panic!("it is a family"),

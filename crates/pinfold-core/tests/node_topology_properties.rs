@@ -1,5 +1,5 @@
-//! What a node publishes is enough to predict its kubelet: random machines and histories, published as counts,
-//! against the ledger that published them.
+//! A node's NodeResourceTopology is enough to predict its kubelet: random machines and histories, published as counts,
+//! compared with the ledger that published them.
 
 mod histories;
 
@@ -16,7 +16,7 @@ use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus,
 use pinfold_core::pod::Pod;
 use pinfold_core::volcano::cpu_detail::CpuRow;
 
-/// The devices of the node as a whole.
+/// The total devices of the node.
 fn totals(ledger: &Ledger) -> DeviceTotals {
     let pool = ledger.state().pool();
     let mut totals = DeviceTotals::new();
@@ -33,7 +33,7 @@ fn totals(ledger: &Ledger) -> DeviceTotals {
     totals
 }
 
-/// The CPUs one by one, as an agent that lists them would.
+/// The CPUs one by one, as an agent that publishes them would.
 fn known_cpus(ledger: &Ledger) -> KnownCpus {
     let topology = ledger.rules().topology();
     let mut rows = Vec::new();
@@ -56,20 +56,20 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     }
 }
 
-fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, guest: &Arc<Pod>) -> Prediction {
+fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, pod: &Arc<Pod>) -> Prediction {
     let published = NodeTopology::of(ledger);
     let fidelity = ledger.rules().fidelity();
     let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
         .expect("what a node publishes can be read");
-    replica.predict(guest).expect("a new pod")
+    replica.predict(pod).expect("a new pod")
 }
 
-fn decide(ledger: &Ledger, guest: &Arc<Pod>) -> Decision {
-    let admission = ledger.clone().admit(guest, &mut NoPreference);
+fn decide(ledger: &Ledger, pod: &Arc<Pod>) -> Decision {
+    let admission = ledger.clone().admit(pod, &mut NoPreference);
     admission.expect("a new pod").decision
 }
 
-/// What came of many questions.
+/// Counters of predictions by result.
 #[derive(Debug, Default)]
 struct Tally {
     admitted: usize,
@@ -115,13 +115,13 @@ impl Tally {
 }
 
 #[test]
-fn counts_predict_the_kubelet_or_say_that_they_cannot() {
+fn counts_predict_the_kubelet_or_are_uncertain() {
     let mut tally = Tally::default();
     for seed in histories() {
         let mut random = Random(seed + 5);
         play(seed, |_, after, _| {
-            let guest = pod(&mut random, 3_000);
-            tally.count(seed, &ask(after, None, &guest), &decide(after, &guest));
+            let pod = pod(&mut random, 3_000);
+            tally.count(seed, &ask(after, None, &pod), &decide(after, &pod));
         });
     }
     println!("several containers: {tally:?}");
@@ -131,21 +131,21 @@ fn counts_predict_the_kubelet_or_say_that_they_cannot() {
 }
 
 #[test]
-fn a_single_container_is_in_doubt_only_where_cores_are_looked_at() {
+fn a_single_container_is_uncertain_only_where_cores_matter() {
     let mut tally = Tally::default();
     for seed in histories() {
         let mut random = Random(seed + 6);
         play(seed, |_, after, _| {
-            let mut guest = Pod::clone(&pod(&mut random, 3_000));
-            guest.init_containers.clear();
-            guest.containers.truncate(1);
-            let guest = Arc::new(guest);
-            let verdict = ask(after, None, &guest);
+            let mut pod = Pod::clone(&pod(&mut random, 3_000));
+            pod.init_containers.clear();
+            pod.containers.truncate(1);
+            let pod = Arc::new(pod);
+            let verdict = ask(after, None, &pod);
             if verdict == Prediction::Uncertain(Gap::Cores) {
                 let options = &after.rules().settings().cpu_options;
                 assert!(options.contains_key("full-pcpus-only"), "seed {seed}");
             }
-            tally.count(seed, &verdict, &decide(after, &guest));
+            tally.count(seed, &verdict, &decide(after, &pod));
         });
     }
     println!("one container: {tally:?}");
@@ -155,29 +155,25 @@ fn a_single_container_is_in_doubt_only_where_cores_are_looked_at() {
 }
 
 #[test]
-fn listed_cpus_leave_no_doubt_but_about_caches() {
+fn with_listed_cpus_only_caches_are_uncertain() {
     let mut tally = Tally::default();
     for seed in histories() {
         let mut random = Random(seed + 7);
         play(seed, |_, after, _| {
             let known = known_cpus(after);
-            let mut guest = Pod::clone(&pod(&mut random, 3_000));
-            for container in guest
-                .init_containers
-                .iter_mut()
-                .chain(&mut guest.containers)
-            {
+            let mut pod = Pod::clone(&pod(&mut random, 3_000));
+            for container in pod.init_containers.iter_mut().chain(&mut pod.containers) {
                 container.requests.remove("example.com/gpu");
                 container.limits.remove("example.com/gpu");
             }
-            let guest = Arc::new(guest);
-            let verdict = ask(after, Some(&known), &guest);
+            let pod = Arc::new(pod);
+            let verdict = ask(after, Some(&known), &pod);
             if let Prediction::Uncertain(gap) = &verdict {
                 let options = &after.rules().settings().cpu_options;
                 let caches = options.contains_key("prefer-align-cpus-by-uncorecache");
                 assert!(caches, "seed {seed}: {gap}");
             }
-            tally.count(seed, &verdict, &decide(after, &guest));
+            tally.count(seed, &verdict, &decide(after, &pod));
         });
     }
     println!("listed CPUs: {tally:?}");

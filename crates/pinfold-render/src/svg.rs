@@ -197,7 +197,7 @@ fn draw_node(
             svg,
             left + 14,
             row + 9,
-            &its_end(&device.id, ID_WIDTH),
+            &end_of(&device.id, ID_WIDTH),
             false,
         );
     }
@@ -265,17 +265,17 @@ fn draw_legend(svg: &mut String, layout: &MachineLayout, occupancy: &Occupancy, 
     y + PAD
 }
 
-fn text(svg: &mut String, x: usize, y: usize, words: &str, bold: bool) {
+fn text(svg: &mut String, x: usize, y: usize, text: &str, bold: bool) {
     let weight = if bold { " font-weight=\"bold\"" } else { "" };
     let _ = writeln!(
         svg,
         "<text x=\"{x}\" y=\"{y}\"{weight}>{}</text>",
-        escape(words)
+        escape(text)
     );
 }
 
 /// The end of a long name, where names of similar devices differ.
-fn its_end(name: &str, most: usize) -> String {
+fn end_of(name: &str, most: usize) -> String {
     let length = name.chars().count();
     match length > most {
         true => ['…']
@@ -288,9 +288,9 @@ fn its_end(name: &str, most: usize) -> String {
 
 /// Escapes text so that it cannot break out of an element or attribute; control characters, which XML cannot represent,
 /// become the replacement character.
-fn escape(words: &str) -> String {
-    let mut escaped = String::with_capacity(words.len());
-    for character in words.chars() {
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -309,7 +309,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn names_from_outside_cannot_break_out_of_the_picture() {
+    fn input_names_are_escaped() {
         assert_eq!(
             escape("</title><script>\"'&\u{1}"),
             "&lt;/title&gt;&lt;script&gt;&quot;&#39;&amp;\u{fffd}"

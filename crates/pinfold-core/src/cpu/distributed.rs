@@ -26,7 +26,7 @@ pub fn take_distributed(
     fidelity: Fidelity,
 ) -> Result<CpuSet, TakeError> {
     let group = match group {
-        0 if fidelity.crashes_where_the_original_does() => return Err(TakeError::Crashes),
+        0 if fidelity.crashes_like_the_kubelet() => return Err(TakeError::Crashes),
         0 => 1,
         some => some,
     };

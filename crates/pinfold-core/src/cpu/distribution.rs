@@ -97,7 +97,7 @@ impl DistributionSearch {
             group,
             range: nodes_needed(topology, distinct, count, group),
             fidelity,
-            steps_left: match fidelity.loops_where_the_original_does() {
+            steps_left: match fidelity.loops_like_the_kubelet() {
                 true => EXACT_STEPS,
                 false => SOUND_STEPS,
             },
@@ -111,7 +111,7 @@ impl DistributionSearch {
             match self.try_width(width, &mut best) {
                 Ok(()) => {}
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Exhausted) if self.fidelity.loops_where_the_original_does() => {
+                Err(Stop::Exhausted) if self.fidelity.loops_like_the_kubelet() => {
                     return Err(TakeError::TooManyCombinations { steps: EXACT_STEPS });
                 }
                 Err(Stop::Exhausted) if best.is_none() => {
@@ -268,7 +268,7 @@ impl DistributionSearch {
         groups: usize,
     ) -> Result<Option<i64>, TakeError> {
         let group = signed(self.group);
-        let enough = match self.fidelity.loops_where_the_original_does() {
+        let enough = match self.fidelity.loops_like_the_kubelet() {
             true => circle.iter().map(|&at| left[at]).sum::<i64>() / group,
             false => circle.iter().map(|&at| left[at] / group).sum(),
         };

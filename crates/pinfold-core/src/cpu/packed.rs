@@ -88,7 +88,7 @@ fn take_part_of_cache(
 ) -> Result<(), TakeError> {
     let levels = accumulator.topology.levels();
     let per_core = match accumulator.topology.cpus_per_core() {
-        0 if fidelity.crashes_where_the_original_does() => return Err(TakeError::Crashes),
+        0 if fidelity.crashes_like_the_kubelet() => return Err(TakeError::Crashes),
         0 => 1,
         some => some,
     };

@@ -326,7 +326,7 @@ impl StaticCpus {
                 per_core,
             });
         }
-        let available = match self.fidelity.hands_out_split_cores() {
+        let available = match self.fidelity.assigns_split_cores() {
             true => (state.shared() - &self.reserved_physical).len(),
             false => (&supply.free | &supply.reuse).len(),
         };
@@ -342,7 +342,7 @@ impl StaticCpus {
 
     fn group_size(&self) -> Result<usize, TakeError> {
         match self.topology.cpus_per_core() {
-            0 if self.fidelity.crashes_where_the_original_does() => Err(TakeError::Crashes),
+            0 if self.fidelity.crashes_like_the_kubelet() => Err(TakeError::Crashes),
             some => Ok(some.max(1)),
         }
     }
@@ -362,7 +362,7 @@ impl StaticCpus {
             rest -= &chosen;
         }
         chosen |= &self.take(&rest, count.saturating_sub(chosen.len()))?;
-        if self.options.full_pcpus_only && !self.fidelity.hands_out_split_cores() {
+        if self.options.full_pcpus_only && !self.fidelity.assigns_split_cores() {
             // Cores have different sizes: the number was right, but a core had to be split.
             let whole = self.whole_cores(&chosen);
             if whole != chosen {

@@ -1,4 +1,4 @@
-//! Tests of the device manager as a whole: rules as tables, promises as properties.
+//! Tests of the device manager as a whole: rules as tables, invariants as properties.
 
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ fn give(state: &mut DeviceState, pod: &str, container: &str, devices: &str) {
     state.apply(&edit).expect("it held nothing");
 }
 
-/// Gives every container of the pod its devices in turn; all edits, or the error and no change.
+/// Allocates the devices of every container of the pod in order; all edits, or the error and no change.
 fn admit(
     pool: &DevicePool,
     state: &mut DeviceState,
@@ -130,7 +130,7 @@ fn any_pool() -> impl Strategy<Value = DevicePool> {
     })
 }
 
-/// The hint list as its definition reads, one mask after the other.
+/// The list of hints by definition, one mask after the other.
 fn listed(
     pool: &DevicePool,
     available: &DeviceSet,
@@ -242,7 +242,7 @@ proptest! {
                 for container in pod.all_containers() {
                     let held = state.held(&pod.uid, &container.name, &gpu()).map_or(0, BTreeSet::len);
                     let asked = container.limits[&gpu()].value();
-                    prop_assert_eq!(i64::try_from(held), Ok(asked), "never more or less than asked");
+                    prop_assert_eq!(i64::try_from(held), Ok(asked), "never more or less than requested");
                 }
                 let after = state.clone();
                 for edit in edits.iter().rev() {
@@ -255,7 +255,7 @@ proptest! {
                 prop_assert_eq!(&state, &after);
                 admitted.push(pod);
             }
-            prop_assert!(nobody_shares(&state, &admitted));
+            prop_assert!(every_device_has_one_holder(&state, &admitted));
             if leaves && let Some(pod) = admitted.pop() {
                 for edit in state.remove_pod(&pod.uid) {
                     state.apply(&edit).expect("made for this state");
@@ -268,8 +268,8 @@ proptest! {
     }
 }
 
-/// Every device has one holder, not counting init containers that have ended.
-fn nobody_shares(state: &DeviceState, pods: &[Pod]) -> bool {
+/// Whether every device has one holder, not counting init containers that have finished.
+fn every_device_has_one_holder(state: &DeviceState, pods: &[Pod]) -> bool {
     let mut seen = DeviceSet::new();
     let mut left = DeviceSet::new();
     pods.iter().all(|pod| {

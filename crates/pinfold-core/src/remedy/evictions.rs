@@ -97,7 +97,7 @@ impl EvictionSearch<'_, '_> {
             left.pop();
             self.ledger
                 .undo(&change)
-                .expect("the pod that just left comes back");
+                .expect("a release that was just made can be reverted");
         }
     }
 }

@@ -189,7 +189,7 @@ fn pod_level() -> Settings {
 }
 
 /// A pod whose only container with exclusive CPUs takes all of them.
-fn nothing_to_share() -> Pod {
+fn empty_shared_pool() -> Pod {
     let whole = Some(list(&[("cpu", "2"), ("memory", "4Gi")]));
     let mut pod = pod("new", &[("cpu", "2")]);
     pod.containers.push(container("log", &[]));
@@ -198,7 +198,7 @@ fn nothing_to_share() -> Pod {
 }
 
 #[test]
-fn a_rejection_tells_what_every_node_has_and_what_would_fit() {
+fn a_rejection_shows_what_every_node_has_and_what_would_fit() {
     let text = rejected(&busy(settings("restricted")), pod("new", &[("cpu", "6")]));
     let expected = "\
 Pod new (container app) is rejected, TopologyAffinityError:
@@ -280,7 +280,7 @@ What would fit
 }
 
 #[test]
-fn what_never_fits_is_said_so_with_the_most_that_would() {
+fn a_pod_that_never_fits_is_shown_with_the_largest_amounts_that_fit() {
     let text = rejected(
         &busy(settings("restricted")),
         pod("new", &[("cpu", "1"), ("memory", "40Gi")]),
@@ -486,10 +486,10 @@ What would fit
 }
 
 #[test]
-fn a_pod_that_leaves_nothing_to_share() {
+fn a_pod_whose_shared_pool_is_empty() {
     let text = rejected(
         &node(machine(2, 4, 1), pod_level(), &[]),
-        nothing_to_share(),
+        empty_shared_pool(),
     );
     let expected = "\
 Pod new is rejected, TopologyAffinityError:
@@ -516,7 +516,7 @@ What would fit
 }
 
 #[test]
-fn an_admission_tells_where_and_that_it_is_preferred() {
+fn an_admission_shows_where_and_that_it_is_preferred() {
     let text = admitted(
         &busy(settings("restricted")),
         pod("new", &[("cpu", "2"), (GPU, "1")]),
@@ -531,7 +531,7 @@ Pod new is admitted (restricted, each container by itself).
 }
 
 #[test]
-fn an_admission_tells_why_it_is_not_preferred() {
+fn an_admission_shows_why_it_is_not_preferred() {
     let text = admitted(&busy(settings("best-effort")), pod("new", &[("cpu", "5")]));
     let expected = "\
 Pod new is admitted (best-effort, each container by itself).
@@ -544,7 +544,7 @@ Pod new is admitted (best-effort, each container by itself).
 }
 
 #[test]
-fn an_admission_across_nodes_tells_who_fits_where() {
+fn an_admission_across_nodes_shows_which_resource_fits_where() {
     let text = admitted(
         &apart(settings("best-effort")),
         pod("new", &[("cpu", "6"), (GPU, "1")]),

@@ -1,4 +1,4 @@
-//! What sound decisions promise on any machine, however uneven.
+//! Properties of sound decisions on any machine, however uneven.
 
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn some_of(all: &CpuSet, pick: u64) -> CpuSet {
     all.iter().filter(picked).collect()
 }
 
-/// What happens on a node.
+/// The events of a node.
 #[derive(Clone, Debug)]
 enum Event {
     Add {
@@ -114,7 +114,7 @@ impl Node {
 
 proptest! {
     #[test]
-    fn exactly_the_cpus_asked_for_come_out_of_those_available(
+    fn exactly_the_requested_number_of_available_cpus_is_taken(
         shape in machines(),
         pick in any::<u64>(),
         count in 0..40_usize,

@@ -1,9 +1,9 @@
-//! What init containers leave, and when they get nothing any more.
+//! Reusable memory of init containers, and when init containers are assigned none any more.
 
 use super::*;
 
 #[test]
-fn what_init_containers_leave_is_taken_over_on_the_same_nodes_only() {
+fn memory_of_init_containers_is_reused_on_the_same_nodes_only() {
     let init = vec![container("i", 6, None)];
     let asking = pod(
         "p",
@@ -28,7 +28,7 @@ fn what_init_containers_leave_is_taken_over_on_the_same_nodes_only() {
 }
 
 #[test]
-fn a_sidecar_takes_over_but_leaves_nothing() {
+fn a_sidecar_reuses_memory_but_its_own_is_not_reusable() {
     let mut sidecar = container("s", 4, None);
     sidecar.restartable = true;
     let asking = pod(
@@ -41,14 +41,14 @@ fn a_sidecar_takes_over_but_leaves_nothing() {
         for name in ["i", "s", "c"] {
             bench.on_nodes(&asking, name, &[0]).expect("fits");
         }
-        // The sidecar takes 4 of the 6 over, the app container the other 2.
+        // The sidecar reuses 4 of the 6 bytes, the app container the other 2.
         assert_eq!(bench.reserved(), [9]);
         assert_eq!(bench.size("p", "i"), 0);
     }
 }
 
 #[test]
-fn memory_of_a_removed_init_container_is_not_handed_out_unbooked() {
+fn memory_of_a_removed_init_container_is_not_assigned_without_being_allocated() {
     let asking = pod(
         "p",
         vec![container("i", 6, None)],
@@ -64,7 +64,7 @@ fn memory_of_a_removed_init_container_is_not_handed_out_unbooked() {
 }
 
 #[test]
-fn an_init_container_that_ended_gets_no_memory_after_a_restart() {
+fn a_finished_init_container_is_assigned_no_memory_after_a_restart() {
     let asking = pod(
         "p",
         vec![container("i", 6, None)],

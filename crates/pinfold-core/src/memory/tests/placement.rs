@@ -1,10 +1,10 @@
-//! Which nodes a request gets.
+//! The NUMA nodes that a request is assigned.
 
 use super::*;
 
 #[test]
 fn groups_decide_which_masks_are_hints() {
-    // Node 0 is used alone, 1 and 2 as a group, 3 and 4 not at all.
+    // Node 0 has a single-node assignment, 1 and 2 are a group, 3 and 4 are unused.
     let mut bench = Bench::new(&[10, 10, 10, 10, 10], Fidelity::Sound);
     bench.fill("alone", 2, &[0]);
     bench.fill("wide", 12, &[1, 2]);
@@ -32,7 +32,7 @@ fn groups_decide_which_masks_are_hints() {
 }
 
 #[test]
-fn without_a_choice_the_lowest_of_the_narrowest_masks_is_taken() {
+fn without_an_affinity_the_lowest_of_the_narrowest_masks_is_used() {
     let cases: [(&[u64], u64, &[usize]); 4] = [
         (&[4, 9, 9], 8, &[1]),
         (&[4, 9, 9], 13, &[0, 1]),
@@ -51,7 +51,7 @@ fn without_a_choice_the_lowest_of_the_narrowest_masks_is_taken() {
 }
 
 #[test]
-fn a_choice_that_is_too_small_is_widened_to_the_narrowest_mask_around_it() {
+fn an_affinity_that_is_too_small_is_extended_to_the_narrowest_mask_that_contains_it() {
     let mut bench = Bench::new(&[9, 4, 9, 9], Fidelity::Sound);
     let asking = pod("p", vec![], vec![container("c", 12, None)]);
     assert_eq!(bench.on_nodes(&asking, "c", &[2]), Ok(set(&[0, 2])));
@@ -59,7 +59,7 @@ fn a_choice_that_is_too_small_is_widened_to_the_narrowest_mask_around_it() {
 }
 
 #[test]
-fn every_rejection_says_what_the_kubelet_says() {
+fn every_rejection_has_the_kubelets_message() {
     let asking = |memory| pod("p", vec![], vec![container("c", memory, None)]);
     let on = |ids: &[usize], preferred| Hint::on(set(ids), preferred);
     let cases = [
@@ -90,7 +90,7 @@ fn every_rejection_says_what_the_kubelet_says() {
         ),
     ];
     for (pod, affinity, expected) in cases {
-        // Nothing but the pair {1, 2} holds 9, though one empty node would.
+        // Only the pair {1, 2} has 9 bytes, though one empty node would.
         let mut bench = Bench::new(&[10, 10, 10], Fidelity::Sound);
         bench.fill("low", 2, &[0]);
         bench.fill("wide", 8, &[1, 2]);
@@ -102,7 +102,7 @@ fn every_rejection_says_what_the_kubelet_says() {
 }
 
 #[test]
-fn one_node_of_a_group_is_not_granted_alone() {
+fn one_node_of_a_group_is_not_assigned_alone() {
     let asking = pod("p", vec![], vec![container("c", 3, None)]);
     for (fidelity, expected) in [
         (Fidelity::Exact, set(&[1])),
@@ -119,7 +119,7 @@ fn one_node_of_a_group_is_not_granted_alone() {
 }
 
 #[test]
-fn a_leaving_holder_frees_the_nodes_of_the_group_that_were_filled_last() {
+fn a_release_frees_the_nodes_of_the_group_that_were_filled_last() {
     for (fidelity, expected) in [(Fidelity::Exact, [7, 5]), (Fidelity::Sound, [10, 2])] {
         let mut bench = Bench::new(&[10, 10], fidelity);
         bench.fill("first", 12, &[0, 1]);
@@ -144,7 +144,7 @@ fn a_node_without_the_page_size_adds_nothing() {
 }
 
 #[test]
-fn nodes_the_machine_lacks_are_rejected_not_ignored() {
+fn unknown_nodes_are_rejected_not_ignored() {
     let mut bench = Bench::new(&[10], Fidelity::Exact);
     let asking = pod("p", vec![], vec![container("c", 3, None)]);
     let unknown = set(&[7]);
@@ -181,13 +181,13 @@ fn an_amount_of_half_a_byte_is_rejected() {
 }
 
 #[test]
-fn facts_tell_what_was_asked_and_what_every_node_had() {
+fn facts_contain_the_request_and_the_amounts_of_every_node() {
     let mut bench = Bench::new(&[10, 10, 10], Fidelity::Sound);
     bench.fill("wide", 12, &[0, 1]);
     let requested = BTreeMap::from([(memory_resource(), 30)]);
     let facts = MemoryFacts::new(&bench.state, &requested);
     let [of_memory] = facts.resources.as_slice() else {
-        panic!("one type was requested for");
+        panic!("one type was requested");
     };
     assert_eq!(of_memory.requested, 30);
     let rows = of_memory.nodes.iter();

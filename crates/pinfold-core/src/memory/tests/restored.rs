@@ -1,9 +1,9 @@
-//! Tables that come back, and the edits that made them.
+//! Restored tables, and the edits that made them.
 
 use super::*;
 
 #[test]
-fn a_restarted_container_asks_for_the_nodes_it_has() {
+fn the_hints_of_a_restarted_container_are_the_nodes_it_has() {
     let asking = pod("p", vec![], vec![container("c", 12, None)]);
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     bench.allocate(&asking, "c", FREE_CHOICE).expect("free");
@@ -18,7 +18,7 @@ fn a_restarted_container_asks_for_the_nodes_it_has() {
 }
 
 #[test]
-fn a_table_that_no_longer_fits_the_machine_is_rejected() {
+fn a_table_that_contradicts_the_machine_is_rejected() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     bench.fill("p", 12, &[0, 1]);
     let says = |memory: &[u64]| {
@@ -50,7 +50,7 @@ fn a_table_that_no_longer_fits_the_machine_is_rejected() {
 }
 
 #[test]
-fn an_edit_meets_only_the_table_it_was_made_for() {
+fn a_stale_edit_is_rejected() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     let asking = pod("p", vec![], vec![container("c", 3, None)]);
     let grant = bench
@@ -68,7 +68,7 @@ fn an_edit_meets_only_the_table_it_was_made_for() {
 }
 
 #[test]
-fn edits_and_tables_survive_being_written_down() {
+fn edits_and_tables_survive_serialization() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Exact);
     let asking = pod("p", vec![container("i", 3, None)], vec![]);
     let grant = bench

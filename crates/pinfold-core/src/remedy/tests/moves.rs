@@ -1,9 +1,9 @@
-//! Plans against brute force: every plan can be carried out as written, and none moves fewer pods.
+//! Compares plans with brute force: every plan can be executed as written, and none moves fewer pods.
 
 use super::*;
 
-/// Carries a plan out as written. `None` if somebody is rejected on the way.
-pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
+/// Executes a plan as written. `None` if a pod is rejected on the way.
+pub(super) fn executed(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
     let mut copy = ledger.clone();
     let known = |neighbour: &PodRef| match neighbour.uid == pod.uid {
         true => pod.clone(),
@@ -21,7 +21,7 @@ pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> O
     Some(copy)
 }
 
-/// Whether everybody of `outside` comes in in some order.
+/// Whether all pods of `outside` are admitted in some order.
 fn some_order_works(ledger: &Ledger, outside: &[Arc<Pod>]) -> bool {
     outside.is_empty()
         || (0..outside.len()).any(|at| {
@@ -31,7 +31,7 @@ fn some_order_works(ledger: &Ledger, outside: &[Arc<Pod>]) -> bool {
         })
 }
 
-/// The sets of exactly `count` pods that could move to let `pod` in.
+/// The sets of exactly `count` pods whose move lets `pod` be admitted.
 fn sets_that_work(ledger: &Ledger, pod: &Arc<Pod>, count: u32) -> Vec<Vec<PodUid>> {
     let residents: Vec<Arc<Pod>> = ledger
         .admitted_pods()
@@ -61,25 +61,25 @@ fn amount(ledger: &Ledger, uids: &[PodUid]) -> usize {
         .sum()
 }
 
-/// Checks one answer; the number of its moves.
+/// Checks one result and returns the number of its moves.
 fn check(ledger: &Ledger, pod: &Arc<Pod>) -> Option<usize> {
     let found = defragment(ledger, pod, &mut NoPreference, Effort::PLAN).unwrap();
     assert!(found.complete);
     let again = defragment(ledger, pod, &mut NoPreference, Effort::PLAN).unwrap();
-    assert_eq!(found, again, "the same question has the same answer");
+    assert_eq!(found, again, "the search is deterministic");
     for fewer in 1..=u32::try_from(found.exhausted).unwrap() {
         let works = sets_that_work(ledger, pod, fewer);
-        assert!(works.is_empty(), "{fewer} moves do: {works:?}");
+        assert!(works.is_empty(), "{fewer} moves suffice: {works:?}");
     }
     let Some(remedy) = &found.plan else {
         assert_eq!(found.exhausted, Effort::PLAN.moves);
         return None;
     };
     let Alteration::Move(plan) = &remedy.alteration else {
-        panic!("only moves are looked for");
+        panic!("only moves are searched");
     };
     assert_eq!(found.exhausted + 1, plan.moves.len());
-    let after = carried_out(ledger, pod, plan).expect("everybody is let in");
+    let after = executed(ledger, pod, plan).expect("everybody is let in");
     assert_eq!(after.assignment(&pod.uid), Some(remedy.assignment.clone()));
     for one in &plan.moves {
         assert_eq!(ledger.assignment(&one.pod.uid), Some(one.from.clone()));
@@ -106,7 +106,7 @@ fn no_plan_with_fewer_moves_exists() {
         let mut dice = Dice(seed);
         let fidelity = [Fidelity::Sound, Fidelity::Exact][usize::from(seed % 4 == 3)];
         let mut ledger = random_ledger(&mut dice, fidelity);
-        // Rollouts: some come, some go.
+        // Rollouts: some pods are added, some removed.
         for at in 0..dice.roll(6) {
             let comes = small_pod(&mut dice, &format!("later-{at}"));
             ledger.admit(&comes, &mut NoPreference).unwrap();
@@ -171,7 +171,7 @@ fn fragmented(residents: usize) -> Ledger {
 }
 
 #[test]
-fn a_search_that_is_cut_short_says_so() {
+fn an_unfinished_search_is_reported() {
     let ledger = fragmented(24);
     let big = pod("big", vec![container("app", &[("cpu", 9), ("memory", 1)])]);
     for (admissions, exhausted, complete) in [
@@ -200,7 +200,7 @@ fn a_search_that_is_cut_short_says_so() {
 }
 
 #[test]
-fn a_pod_that_fits_moves_nobody() {
+fn a_pod_that_fits_needs_no_moves() {
     let ledger = fragmented(4);
     let small = pod("new", vec![container("app", &[("cpu", 1), ("memory", 1)])]);
     let found = defragment(&ledger, &small, &mut NoPreference, Effort::PLAN).unwrap();
