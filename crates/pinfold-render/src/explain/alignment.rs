@@ -29,9 +29,9 @@ pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
         MergeRule::BestWidth => {
             format!("{place}: {best}, the fewest that fit the most demanding resource{closest}")
         }
-        MergeRule::Narrower => format!(
-            "{place}: one resource needs {best}, but all resources have only these in common"
-        ),
+        MergeRule::Narrower => {
+            format!("{place}: one resource needs {best}, but the resources have no more in common")
+        }
         MergeRule::Wider => format!("{place}: no set of {best} or fewer fits all resources"),
         MergeRule::NoCommonNode => {
             "the resources have no NUMA node in common; each is allocated where it fits".to_owned()
