@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use pinfold_terminal::Format;
 use pinfold_terminal::manual::ManualCommand;
+use pinfold_terminal::{DeciderArg, Format};
 
 /// The name of the program, by which kubectl finds the plugin.
 pub(crate) const PROGRAM: &str = "kubectl-pinfold";
@@ -161,25 +161,9 @@ pub(crate) struct SourceArgs {
     /// API server; `-` is standard input. Repeatable
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) nodes: Vec<PathBuf>,
-    /// Whose rules decide
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) dialect: Dialect,
-    /// The scheduler's configuration: KubeSchedulerConfiguration with NodeNUMAResourceArgs, or Volcano's
+    #[command(flatten)]
+    pub(crate) decider: DeciderArg,
+    /// The scheduler's configuration: a KubeSchedulerConfiguration with the plugin's arguments, or Volcano's
     #[arg(long, value_name = "FILE")]
     pub(crate) scheduler_config: Option<PathBuf>,
-    /// Decide bit for bit as the original does, its defects included
-    #[arg(long)]
-    pub(crate) exact: bool,
-}
-
-/// Whose rules decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Dialect {
-    /// The kubelet's managers
-    #[default]
-    Kubelet,
-    /// Koordinator's scheduler
-    Koordinator,
-    /// Volcano's numa-aware plugin
-    Volcano,
 }

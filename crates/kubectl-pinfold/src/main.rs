@@ -6,7 +6,6 @@
 mod args;
 mod commands;
 mod completion;
-mod scheduler_config;
 
 use std::process::ExitCode;
 

@@ -19,7 +19,6 @@ use crate::http::socket::SocketError;
 use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::ConnectionError;
 use pinfold_daemon::control::Control;
-use pinfold_daemon::logs::Log;
 
 mod api_server;
 mod cgroup_scanner;
@@ -93,10 +92,9 @@ pub fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
 ) -> Result<(), AgentError> {
     match config.mode {
-        Mode::Manage => manage::run(config, reread, control, log),
-        Mode::Mirror => mirror::run(config, reread, control, log),
+        Mode::Manage => manage::run(config, reread, control),
+        Mode::Mirror => mirror::run(config, reread, control),
     }
 }

@@ -23,7 +23,7 @@ fn admit(journaled: &mut JournaledLedger, uid: &str, cpus: u64) -> bool {
         &pod(uid, cpus),
         PodRecord::default(),
         &mut NoPreference,
-        Timestamp(1000),
+        Timestamp::UNIX_EPOCH,
     );
     decision.expect("written").is_admitted()
 }
@@ -54,7 +54,7 @@ fn the_journal_has_every_decision_with_its_reason() {
     assert!(admit(&mut journaled, "a", 4));
     assert!(!admit(&mut journaled, "b", 17));
     journaled
-        .release(&"a".into(), Timestamp(2000))
+        .release(&"a".into(), Timestamp::UNIX_EPOCH)
         .expect("released");
     assert_eq!(journaled.generation(), 3);
     let history = JournalHistory::read(&folder.path().join("agent").join(FILE)).expect("readable");
@@ -146,7 +146,7 @@ fn under_a_stricter_policy_pods_keep_their_cpus_and_unaligned_pods_are_listed() 
         plan.outcomes
     );
     journaled
-        .apply_rules_change(plan, Timestamp(3000))
+        .apply_rules_change(plan, Timestamp::UNIX_EPOCH)
         .expect("written");
     assert_eq!(as_recorded(&journaled), before);
     drop(journaled);
@@ -190,7 +190,7 @@ fn pods_on_cpus_that_become_reserved_are_moved() {
         plan.outcomes
     );
     journaled
-        .apply_rules_change(plan, Timestamp(1))
+        .apply_rules_change(plan, Timestamp::UNIX_EPOCH)
         .expect("written");
     let own = journaled.ledger().state().cpus().containers_of(&"a".into());
     assert!(own.is_disjoint(&more.reserved_cpus()));
@@ -212,7 +212,7 @@ fn a_rules_change_with_an_unplaceable_pod_or_of_an_old_generation_is_not_applied
     );
     let before = journaled.ledger().state().clone();
     let error = journaled
-        .apply_rules_change(plan, Timestamp(1))
+        .apply_rules_change(plan, Timestamp::UNIX_EPOCH)
         .expect_err("rejected");
     assert!(
         matches!(error, JournaledLedgerError::RulesChange(_)) && error.to_string().contains('b'),
@@ -221,10 +221,10 @@ fn a_rules_change_with_an_unplaceable_pod_or_of_an_old_generation_is_not_applied
     assert_eq!(*journaled.ledger().state(), before);
     let plan = journaled.plan_rules_change(&rules()).expect("a plan");
     journaled
-        .release(&"a".into(), Timestamp(2))
+        .release(&"a".into(), Timestamp::UNIX_EPOCH)
         .expect("released");
     let error = journaled
-        .apply_rules_change(plan, Timestamp(3))
+        .apply_rules_change(plan, Timestamp::UNIX_EPOCH)
         .expect_err("rejected");
     assert!(error.to_string().contains("plan again"), "{error}");
 }

@@ -16,6 +16,7 @@
 //! | kubelet | a trial admission that is undone | the fewer NUMA nodes, the better: 100 for one |
 //! | Koordinator | the plugin's `Filter` | the plugin's `Score`, 0 to 100 |
 //! | Volcano | the plugin's predicate | 100 less the span's share of the widest candidate's, times the weight |
+//! | scheduler-plugins | the plugin's `Filter` | the plugin's `Score`, 0 to 100 |
 //! | unknown | if the totals suffice | 0 |
 //!
 //! Scores of different dialects all lie between 0 and 100 (with Volcano's weight at 1) but mean different things.
@@ -91,7 +92,7 @@ pub use evaluation::{
     CachedEvaluation, Evaluation, Fit, FitScore, NodeEvaluation, NodeRejection, RankedNode,
 };
 pub use evaluation_cache::MAX_SHAPES;
-pub use node::{ClusterNode, Dialect, VolcanoNode};
+pub use node::{ClusterNode, Dialect, TopologyMatchNode, VolcanoNode};
 pub use node_resources_fit::{PODS, Shortage};
 pub use node_view::NodeView;
 pub use place::{PlaceError, Placement, PlacementDetail};

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::ResourceName;
 use crate::quantity::Quantity;
 
+pub mod args;
 pub mod attributes;
 pub mod filter;
 pub mod numa_zones;

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | reading its configuration, every field with its place | [`config`] |
-//! | what it has to say | [`logs`] |
+//! | log lines | [`logging`] |
 //! | what it counts and measures | [`metrics`] |
 //! | an HTTP server within limits, and what probes ask | [`http`] |
 //! | what signals want of it | [`control`] |
@@ -13,9 +13,8 @@ pub mod config;
 pub mod control;
 pub mod http;
 pub mod log_args;
-pub mod logs;
+pub mod logging;
 pub mod metrics;
 pub mod program;
 
-pub use logs::Log;
 pub use metrics::Metrics;

@@ -1,57 +1,41 @@
 //! [`LogArgs`]: the flags `--log-format` and `--log-level`.
 
-use crate::logs::{Level, Log, LogFormat};
 use clap::ValueEnum;
+use tracing::dispatcher::SetGlobalDefaultError;
+
+use crate::logging::{self, LogFormat, LogLevels};
 
 /// The flags `--log-format` and `--log-level`.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct LogArgs {
     /// The format of log lines
     #[arg(long, value_enum, default_value_t)]
-    log_format: Lines,
-    /// The least severe events that are logged
-    #[arg(long, value_enum, default_value_t)]
-    log_level: Least,
+    log_format: LineFormat,
+    /// The log level: off, error, warn, info or debug; then exceptions by target, such as info,h2=debug
+    #[arg(long, value_name = "LEVEL[,TARGET=LEVEL...]", default_value_t)]
+    log_level: LogLevels,
 }
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Lines {
-    /// `key=value`
+enum LineFormat {
+    /// key=value pairs
     #[default]
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// The least severe events that are logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Least {
-    /// Everything
-    Debug,
-    /// Normal operation
-    #[default]
-    Info,
-    /// Recoverable problems
-    Warn,
-    /// Failures
-    Error,
-}
-
 impl LogArgs {
-    /// The log on standard error.
-    #[must_use]
-    pub fn log(self) -> Log {
+    /// Logs to standard error from now on.
+    ///
+    /// # Errors
+    /// If a subscriber was installed before.
+    pub fn init(&self) -> Result<(), SetGlobalDefaultError> {
         let format = match self.log_format {
-            Lines::Text => LogFormat::Text,
-            Lines::Json => LogFormat::Json,
+            LineFormat::Text => LogFormat::Text,
+            LineFormat::Json => LogFormat::Json,
         };
-        let least = match self.log_level {
-            Least::Debug => Level::Debug,
-            Least::Info => Level::Info,
-            Least::Warn => Level::Warn,
-            Least::Error => Level::Error,
-        };
-        Log::stderr(format, least)
+        logging::init(format, &self.log_level)
     }
 }

@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::control::Control;
 use crate::log_args::LogArgs;
-use crate::logs::Log;
 
 /// The arguments that every daemon has.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,12 +34,12 @@ type ReadConfig<C> = fn(&str, &[u8]) -> Result<WithWarnings<C>, Diagnostics>;
 
 /// Runs `daemon` with the configuration that `args` name. A failure is printed and becomes the exit code.
 ///
-/// `daemon` gets the configuration, a function that reads it again (SIGHUP), the signals and the log.
+/// `daemon` gets the configuration, a function that reads it again (SIGHUP), and the signals.
 pub fn run<C: Default + Serialize, E: Display>(
     program: Command,
     args: &DaemonArgs,
     read: ReadConfig<C>,
-    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &Control, &Log) -> Result<(), E>,
+    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &Control) -> Result<(), E>,
 ) -> ExitCode {
     let name = program.get_name().to_owned();
     let result = match &args.manual {
@@ -53,7 +52,7 @@ pub fn run<C: Default + Serialize, E: Display>(
 fn start<C: Default + Serialize, E: Display>(
     args: &DaemonArgs,
     read: ReadConfig<C>,
-    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &Control, &Log) -> Result<(), E>,
+    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &Control) -> Result<(), E>,
 ) -> Result<ExitCode, Failure> {
     let config = match &args.config {
         Some(path) => open(path, read)?,
@@ -68,8 +67,9 @@ fn start<C: Default + Serialize, E: Display>(
         Some(path) => reread(path, read),
         None => Ok(C::default()),
     };
-    daemon(&config, &reread, &signals, &args.log.log())
-        .map_err(|error| Failure::Environment(error.to_string()))?;
+    let environment = |error: &dyn Display| Failure::Environment(error.to_string());
+    args.log.init().map_err(|error| environment(&error))?;
+    daemon(&config, &reread, &signals).map_err(|error| environment(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 

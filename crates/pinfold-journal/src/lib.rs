@@ -5,7 +5,7 @@
 //! ```text
 //! pinfold-journal 1
 //! 5d41402a {"snapshot":{machine, settings, state}}
-//! 7d793037 {"entry":{"number":1,"time":1767225600000,"event":{"admitted":…},"change":…,"decision":…}}
+//! 7d793037 {"entry":{"number":1,"time":"2026-01-01T00:00:00Z","event":{"admitted":…},"change":…,"decision":…}}
 //! ```
 //!
 //! Blank lines at the end are preallocated space. The state is the last snapshot plus the changes of the entries after
@@ -28,7 +28,7 @@ mod write;
 
 pub use entry::{JournalEntry, JournalEvent, JournalSnapshot};
 pub use error::JournalError;
-pub use pinfold_kube::Timestamp;
+pub use jiff::Timestamp;
 pub use pod_record::{PinnedProcess, PodOrigin, PodRecord};
 pub use read::JournalHistory;
 

@@ -1,4 +1,4 @@
-//! Objects to members of a cluster: what a node and its reports say, and the pods that are on it already.
+//! ClusterObjects to members of a cluster: what a node and its reports say, and the pods that are on it already.
 //!
 //! ```text
 //! Node ────────────────────┐
@@ -8,31 +8,38 @@
 //! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
+//! The [`Decider`] says which dialect: a kubelet or a scheduler decides about every node by its own rules. Pinfold
+//! decides about each node by the rules that the node's objects name ([`NodeSources::dialect`]).
+//!
 //! | dialect | decides from | without it |
 //! |---|---|---|
 //! | kubelet | the NodeResourceTopology: counts, or the CPUs one by one where the report lists them | the sums only |
 //! | Koordinator | labels, annotations, the NodeResourceTopology | as Koordinator: no CPUs to bind |
 //! | Volcano | the Numatopology; in sound mode also memory and devices of the NodeResourceTopology | as Volcano: only pods without a policy |
+//! | scheduler-plugins | the NodeResourceTopology | as NodeResourceTopologyMatch: every pod fits |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{ClusterNode, PODS, PodRequest};
+use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, PODS, PodRequest, TopologyMatchNode};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::{Amounts, CPU};
 use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
+use pinfold_core::node_topology::args::TopologyMatchArgs;
 use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::volcano::cpu_detail::CpuRow;
 use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
+use crate::decider::Decider;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
-use crate::koordinator::{self, ReportAnnotations, ResourceStatus};
+use crate::koordinator::{self, ReportAnnotations, ResourceStatus, keys};
 use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
+use crate::node_state::PublishedNodeState;
 use crate::objects::ClusterObjects;
 use crate::pod::PodObject;
 use crate::volcano::{self, Numatopology};
@@ -45,8 +52,11 @@ pub use changes::{PodChange, find_changes};
 pub use kubelet_report::KubeletReport;
 pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
-/// Whose rules decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The label of a Node that names its dialect.
+pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
+
+/// Whose rules decide about pods on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DialectName {
     /// The kubelet's.
     #[default]
@@ -55,6 +65,8 @@ pub enum DialectName {
     Koordinator,
     /// Volcano's numa-aware plugin's.
     Volcano,
+    /// Those of scheduler-plugins' NodeResourceTopologyMatch.
+    SchedulerPlugins,
 }
 
 impl DialectName {
@@ -65,19 +77,43 @@ impl DialectName {
             DialectName::Kubelet => "kubelet",
             DialectName::Koordinator => "koordinator",
             DialectName::Volcano => "volcano",
+            DialectName::SchedulerPlugins => "scheduler-plugins",
         }
+    }
+
+    /// The dialect that the label [`DIALECT_LABEL`] names; `None` for `unknown` and any other text.
+    fn from_label(text: &str) -> Option<Self> {
+        let labels = [Self::Kubelet, Self::Koordinator, Self::Volcano];
+        labels.into_iter().find(|dialect| dialect.name() == text)
     }
 }
 
-/// How objects are read and decided about.
-#[derive(Clone, Debug)]
+/// Who decides, and options the schedulers' plugins are configured.
+#[derive(Clone, Debug, Default)]
 pub struct DialectOptions {
-    /// Whose rules decide.
-    pub dialect: DialectName,
-    /// As they are, or made safe.
-    pub fidelity: Fidelity,
+    /// The program that decides.
+    pub decider: Decider,
     /// The configuration of Koordinator's plugin.
-    pub args: Arc<KoordinatorArgs>,
+    pub koordinator: Arc<KoordinatorArgs>,
+    /// The configuration of NodeResourceTopologyMatch.
+    pub topology_match: Arc<TopologyMatchArgs>,
+}
+
+impl DialectOptions {
+    /// Whether the decider's defects are repeated.
+    #[must_use]
+    pub fn fidelity(&self) -> Fidelity {
+        self.decider.fidelity()
+    }
+
+    /// Whether Koordinator's annotations are read as today's Koordinator reads them, which passes over what it cannot
+    /// read. Only Koordinator itself does that: for a kubelet they are no more than a list of its CPUs.
+    fn annotation_fidelity(&self) -> Fidelity {
+        match self.decider {
+            Decider::Koordinator => Fidelity::Exact,
+            _ => Fidelity::Sound,
+        }
+    }
 }
 
 /// Everything that is known about one node.
@@ -177,11 +213,76 @@ impl NodeSources<'_> {
         &self,
         options: &DialectOptions,
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
-        match options.dialect {
-            DialectName::Kubelet => self.kubelet(options),
-            DialectName::Koordinator => self.koordinator(options),
-            DialectName::Volcano => self.volcano(options),
+        match self.dialect(options.decider) {
+            Some(DialectName::Kubelet) => self.kubelet(options),
+            Some(DialectName::Koordinator) => self.koordinator(options),
+            Some(DialectName::Volcano) => self.volcano(options),
+            Some(DialectName::SchedulerPlugins) => self.scheduler_plugins(options),
+            None => self.sums_only(),
         }
+    }
+
+    /// Whose rules decide about pods on this node; `None` if only the node's sums are known.
+    ///
+    /// For Pinfold the first of these decides: the node's label [`DIALECT_LABEL`], the annotation that Pinfold's agent
+    /// adds to the node's report, a report that lists CPUs in Koordinator's annotations, any other NodeResourceTopology,
+    /// a Numatopology.
+    #[must_use]
+    pub fn dialect(&self, decider: Decider) -> Option<DialectName> {
+        match decider {
+            Decider::Kubelet(_) => Some(DialectName::Kubelet),
+            Decider::Koordinator => Some(DialectName::Koordinator),
+            Decider::Volcano => Some(DialectName::Volcano),
+            Decider::SchedulerPlugins => Some(DialectName::SchedulerPlugins),
+            Decider::Pinfold => self.own_dialect(),
+        }
+    }
+
+    fn own_dialect(&self) -> Option<DialectName> {
+        if let Some(label) = self.node.meta.labels.get(DIALECT_LABEL) {
+            return DialectName::from_label(label);
+        }
+        let Some(topology) = self.topology else {
+            return self.numatopology.map(|_| DialectName::Volcano);
+        };
+        let state = PublishedNodeState::read(topology)
+            .ok()
+            .and_then(|read| read.value);
+        let lists_cpus = topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY);
+        Some(match state {
+            Some(state) => state.dialect,
+            None if lists_cpus => DialectName::Koordinator,
+            None => DialectName::Kubelet,
+        })
+    }
+
+    /// Whether the node has the topology object from which these rules decide.
+    #[must_use]
+    pub fn has_report(&self, dialect: DialectName) -> bool {
+        match dialect {
+            DialectName::Volcano => self.numatopology.is_some(),
+            DialectName::Kubelet | DialectName::Koordinator | DialectName::SchedulerPlugins => {
+                self.topology.is_some()
+            }
+        }
+    }
+
+    /// Whether the node's kubelet is predicted from numbers of CPUs alone: its report does not list the CPUs.
+    #[must_use]
+    pub fn counts_cpus(&self, dialect: DialectName) -> bool {
+        dialect == DialectName::Kubelet
+            && self
+                .topology
+                .is_some_and(|topology| !topology.meta.annotations.contains_key(keys::CPU_TOPOLOGY))
+    }
+
+    /// The node without any NUMA rules.
+    fn sums_only(&self) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        let allocatable = Amounts::of(&self.node.allocatable);
+        Ok(WithWarnings {
+            value: ClusterNode::unknown(allocatable).with_used(self.used()),
+            warnings: Vec::new(),
+        })
     }
 
     fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
@@ -193,13 +294,16 @@ impl NodeSources<'_> {
             report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
             return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
-        let facts = report.take(ReportAnnotations::read(topology, options.fidelity));
+        let facts = report.take(ReportAnnotations::read(
+            topology,
+            options.annotation_fidelity(),
+        ));
         let cpus = facts.as_ref().and_then(known_cpus);
         let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
-            options.fidelity,
+            options.fidelity(),
         );
         match replica {
             Ok(replica) => {
@@ -226,23 +330,20 @@ impl NodeSources<'_> {
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
-        let node = report.take(koordinator::node(
-            self.node,
-            self.topology,
-            options.fidelity,
-        ));
+        let fidelity = options.fidelity();
+        let node = report.take(koordinator::node(self.node, self.topology, fidelity));
         let Some(mut node) = node else {
             return report.finish_some(None);
         };
         for pod in &self.pods {
-            let demand = report.take(koordinator::demand(pod, options.fidelity));
-            let status = report.take(ResourceStatus::read(pod, options.fidelity));
+            let demand = report.take(koordinator::demand(pod, fidelity));
+            let status = report.take(ResourceStatus::read(pod, fidelity));
             if let (Some(demand), Some(status)) = (demand, status) {
                 let held = status.map(|status| status.allocation(&demand));
                 node.assume(pod.pod.uid.clone(), &demand.requests, held);
             }
         }
-        let member = ClusterNode::koordinator(node, options.args.clone());
+        let member = ClusterNode::koordinator(node, options.koordinator.clone());
         report.finish(member.with_used(self.used()))
     }
 
@@ -250,7 +351,7 @@ impl NodeSources<'_> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
-            Some(numatopology) => match report.take(numatopology.node(options.fidelity)) {
+            Some(numatopology) => match report.take(numatopology.node(options.fidelity())) {
                 Some(node) => node.numa,
                 None => return report.finish_some(None),
             },
@@ -259,11 +360,27 @@ impl NodeSources<'_> {
         let topology = self.topology.map(NodeResourceTopology::to_core);
         let amounts = topology.as_ref().map(NumaAmounts::of).unwrap_or_default();
         let allocatable = Amounts::of(&self.node.allocatable);
-        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity);
+        let member = ClusterNode::volcano(numa, amounts, allocatable, options.fidelity());
         report.finish(member.with_used(self.used()))
     }
 
-    /// What the pods on the node request together, and how many they are.
+    fn scheduler_plugins(
+        &self,
+        options: &DialectOptions,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        let node = TopologyMatchNode::new(
+            self.topology.map(NodeResourceTopology::to_core),
+            self.node.allocatable.clone(),
+            options.topology_match.clone(),
+            options.fidelity(),
+        );
+        Ok(WithWarnings {
+            value: ClusterNode::scheduler_plugins(node).with_used(self.used()),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// What the pods on the node request together, and options many they are.
     fn used(&self) -> Amounts {
         let mut used = Amounts::new();
         for pod in &self.pods {
@@ -321,34 +438,53 @@ fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
     })
 }
 
-/// A pod as the nodes of a cluster are asked about it.
+/// The dialects of a cluster's nodes.
+#[must_use]
+pub fn dialects_of(cluster: &Cluster) -> BTreeSet<DialectName> {
+    let dialects = cluster
+        .nodes()
+        .filter_map(|(_, node)| match node.dialect() {
+            Dialect::Kubelet(_) => Some(DialectName::Kubelet),
+            Dialect::Koordinator { .. } => Some(DialectName::Koordinator),
+            Dialect::Volcano(_) => Some(DialectName::Volcano),
+            Dialect::SchedulerPlugins(_) => Some(DialectName::SchedulerPlugins),
+            Dialect::Unknown => None,
+        });
+    dialects.collect()
+}
+
+/// A pod to be placed in a cluster of these dialects, with the labels and annotations that they read.
 ///
 /// # Errors
 /// With every label and annotation that cannot be understood.
 pub fn pod_request(
     pod: &PodObject,
     options: &DialectOptions,
+    dialects: &BTreeSet<DialectName>,
 ) -> Result<WithWarnings<PodRequest>, Diagnostics> {
-    let pod_request = PodRequest::new(Arc::new(pod.pod.clone()));
-    match options.dialect {
-        DialectName::Kubelet => Ok(WithWarnings {
-            value: pod_request,
-            warnings: Vec::new(),
-        }),
-        DialectName::Koordinator => {
-            let WithWarnings { value, warnings } = koordinator::demand(pod, options.fidelity)?;
-            Ok(WithWarnings {
-                value: pod_request.with_koordinator(value),
-                warnings,
-            })
-        }
-        DialectName::Volcano => {
-            let WithWarnings { value, warnings } = volcano::task(pod, options.fidelity);
-            let value = match value.policy {
-                Some(policy) => pod_request.with_volcano_policy(policy),
-                None => pod_request,
-            };
-            Ok(WithWarnings { value, warnings })
+    let fidelity = options.fidelity();
+    let mut request = PodRequest::new(Arc::new(pod.pod.clone()));
+    let mut warnings = Vec::new();
+    for dialect in dialects {
+        match dialect {
+            DialectName::Kubelet => {}
+            DialectName::Koordinator => {
+                let demand = koordinator::demand(pod, fidelity)?;
+                request = request.with_koordinator(demand.value);
+                warnings.extend(demand.warnings);
+            }
+            DialectName::Volcano => {
+                let task = volcano::task(pod, fidelity);
+                if let Some(policy) = task.value.policy {
+                    request = request.with_volcano_policy(policy);
+                }
+                warnings.extend(task.warnings);
+            }
+            DialectName::SchedulerPlugins => request = request.with_overhead(pod.overhead.clone()),
         }
     }
+    Ok(WithWarnings {
+        value: request,
+        warnings,
+    })
 }

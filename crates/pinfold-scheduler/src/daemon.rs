@@ -16,7 +16,6 @@ use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
 use pinfold_daemon::control::{Control, Wish};
 use pinfold_daemon::http::{self, Limits, Probes};
-use pinfold_daemon::logs::Log;
 use tokio::task::JoinHandle;
 
 use crate::cache::{Cache, Follow, Policy, sources};
@@ -66,7 +65,6 @@ pub fn run(
     config: &SchedulerConfig,
     reread: &dyn Fn() -> Result<SchedulerConfig, String>,
     control: &Control,
-    log: &Log,
 ) -> Result<(), DaemonError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::File(path) => Connection::from_kubeconfig(path)?,
@@ -88,7 +86,6 @@ pub fn run(
             false => Standing::alone(begun),
         }),
         metrics: Arc::new(metrics::registry()),
-        log: log.clone(),
     };
     let extender = Arc::new(Extender::new(parts.cache.clone(), config.weights.clone()));
     let desk = Arc::new(Desk {
@@ -97,7 +94,6 @@ pub fn run(
         standing: parts.standing.clone(),
         waiting: Arc::new(Waiting::default()),
         metrics: parts.metrics.clone(),
-        log: log.clone(),
         handle: runtime.handle().clone(),
     });
     let version = env!("CARGO_PKG_VERSION");
@@ -122,7 +118,7 @@ pub fn run(
         let listener = tokio::net::TcpListener::from_std(listener).map_err(DaemonError::Thread)?;
         let probes = Arc::new(Probes::new(desk.clone(), parts.metrics.clone()));
         tokio::spawn(http::serve(listener, probes, Limits::default()));
-        log.info("probes", &[("listen", &address)]);
+        tracing::info!(listen = %address, "serving probes and metrics");
     }
     let identity = identity(config);
     let elected = (config.leader.elect).then(|| parts.elect(&api, config, &identity));
@@ -130,18 +126,17 @@ pub fn run(
     let watches = tokio::spawn(parts.clone().follow(follow));
     let ticks = tokio::spawn(tick(desk.clone(), parts.events(&api, &identity)));
     drop(guard);
-    let told: &dyn std::fmt::Display = &connection.url();
-    log.info("started", &[("listen", &address), ("apiServer", told)]);
+    tracing::info!(listen = %address, api_server = %connection.url(), "started");
 
     let mut current = config.clone();
     loop {
         match control.next(Duration::from_secs(3600)) {
             None => {}
-            Some(Wish::Reload) => reload(&mut current, reread, &extender, log),
+            Some(Wish::Reload) => reload(&mut current, reread, &extender),
             Some(Wish::Stop) => break,
         }
     }
-    log.info("stopping", &[]);
+    tracing::info!("stopping");
     // Nobody is answered any more; what is under way may end.
     parts.standing.lost();
     watches.abort();
@@ -190,18 +185,20 @@ fn reload(
     current: &mut SchedulerConfig,
     reread: &dyn Fn() -> Result<SchedulerConfig, String>,
     extender: &Extender,
-    log: &Log,
 ) {
     let new = match reread() {
         Ok(new) => new,
         Err(problem) => {
-            log.error("configuration is not used", &[("problem", &problem)]);
+            tracing::error!(%problem, "new configuration is invalid, keeping the old one");
             return;
         }
     };
     let stays = current.needs_restart(&new);
     if !stays.is_empty() {
-        log.warn("needs a restart", &[("fields", &stays.join(","))]);
+        tracing::warn!(
+            fields = stays.join(","),
+            "configuration change needs a restart"
+        );
     }
     extender.set_weights(new.weights.clone());
     extender.cache().set_policy(policy(&new), Instant::now());
@@ -209,7 +206,7 @@ fn reload(
     current.weights = new.weights;
     current.nodes = new.nodes;
     current.reports = new.reports;
-    log.info("configuration read again", &[]);
+    tracing::info!("configuration reloaded");
 }
 
 /// What every task is given.
@@ -218,17 +215,16 @@ struct Parts {
     cache: Arc<Mutex<Cache>>,
     standing: Arc<Standing>,
     metrics: Arc<Metrics>,
-    log: Log,
 }
 
 impl Parts {
     fn elect(&self, api: &Api, config: &SchedulerConfig, identity: &str) -> JoinHandle<()> {
         let leader = &config.leader;
         let elector = Elector::new(api.clone(), &leader.namespace, &leader.name, identity);
-        let (standing, log) = (self.standing.clone(), self.log.clone());
+        let standing = self.standing.clone();
         tokio::spawn(async move {
             let tell = |error: &pinfold_apiserver::ApiError| {
-                log.warn("lease", &[("error", error)]);
+                tracing::warn!(%error, "lease request failed");
             };
             elector.run(&standing, tell).await;
         })
@@ -241,10 +237,9 @@ impl Parts {
             component: "pinfold-scheduler",
             instance: identity.to_owned(),
         };
-        let log = self.log.clone();
-        let tell = move |fate| match fate {
-            Fate::Rejected(error) => log.warn("event was not taken", &[("error", &error)]),
-            Fate::Dropped(count) => log.warn("events were dropped", &[("events", &count)]),
+        let tell = |fate| match fate {
+            Fate::Rejected(error) => tracing::warn!(%error, "API server rejected an event"),
+            Fate::Dropped(count) => tracing::warn!(events = count, "events dropped"),
             Fate::Sent | Fate::Failed => {}
         };
         let (ration, backoff) = (Ration::default(), Patience::default().backoff());
@@ -274,20 +269,20 @@ impl Parts {
                 let follower = Follower::new(api.clone(), pods.clone(), of_pods, backoff());
                 let task = tokio::spawn(follower.run());
                 term = since.map(|since| (since, task));
-                self.log.info("leading", &[]);
+                tracing::info!("leading");
             }
             if since.is_none()
                 && let Some((_, before)) = term.take()
             {
                 before.abort();
-                self.log.warn("not leading any more", &[]);
+                tracing::warn!("leadership lost");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     fn sinks(&self) -> [Follow; 4] {
-        Follow::all(&self.cache, &self.log, &self.metrics)
+        Follow::all(&self.cache, &self.metrics)
     }
 
     /// Whether everything but pods was listed.
@@ -312,9 +307,12 @@ async fn tick(desk: Arc<Desk>, events: Events) {
         };
         for problem in problems {
             desk.metrics.count(&catalogue::PROBLEMS, &[problem.event]);
-            let fields: [(&str, &dyn std::fmt::Display); 2] =
-                [("what", &problem.what), ("problem", &problem.problem)];
-            desk.log.warn(problem.event, &fields);
+            tracing::warn!(
+                what = problem.what,
+                problem = problem.problem,
+                "{}",
+                problem.event
+            );
         }
         if desk.standing.leads_since(now).is_none() {
             continue;
@@ -335,17 +333,14 @@ async fn wake(desk: &Desk, freed: Vec<Free>) {
             continue;
         }
         let touched = free.touch(&desk.api).await;
-        let (pod, node) = (free.asked.full_name(), free.node.to_string());
-        let place: [(&str, &dyn std::fmt::Display); 2] = [("pod", &pod), ("node", &node)];
+        let (pod, node) = (free.asked.full_name(), &free.node);
         match touched {
             Ok(touched) => {
-                desk.log.info("place is free", &place);
+                tracing::info!(pod, %node, "pod fits now, requeued");
                 desk.metrics.add(&catalogue::WOKEN, &[], u64::from(touched));
             }
             Err(error) => {
-                let [pod, node] = place;
-                let told = [pod, node, ("error", &error)];
-                desk.log.warn("waiting pod was not touched", &told);
+                tracing::warn!(pod, %node, %error, "requeueing a pod failed");
                 desk.waiting.not_touched(free);
                 away = true;
             }

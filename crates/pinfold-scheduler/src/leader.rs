@@ -6,10 +6,10 @@
 //! that, by its own. Bindings end in less time than lies between the two.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use pinfold_apiserver::{Api, ApiError, escaped};
-use pinfold_kube::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -166,9 +166,8 @@ impl Elector {
     }
 
     fn lease(&self, before: Option<&Value>, transitions: i64) -> Value {
-        let now = Timestamp::from(SystemTime::now()).rfc3339();
-        // The API server wants microseconds.
-        let now = format!("{}000Z", now.trim_end_matches('Z'));
+        // The API server reads a MicroTime with exactly six digits.
+        let now = format!("{:.6}", Timestamp::now());
         let ours = before
             .is_some_and(|lease| lease["spec"]["holderIdentity"].as_str() == Some(&self.identity));
         let acquired = match before {

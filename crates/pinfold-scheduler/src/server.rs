@@ -1,13 +1,11 @@
 //! The server: the four verbs over HTTP or HTTPS, answered only by the leader, once everything was listed.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_apiserver::Api;
 use pinfold_daemon::Metrics;
 use pinfold_daemon::http::{Answer, Answers, Asked, Health, Limits, Method, Probed, StatusCode};
-use pinfold_daemon::logs::Log;
 use tokio::runtime::Handle;
 
 use crate::cache::Kind;
@@ -39,8 +37,6 @@ pub struct Desk {
     pub waiting: Arc<Waiting>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// Where it is told.
-    pub log: Log,
     /// Where bindings run.
     pub handle: Handle,
 }
@@ -107,9 +103,7 @@ impl Desk {
             },
             Err(error) => {
                 self.metrics.count(&catalogue::BAD_REQUESTS, &[verb]);
-                let shown: &dyn Display = &error;
-                self.log
-                    .warn("bad request", &[("verb", &verb), ("error", shown)]);
+                tracing::warn!(verb, %error, "bad request");
                 self.reject(StatusCode::BAD_REQUEST, &error.to_string())
             }
         }
@@ -129,10 +123,7 @@ impl Desk {
         }
         if let Some(asked) = asked {
             let name = asked.full_name();
-            self.log.debug(
-                "filtered",
-                &[("pod", &name), ("nodes", &nodes), ("passed", &passed)],
-            );
+            tracing::debug!(pod = name, nodes, passed, "filtered");
             match passed {
                 0 if nodes > 0 => self.waiting.rejected(asked, begun),
                 _ => self.waiting.found(asked.uid()),
@@ -152,11 +143,8 @@ impl Desk {
         let result = error.as_ref().map_or("bound", |error| error.name());
         self.metrics.count(&catalogue::BINDINGS, &[result]);
         match error {
-            None => self.log.info("bound", &[("pod", &pod), ("node", &node)]),
-            Some(error) => self.log.warn(
-                "not bound",
-                &[("pod", &pod), ("node", &node), ("error", &error)],
-            ),
+            None => tracing::info!(pod, node, "bound"),
+            Some(error) => tracing::warn!(pod, node, %error, "binding failed"),
         }
         Ok(answer)
     }

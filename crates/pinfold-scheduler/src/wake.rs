@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use pinfold_apiserver::{Api, ApiError, escaped};
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_kube::Timestamp;
 use serde_json::json;
 
 use crate::cache::Cache;
@@ -186,8 +186,7 @@ impl Free {
             escaped(&self.asked.namespace),
             escaped(&self.asked.name)
         );
-        let when = Timestamp::from(SystemTime::now()).rfc3339();
-        let touched = format!("{} {when}", self.node);
+        let touched = format!("{} {:.3}", self.node, Timestamp::now());
         let body = json!({ "metadata": {
             "uid": self.asked.uid().as_str(),
             "annotations": { TOUCHED: touched },

@@ -5,12 +5,24 @@ use std::process::ExitCode;
 /// An error that ends a command. Its text says what is wrong and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// The command's answer is "no", such as a kubelet that does not start: exit code 1.
+    #[error("{}", .0.text)]
+    Rejected(Box<Rejected>),
     /// A file or an argument is invalid: exit code 2.
     #[error("{0}")]
     BadInput(String),
     /// A system call, a server or the agent failed: exit code 3.
     #[error("{0}")]
     Environment(String),
+}
+
+/// An answer "no" that ends a command early.
+#[derive(Debug)]
+pub struct Rejected {
+    /// The answer for people.
+    pub text: String,
+    /// The answer for programs.
+    pub value: serde_json::Value,
 }
 
 /// The exit code of a command that ran and whose answer is "no", such as `explain` of a rejected pod.
@@ -25,6 +37,7 @@ impl Failure {
     pub fn report(&self, program: &str) -> ExitCode {
         eprintln!("{program}: {self}");
         match self {
+            Failure::Rejected(_) => ExitCode::from(REJECTED),
             Failure::BadInput(_) => ExitCode::from(2),
             Failure::Environment(_) => ExitCode::from(3),
         }

@@ -3,11 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::process::ExitCode;
 
 use clap::ValueEnum;
 use pinfold_render::Colour;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, REJECTED};
 
 /// The columns of text that does not go to a terminal.
 const WIDTH: usize = 80;
@@ -71,6 +72,23 @@ pub fn print_as<T: serde::Serialize>(
         Format::Text => print(&text()),
         Format::Json => print_json(value),
         Format::Yaml => print_yaml(value),
+    }
+}
+
+/// Writes the answer of a command that ended with [`Failure::Rejected`] as its result. Other results stay as they are.
+///
+/// # Errors
+/// If standard output cannot be written to, or the command failed otherwise.
+pub fn print_rejected(
+    format: Format,
+    result: Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    match result {
+        Err(Failure::Rejected(rejected)) => {
+            print_as(format, &rejected.value, || rejected.text.clone())?;
+            Ok(ExitCode::from(REJECTED))
+        }
+        other => other,
     }
 }
 

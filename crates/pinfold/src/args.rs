@@ -6,6 +6,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
+use pinfold_kube::decider::Decider;
+use pinfold_terminal::DeciderArg;
 pub(crate) use pinfold_terminal::Format;
 use pinfold_terminal::manual::ManualCommand;
 
@@ -33,17 +35,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show a machine: sockets, NUMA nodes, caches, cores, distances, devices, and what is odd about it
+    /// Show a machine: sockets, NUMA nodes, caches, cores, distances, devices, and warnings about its firmware
     Topology(TopologyArgs),
-    /// Try pods on a machine, one after the other, and see where each goes and what is left
+    /// Admit pods on a machine one after the other; show the CPUs, memory and devices of each, and what is left
     Simulate(SimulateArgs),
-    /// Say why a pod goes where it goes, or what stands in its way and which changes would let it in
+    /// Explain why a pod is admitted or rejected, and which changes would let it fit
     Explain(ExplainArgs),
-    /// Find the fewest running pods that have to change places so that a rejected pod fits
+    /// Find the fewest running pods to move so that a rejected pod fits
     Defragment(DefragmentArgs),
-    /// Check a kubelet configuration against a machine before a kubelet crash-loops on it
+    /// Check whether a kubelet starts with a configuration on a machine
     Check(CheckArgs),
-    /// See the main job at once: a machine, some pods, one rejection explained, and the picture
+    /// Show an example: a machine, some pods, one rejection explained, and a picture
     Demo,
     /// Run a command on exclusive CPUs and memory, without Kubernetes
     Run(Box<RunArgs>),
@@ -82,7 +84,7 @@ pub(crate) enum Picture {
     Json,
     /// For programs and people
     Yaml,
-    /// For the cluster: what the machine would report as a NodeResourceTopology object, with nobody on it
+    /// The machine's NodeResourceTopology object, without pods
     Nrt,
 }
 
@@ -109,13 +111,13 @@ pub(crate) struct TopologyArgs {
     /// Save this machine (or the directory given as --machine) as one small file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// List every PCI device with its address, not only how many there are
+    /// List every PCI device with its address instead of counting them
     #[arg(long)]
     pub(crate) devices: bool,
-    /// How to show it
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Picture,
-    /// The node's name in the NodeResourceTopology object, if it is not the machine's
+    /// The name of the NodeResourceTopology object instead of the machine's
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
     /// The version of the NodeResourceTopology object
@@ -134,45 +136,31 @@ pub(crate) struct MachineArg {
 /// The machine that the program runs on.
 pub(crate) const THIS: &str = "this";
 
-/// Whose rules decide, and a cluster instead of one node.
+/// A cluster instead of one node.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {
-    /// Whose rules decide
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) dialect: Dialect,
-    /// The nodes of a cluster: Node objects, what they report (NodeResourceTopology, Numatopology), and
-    /// pods that run there. A node without a report is like --machine. Repeatable
+    /// The nodes of a cluster: Node, NodeResourceTopology and Numatopology objects, and pods bound to the nodes. A
+    /// node without a topology object is like --machine. Repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) nodes: Vec<PathBuf>,
-    /// A cluster of so many nodes like --machine
+    /// A cluster of N nodes like --machine
     #[arg(long, value_name = "N", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) copies: Option<u32>,
-    /// The scheduler's configuration: KubeSchedulerConfiguration with NodeNUMAResourceArgs, or Volcano's
+    /// The scheduler's configuration: a KubeSchedulerConfiguration with the plugin's arguments, or Volcano's
     #[arg(long, value_name = "FILE")]
     pub(crate) scheduler_config: Option<PathBuf>,
 }
 
 impl ClusterArgs {
-    /// Whether a cluster was asked for; a single kubelet is none.
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.dialect != Dialect::Kubelet || !self.nodes.is_empty() || self.copies.is_some()
+    /// Whether to decide about a cluster: schedulers always do, a kubelet or agent only if there are nodes.
+    pub(crate) fn is_cluster(&self, decider: Decider) -> bool {
+        let is_scheduler = !matches!(decider, Decider::Kubelet(_) | Decider::Pinfold);
+        is_scheduler || !self.nodes.is_empty() || self.copies.is_some()
     }
 }
 
-/// Whose rules decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Dialect {
-    /// The kubelet's managers
-    #[default]
-    Kubelet,
-    /// Koordinator's scheduler
-    Koordinator,
-    /// Volcano's numa-aware plugin
-    Volcano,
-}
-
-/// What a node is: its machine, how its kubelet is configured, and its devices.
+/// A node: its machine, its kubelet's configuration, its devices, and who decides about its pods.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeArgs {
     #[command(flatten)]
@@ -181,23 +169,21 @@ pub(crate) struct NodeArgs {
     /// reserved, topology policy single-numa-node
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Use this topology policy instead
+    /// The topology policy instead of the configuration's
     #[arg(long, value_parser = policies())]
     pub(crate) policy: Option<TopologyPolicy>,
-    /// Use this topology scope instead
+    /// The topology scope instead of the configuration's
     #[arg(long, value_parser = scopes())]
     pub(crate) scope: Option<TopologyScope>,
-    /// What a device plugin offers: RESOURCE=ID@NODE,ID@NODE,... or RESOURCE=KIND for all PCI devices
-    /// of a kind (gpu, nic, infiniband, nvme, accelerator). Repeatable
+    /// The devices of a device plugin: RESOURCE=ID@NODE,ID@NODE,... with their NUMA nodes, or RESOURCE=KIND for all
+    /// PCI devices of a kind (gpu, nic, infiniband, nvme, accelerator). Repeatable
     #[arg(short, long = "device", value_name = "RESOURCE=DEVICES")]
     pub(crate) devices: Vec<String>,
     /// A YAML file with one line "RESOURCE: DEVICES" per resource, written as for --device
     #[arg(long, value_name = "FILE")]
     pub(crate) devices_file: Option<PathBuf>,
-    /// Decide bit for bit as the original does (kubelet v1.36, Koordinator v1.8, Volcano v1.15), its defects
-    /// included
-    #[arg(long)]
-    pub(crate) exact: bool,
+    #[command(flatten)]
+    pub(crate) decider: DeciderArg,
 }
 
 pub(crate) fn policies() -> impl TypedValueParser<Value = TopologyPolicy> {
@@ -215,10 +201,10 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
     pinfold simulate --machine dgx-h100 --device nvidia.com/gpu=gpu pods.yaml\n  \
     pinfold simulate -m '2 sockets, 8 cores' --config kubelet.yaml --compare pods.yaml\n  \
     pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n  \
-    pinfold simulate --dialect koordinator --nodes nodes.yaml pods.yaml\n  \
+    pinfold simulate --as koordinator --nodes nodes.yaml pods.yaml\n  \
     pinfold simulate --journal /var/lib/pinfold/journal\n\n\
-    A script is a YAML list of steps; names are pods of the files, or deployments and jobs that\n\
-    stand for all their pods:\n  \
+    A script is a YAML list of steps; names are pods of the files, or deployments and jobs for\n\
+    all their pods:\n  \
     - add: web\n  \
     - start: web-0      # its init containers have finished\n  \
     - remove: web-0\n  \
@@ -232,26 +218,26 @@ pub(crate) struct SimulateArgs {
     /// Pods, deployments, jobs and the like; `-` is standard input
     #[arg(required_unless_present = "journal", value_name = "PODS")]
     pub(crate) pods: Vec<PathBuf>,
-    /// Decide again what an agent's journal says: its machine, its pods, in the order they came and left, by its rules
-    /// or under another --policy or --scope
+    /// Repeat the decisions in an agent's journal: its machine and its pods in the order they were added and removed,
+    /// by the agent's rules or under another --policy or --scope
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "pods", "script", "repeat", "machine", "config", "devices", "devices_file", "exact",
-        "dialect", "nodes", "copies", "scheduler_config",
+        "pods", "script", "repeat", "machine", "config", "devices", "devices_file", "as", "nodes", "copies",
+        "scheduler_config",
     ])]
     pub(crate) journal: Option<PathBuf>,
-    /// Play these steps instead of adding every pod once
+    /// The steps to simulate instead of adding every pod once
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// Do it all so many times over, with new pods every time
+    /// Repeat all steps N times, with new pods every time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
-    /// Run the same steps under every topology policy and scope, and say which pods differ and why
+    /// Simulate the steps under every topology policy and scope, and show which pods differ and why
     #[arg(long, conflicts_with_all = ["policy", "scope", "svg", "nodes", "copies"])]
     pub(crate) compare: bool,
-    /// Draw the result into this file
+    /// Draw the result as SVG into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// How to write the result
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
@@ -260,7 +246,7 @@ pub(crate) struct SimulateArgs {
 #[command(after_help = "Examples:\n  \
     pinfold explain --machine dgx-h100 --pods running.yaml new.yaml\n  \
     pinfold explain --config kubelet.yaml --state /var/lib/kubelet new.yaml\n  \
-    pinfold explain --dialect volcano --nodes nodes.yaml new.yaml\n\n\
+    pinfold explain --as volcano --nodes nodes.yaml new.yaml\n\n\
     Exit code 0: the pod would be admitted. Exit code 1: it would be rejected.")]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
@@ -272,22 +258,22 @@ pub(crate) struct ExplainArgs {
     pub(crate) pod: PathBuf,
     #[command(flatten)]
     pub(crate) running: RunningArgs,
-    /// How to write the result
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
 
-/// What runs on a node already.
+/// The pods that run on a node already.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunningArgs {
-    /// Pods that run already, admitted in order. Repeatable
+    /// Running pods, admitted in this order. Repeatable
     #[arg(long, value_name = "FILE", conflicts_with = "state")]
     pub(crate) pods: Vec<PathBuf>,
-    /// Play these steps with the pods of --pods instead, as `simulate` does
+    /// The steps to take with the pods of --pods, as for `simulate`
     #[arg(long, value_name = "FILE", requires = "pods")]
     pub(crate) script: Option<PathBuf>,
-    /// A kubelet's directory (or a copy) with cpu_manager_state, memory_manager_state and
-    /// device-plugins/kubelet_internal_checkpoint
+    /// The kubelet's root directory, or a copy: its cpu_manager_state, memory_manager_state and
+    /// device-plugins/kubelet_internal_checkpoint are the running pods
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -301,7 +287,7 @@ pub(crate) struct RunningArgs {
 pub(crate) struct DefragmentArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// The pod that needs room; of a file with several pods the first. `-` is standard input
+    /// The pod that has to fit; of a file with several pods the first. `-` is standard input
     #[arg(value_name = "POD")]
     pub(crate) pod: PathBuf,
     #[command(flatten)]
@@ -309,7 +295,7 @@ pub(crate) struct DefragmentArgs {
     /// The most pods that may move
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) moves: u8,
-    /// How to write the result
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
@@ -325,7 +311,9 @@ pub(crate) struct CheckArgs {
     pub(crate) config: PathBuf,
     #[command(flatten)]
     pub(crate) machine: MachineArg,
-    /// How to write the result
+    #[command(flatten)]
+    pub(crate) decider: DeciderArg,
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
@@ -345,7 +333,7 @@ pub(crate) struct ConformanceArgs {
     /// Describe at most this many failures per family
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) failures: usize,
-    /// How to write the result
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }

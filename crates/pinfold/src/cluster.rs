@@ -1,21 +1,18 @@
-//! [`Nodes`]: a cluster put together from the command line: nodes as objects describe them, or like a machine.
+//! [`Nodes`]: the cluster that the command line names, with nodes from objects or like a machine.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_core::cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
 use pinfold_core::device::NoPreference;
-use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
-use pinfold_kube::diagnostic::{Diagnostic, Diagnostics};
+use pinfold_kube::decider::Decider;
+use pinfold_kube::diagnostic::Diagnostics;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
-use pinfold_kube::manifest;
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
@@ -24,47 +21,47 @@ use pinfold_kube::pod::PodObject;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
 use pinfold_render::text::count;
+use pinfold_terminal::scheduler_config::SchedulerConfig;
+use pinfold_terminal::{Failure, Source};
 
-use crate::args::{ClusterArgs, Dialect, NodeArgs, THIS};
-use crate::exit::Failure;
-use crate::input::Source;
-use crate::node::Node;
+use crate::args::{ClusterArgs, NodeArgs, THIS};
+use crate::node::{Node, NodeFiles};
 use crate::output::{drop_default_namespace, remark};
 
-/// How many pods a kubelet takes where nobody says.
-const USUAL_PODS: i64 = 110;
+/// The most pods of a node whose object does not say: the kubelet's default.
+const DEFAULT_MAX_PODS: i64 = 110;
 
-/// The nodes, and how pods are read for them.
+/// The nodes of a cluster, and who decides about their pods.
 pub(crate) struct Nodes {
-    /// The nodes with what runs on them.
+    /// The nodes with their pods.
     pub(crate) cluster: Cluster,
-    /// Whose rules decide.
+    /// Who decides.
     pub(crate) reading: DialectOptions,
-    /// What people call the pods that were there from the start, and those that came since.
+    /// The rules by which the nodes decide.
+    pub(crate) dialects: BTreeSet<DialectName>,
+    /// The names of all pods by uid.
     pub(crate) names: BTreeMap<PodUid, String>,
-    /// Pods of the nodes' files that run nowhere yet.
-    pub(crate) waiting: Vec<PodObject>,
+    /// Pods of the nodes' files that are not bound to a node.
+    pub(crate) pending: Vec<PodObject>,
+    /// Prints a warning about a pod.
+    pub(crate) remark: fn(&str),
 }
 
-impl Nodes {
+/// The files that describe a cluster, read once: several programs can decide about the same cluster.
+pub(crate) struct ClusterFiles {
+    objects: ClusterObjects,
+    sources: Vec<Source>,
+    /// What a node without a topology object is like.
+    like: Option<NodeFiles>,
+    scheduler: SchedulerConfig,
+}
+
+impl ClusterFiles {
     /// Reads everything that the arguments name.
-    pub(crate) fn open(args: &ClusterArgs, node: &NodeArgs) -> Result<Self, Failure> {
-        let fidelity = match node.exact {
-            true => Fidelity::Exact,
-            false => Fidelity::Sound,
-        };
-        let (plugin, weight) = match &args.scheduler_config {
-            Some(path) => scheduler(path, args.dialect)?,
-            None => (PluginArgs::default(), 1),
-        };
-        let reading = DialectOptions {
-            dialect: match args.dialect {
-                Dialect::Kubelet => DialectName::Kubelet,
-                Dialect::Koordinator => DialectName::Koordinator,
-                Dialect::Volcano => DialectName::Volcano,
-            },
-            fidelity,
-            args: Arc::new(plugin),
+    pub(crate) fn read(args: &ClusterArgs, node: &NodeArgs) -> Result<Self, Failure> {
+        let scheduler = match &args.scheduler_config {
+            Some(path) => SchedulerConfig::read(path, node.decider.decider)?,
+            None => SchedulerConfig::default(),
         };
         let mut objects = ClusterObjects::default();
         let mut sources = Vec::new();
@@ -81,70 +78,115 @@ impl Nodes {
         }
         for name in objects.add_reported_nodes() {
             remark(&format!(
-                "warning: no Node object for {name}: it is taken to have what its NUMA nodes report, and no more"
+                "warning: no Node object for {name}: its allocatable resources are the sums of its NUMA nodes"
             ));
         }
         for pod in &mut objects.pods {
             drop_default_namespace(&mut pod.pod.name);
         }
-        let like = match args.nodes.is_empty() || node.machine.machine != THIS {
-            true => Some(Node::open(node)?),
-            false => None,
-        };
         if args.nodes.is_empty() {
             let copies = args.copies.unwrap_or(1);
             objects.nodes = (1..=copies)
                 .map(|number| plain_node(number, copies))
                 .collect();
         }
-        let mut opening = Opening {
-            like: like.as_ref(),
+        Ok(Self {
+            like: match args.nodes.is_empty() || node.machine.machine != THIS {
+                true => Some(NodeFiles::read(node)?),
+                false => None,
+            },
+            objects,
+            sources,
+            scheduler,
+        })
+    }
+
+    /// The nodes about whose pods `decider` decides.
+    pub(crate) fn nodes(&self, decider: Decider) -> Result<Nodes, Failure> {
+        let like = self.like.as_ref().map(|like| like.node(decider));
+        self.build(decider, like.transpose()?.as_ref(), remark)
+    }
+
+    /// The nodes about whose pods Pinfold decides, without printing warnings again; `None` if Pinfold cannot.
+    pub(crate) fn as_pinfold(&self) -> Option<Nodes> {
+        let like = match &self.like {
+            Some(like) => Some(like.as_pinfold()?),
+            None => None,
+        };
+        self.build(Decider::Pinfold, like.as_ref(), |_| {}).ok()
+    }
+
+    fn build(
+        &self,
+        decider: Decider,
+        like: Option<&Node>,
+        remark: fn(&str),
+    ) -> Result<Nodes, Failure> {
+        let reading = DialectOptions {
+            decider,
+            koordinator: self.scheduler.koordinator.clone(),
+            topology_match: self.scheduler.topology_match.clone(),
+        };
+        let mut builder = Builder {
+            like,
             reading: &reading,
-            sources: &sources,
-            cluster: Cluster::new().with_volcano_weight(weight),
+            sources: &self.sources,
+            remark,
+            cluster: Cluster::new().with_volcano_weight(self.scheduler.volcano_weight),
+            dialects: BTreeSet::new(),
             counted: 0,
         };
-        for found in objects.nodes_with_sources() {
-            opening.add(&found)?;
+        for found in self.objects.nodes_with_sources() {
+            builder.add(&found)?;
         }
-        let Opening {
-            cluster, counted, ..
-        } = opening;
+        let Builder {
+            cluster,
+            dialects,
+            counted,
+            ..
+        } = builder;
         if counted > 0 {
             let nodes = count(counted, "node reports", "nodes report");
             remark(&format!(
-                "{nodes} how many CPUs are free and not which: their numbers are stand-ins here"
+                "{nodes} how many CPUs are free, not which: CPU numbers of such a node are placeholder values"
             ));
         }
         if cluster.nodes().next().is_none() {
             return Err(Failure::BadInput(
-                "expected at least one node to place pods on, found none: the files of --nodes hold no \
-                 Node that takes pods"
+                "expected at least one node to place pods on, found none: the files of --nodes have no \
+                 schedulable Node"
                     .to_owned(),
             ));
         }
-        let names = objects.pods.iter();
-        let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
-        Ok(Self {
+        let pods = self.objects.pods.iter();
+        let names = pods.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
+        let pods = self.objects.pods.iter();
+        Ok(Nodes {
+            remark,
             cluster,
             reading,
+            dialects,
             names: names.collect(),
-            waiting: {
-                let mut pods = objects.pods;
-                pods.retain(|pod| pod.node_name.is_none());
-                pods
-            },
+            pending: pods
+                .filter(|pod| pod.node_name.is_none())
+                .cloned()
+                .collect(),
         })
     }
+}
 
-    /// A pod as the nodes are asked about it. What cannot be understood is told with its place in the file.
+impl Nodes {
+    /// A pod with the labels and annotations that the nodes' rules read. Errors show the line of the file.
     pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = cluster::pod_request(pod, &self.reading).map_err(|findings| bad(&findings))?;
-        warn(&read.warnings);
+        let read = cluster::pod_request(pod, &self.reading, &self.dialects);
+        let read = read.map_err(|findings| bad(&findings))?;
+        for warning in &read.warnings {
+            (self.remark)(&format!("warning: {warning}"));
+        }
         Ok(read.value)
     }
 
-    /// How a node looks now.
+    /// The machine of a node with the pods on it; `None` if its topology is not known.
     pub(crate) fn node_view(&self, node: &NodeName) -> Option<NodeView> {
         let name_of = |uid: &PodUid| match self.names.get(uid) {
             Some(name) => name.clone(),
@@ -153,20 +195,9 @@ impl Nodes {
         self.cluster.node_view(node, name_of)
     }
 
-    /// How it is decided, in one line.
+    /// Who decides: `as kubelet-1.36`.
     pub(crate) fn described(&self) -> String {
-        let exact = match self.reading.fidelity {
-            Fidelity::Exact => ", exact",
-            Fidelity::Sound => "",
-        };
-        format!("dialect {}{exact}", self.reading.dialect.name())
-    }
-}
-
-/// Tells what is odd about something whose file is not at hand.
-fn warn(warnings: &[Diagnostic]) {
-    for warning in warnings {
-        remark(&format!("warning: {warning}"));
+        format!("as {}", self.reading.decider)
     }
 }
 
@@ -174,42 +205,7 @@ fn bad(findings: &Diagnostics) -> Failure {
     Failure::BadInput(findings.to_string())
 }
 
-/// What a scheduler is configured with: Koordinator's plugin, or the weight of Volcano's.
-pub(crate) fn scheduler(path: &Path, dialect: Dialect) -> Result<(PluginArgs, i64), Failure> {
-    let source = Source::open(path)?;
-    let failure = |findings: Diagnostics| source.failure(&findings);
-    match dialect {
-        Dialect::Kubelet => Err(Failure::BadInput(
-            "--scheduler-config belongs to --dialect koordinator or volcano: a kubelet has none"
-                .to_owned(),
-        )),
-        Dialect::Volcano => {
-            let read = volcano::scheduler_weight(&source.name, &source.bytes).map_err(failure)?;
-            source.warn(&read.warnings);
-            let weight = read.value.ok_or_else(|| {
-                Failure::BadInput(format!(
-                    "{}: expected the plugin numa-aware among the tiers, found none of that name",
-                    source.name
-                ))
-            })?;
-            Ok((PluginArgs::default(), weight))
-        }
-        Dialect::Koordinator => {
-            let documents = manifest::read(&source.name, &source.bytes).map_err(failure)?;
-            let Some(document) = documents.first() else {
-                return Err(Failure::BadInput(format!(
-                    "{}: expected a KubeSchedulerConfiguration, found nothing",
-                    source.name
-                )));
-            };
-            let read = koordinator::scheduler_args(document).map_err(failure)?;
-            source.warn(&read.warnings);
-            Ok((read.value, 1))
-        }
-    }
-}
-
-/// A node that says nothing about itself.
+/// A Node object with no more than a name.
 fn plain_node(number: u32, of: u32) -> NodeObject {
     let digits = of.to_string().len();
     NodeObject {
@@ -224,22 +220,25 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
     }
 }
 
-/// Adds one node after the other.
-struct Opening<'a> {
-    /// What nodes without a report are like.
+/// Builds a cluster, one node after the other.
+struct Builder<'a> {
+    /// What nodes without a topology object are like.
     like: Option<&'a Node>,
     reading: &'a DialectOptions,
     sources: &'a [Source],
+    /// Prints a note or a warning.
+    remark: fn(&str),
     cluster: Cluster,
-    /// So many kubelets are known by counts only.
+    dialects: BTreeSet<DialectName>,
+    /// The kubelets whose reports count CPUs instead of listing them.
     counted: usize,
 }
 
-impl Opening<'_> {
+impl Builder<'_> {
     fn add(&mut self, found: &NodeSources<'_>) -> Result<(), Failure> {
         let name = found.node.name();
         if found.node.unschedulable {
-            remark(&format!("node {name} takes no new pods: left out"));
+            (self.remark)(&format!("node {name} is unschedulable: left out"));
             return Ok(());
         }
         if self.cluster.node(&name).is_some() {
@@ -247,33 +246,23 @@ impl Opening<'_> {
                 "two of the files have a node {name}: rename one of them"
             )));
         }
+        let dialect = self.dialect(found);
         let member = match self.like {
-            Some(like) if !self.reports(found) => self.member_like(like, found)?,
+            Some(like) if !found.has_report(dialect) => self.member_like(like, found, dialect)?,
             _ => {
-                self.counted += usize::from(self.is_counted(found));
+                self.counted += usize::from(found.counts_cpus(dialect));
                 self.read(found)?
             }
         };
+        self.dialects.insert(dialect);
         self.cluster.insert(name, member);
         Ok(())
     }
 
-    /// Whether the node says what its dialect decides from.
-    fn reports(&self, found: &NodeSources<'_>) -> bool {
-        match self.reading.dialect {
-            DialectName::Volcano => found.numatopology.is_some(),
-            DialectName::Kubelet | DialectName::Koordinator => found.topology.is_some(),
-        }
-    }
-
-    /// Whether a kubelet is predicted from numbers of CPUs alone.
-    fn is_counted(&self, found: &NodeSources<'_>) -> bool {
-        let lists_cpus = |topology: &NodeResourceTopology| {
-            let annotations = &topology.meta.annotations;
-            annotations.contains_key(koordinator::keys::CPU_TOPOLOGY)
-        };
-        self.reading.dialect == DialectName::Kubelet
-            && found.topology.is_some_and(|topology| !lists_cpus(topology))
+    /// Whose rules decide about the node's pods. A node like a machine has a kubelet or an agent in its place.
+    fn dialect(&self, found: &NodeSources<'_>) -> DialectName {
+        let dialect = found.dialect(self.reading.decider);
+        dialect.unwrap_or(DialectName::Kubelet)
     }
 
     fn read(&self, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
@@ -285,15 +274,23 @@ impl Opening<'_> {
                 Some(source) => source.failure(&findings),
                 None => bad(&findings),
             })?;
-        match source {
-            Some(source) => source.warn(&read.warnings),
-            None => warn(&read.warnings),
+        for warning in &read.warnings {
+            let text = match source {
+                Some(source) => source.describe(warning),
+                None => warning.to_string(),
+            };
+            (self.remark)(&format!("warning: {text}"));
         }
         Ok(read.value)
     }
 
-    /// The node with the reports that its agent would write on such a machine.
-    fn member_like(&self, like: &Node, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
+    /// The node with the topology objects that Pinfold's agent would report on such a machine.
+    fn member_like(
+        &self,
+        like: &Node,
+        found: &NodeSources<'_>,
+        dialect: DialectName,
+    ) -> Result<ClusterNode, Failure> {
         let mut node = found.node.clone();
         if node.allocatable.is_empty() {
             node.allocatable = allocatable(like);
@@ -306,23 +303,22 @@ impl Opening<'_> {
             numatopology: found.numatopology,
             pods: found.pods.clone(),
         };
-        if self.reading.dialect == DialectName::Kubelet {
-            return kubelet_like(like, &sources);
-        }
         let (machine, settings) = (like.machine(), like.rules.settings());
         let occupancy = like.ledger().occupancy();
         let plain = node_resource_topology::publish(name, machine, &occupancy, settings);
-        match self.reading.dialect {
+        match dialect {
+            DialectName::Kubelet => return kubelet_like(like, &sources, self.remark),
             DialectName::Volcano => {
                 topology = plain;
                 numatopology = volcano::publish(name, machine, &occupancy, settings, Vec::new());
                 sources.numatopology = Some(&numatopology);
             }
-            DialectName::Kubelet | DialectName::Koordinator => {
+            DialectName::Koordinator => {
                 let reserved = like.rules.reserved_cpus();
                 let facts = ReportAnnotations::of(machine, settings, reserved);
                 topology = koordinator::publish(&plain, &facts);
             }
+            DialectName::SchedulerPlugins => topology = plain,
         }
         sources.topology = sources.topology.or(Some(&topology));
         self.read(&sources)
@@ -330,16 +326,20 @@ impl Opening<'_> {
 }
 
 /// A kubelet on such a machine, with the node's pods admitted in order.
-fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
+fn kubelet_like(
+    like: &Node,
+    sources: &NodeSources<'_>,
+    remark: fn(&str),
+) -> Result<ClusterNode, Failure> {
     let mut ledger = like.ledger();
     for pod in &sources.pods {
         let admitted = ledger.admit(&Arc::new(pod.pod.clone()), &mut NoPreference);
         let admitted = admitted.map_err(|error| Failure::BadInput(error.to_string()))?;
         if !admitted.decision.is_admitted() {
-            let told = explain::one_line(&admitted.decision);
+            let reason = explain::one_line(&admitted.decision);
             let name = &sources.node.meta.name;
             remark(&format!(
-                "warning: {} does not run on {name}: {told}",
+                "warning: {} does not run on {name}: {reason}",
                 pod.pod.name
             ));
         }
@@ -350,7 +350,7 @@ fn kubelet_like(like: &Node, sources: &NodeSources<'_>) -> Result<ClusterNode, F
     ))
 }
 
-/// What pods may use of such a machine.
+/// The allocatable resources of a node on such a machine.
 fn allocatable(like: &Node) -> ResourceList {
     let machine = like.machine();
     let mut list = ResourceList::new();
@@ -362,7 +362,7 @@ fn allocatable(like: &Node) -> ResourceList {
     for (resource, offer) in &like.offers {
         list.insert(resource.clone(), whole(offer.len() as u64));
     }
-    list.insert(PODS.into(), USUAL_PODS.into());
+    list.insert(PODS.into(), DEFAULT_MAX_PODS.into());
     list
 }
 

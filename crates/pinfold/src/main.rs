@@ -6,6 +6,7 @@
 
 mod agent_client;
 mod args;
+mod as_pinfold;
 mod checkpoint;
 mod cluster;
 mod commands;
@@ -16,6 +17,7 @@ mod recorded;
 mod running;
 mod script;
 mod simulation;
+mod startup;
 mod usage;
 
 use std::process::ExitCode;

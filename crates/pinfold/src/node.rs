@@ -1,4 +1,4 @@
-//! [`Node`]: a machine, the rules it is run by and its devices, put together from the command line.
+//! [`Node`]: a machine, the rules of its kubelet or agent, and its devices, as the command line names them.
 
 use std::sync::Arc;
 
@@ -8,55 +8,169 @@ use pinfold_core::machine::Machine;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::{Settings, TopologyScope};
 use pinfold_hardware::Hardware;
+use pinfold_kube::decider::{Decider, KubeletVersion};
+use pinfold_kube::kubelet_config::KubeletSettings;
+use pinfold_terminal::Source;
 
 use crate::args::NodeArgs;
 use crate::devices::{self, Offers};
 use crate::exit::Failure;
 use crate::input;
 use crate::output::remark;
+use crate::startup::{self, StartProblem, Startup};
 
-/// A node to try pods on.
+/// A node to admit pods on.
 pub(crate) struct Node {
-    /// What people call the machine; may be empty.
+    /// The machine's name; may be empty.
     pub(crate) name: String,
+    /// Who decides about its pods.
+    pub(crate) decider: Decider,
     /// Machine and settings.
     pub(crate) rules: Arc<Rules>,
-    /// What device plugins offer.
+    /// The devices of its device plugins.
     pub(crate) offers: Offers,
 }
 
-impl Node {
+/// The files that describe a node, read once: the same node can be decided about by several programs.
+pub(crate) struct NodeFiles {
+    hardware: Hardware,
+    machine: Arc<Machine>,
+    /// The machine as it is called in messages.
+    machine_name: String,
+    config: Option<Source>,
+    policy: Option<TopologyPolicy>,
+    scope: Option<TopologyScope>,
+    offers: Offers,
+}
+
+/// Why there are no rules for a node.
+enum NoRules {
+    /// The program that decides does not start.
+    NotStarting(Vec<StartProblem>),
+    /// The configuration cannot be read.
+    Unreadable(Failure),
+}
+
+impl NodeFiles {
     /// Reads everything that the arguments name.
-    pub(crate) fn open(args: &NodeArgs) -> Result<Self, Failure> {
-        let fidelity = match args.exact {
+    pub(crate) fn read(args: &NodeArgs) -> Result<Self, Failure> {
+        let hardware = input::hardware(&args.machine.machine)?;
+        let machine = Arc::new(kubelet_machine(&hardware)?);
+        let machine_name = match hardware.name.as_str() {
+            "" => args.machine.machine.clone(),
+            name => name.to_owned(),
+        };
+        Ok(Self {
+            offers: devices::offers(&args.devices, args.devices_file.as_deref(), &hardware)?,
+            config: args.config.as_deref().map(Source::open).transpose()?,
+            policy: args.policy,
+            scope: args.scope,
+            hardware,
+            machine,
+            machine_name,
+        })
+    }
+
+    /// The node whose pods `decider` decides about.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read, or the kubelet or agent does not start with it.
+    pub(crate) fn node(&self, decider: Decider) -> Result<Node, Failure> {
+        let startup = Startup {
+            decider,
+            config: match &self.config {
+                Some(config) => config.name.clone(),
+                None => "the built-in settings (no --config)".to_owned(),
+            },
+            machine: self.machine_name.clone(),
+        };
+        match self.rules(decider, Source::warn) {
+            Ok(rules) => Ok(self.with_rules(decider, rules)),
+            Err(NoRules::Unreadable(failure)) => Err(failure),
+            Err(NoRules::NotStarting(problems)) => {
+                let pinfold_starts = self.rules(Decider::Pinfold, |_, _| {}).is_ok();
+                Err(startup.failure(&problems, pinfold_starts))
+            }
+        }
+    }
+
+    /// The node whose pods Pinfold's agent decides about, without printing warnings again; `None` if the agent does not
+    /// start.
+    pub(crate) fn as_pinfold(&self) -> Option<Node> {
+        let rules = self.rules(Decider::Pinfold, |_, _| {}).ok()?;
+        Some(self.with_rules(Decider::Pinfold, rules))
+    }
+
+    fn with_rules(&self, decider: Decider, rules: Rules) -> Node {
+        Node {
+            name: self.hardware.name.clone(),
+            decider,
+            rules: Arc::new(rules),
+            offers: self.offers.clone(),
+        }
+    }
+
+    fn rules(
+        &self,
+        decider: Decider,
+        warn: impl Fn(&Source, &[pinfold_kube::diagnostic::Diagnostic]),
+    ) -> Result<Rules, NoRules> {
+        // A scheduler's defects are not its nodes' defects.
+        let fidelity = match decider.is_kubelet() {
             true => Fidelity::Exact,
             false => Fidelity::Sound,
         };
-        let hardware = input::hardware(&args.machine.machine)?;
-        let machine = view(&hardware)?;
-        let mut settings = match &args.config {
-            Some(path) => input::kubelet(path, fidelity)?.settings(hardware.memory, fidelity),
-            None => Settings::built_in(&machine, fidelity),
+        let mut settings = match &self.config {
+            Some(config) => {
+                let read = KubeletSettings::read(&config.name, &config.bytes, fidelity);
+                let read = read.map_err(|findings| match startup::file_problems(&findings) {
+                    Some(problems) => NoRules::NotStarting(problems),
+                    None => NoRules::Unreadable(config.failure(&findings)),
+                })?;
+                warn(config, &read.warnings);
+                read.value.settings(self.hardware.memory, fidelity)
+            }
+            None => Settings::built_in(&self.machine, fidelity),
         };
-        if let Some(policy) = args.policy {
+        if let Some(policy) = self.policy {
             policy.name().clone_into(&mut settings.topology_policy);
         }
-        if let Some(scope) = args.scope {
+        if let Some(scope) = self.scope {
             scope.name().clone_into(&mut settings.topology_scope);
         }
-        let offers = devices::offers(&args.devices, args.devices_file.as_deref(), &hardware)?;
-        let rules = Rules::new(Arc::new(machine), settings).map_err(|error| {
-            let told = match &args.config {
-                Some(path) => format!("{}: no kubelet would start with this", path.display()),
-                None => "this machine cannot be run with the built-in settings".to_owned(),
-            };
-            Failure::BadInput(format!("{told}\n  {error}\n  try: pinfold check"))
-        })?;
-        Ok(Self {
-            name: hardware.name,
-            rules: Arc::new(rules),
-            offers,
-        })
+        Rules::new(self.machine.clone(), settings.clone())
+            .map_err(|_| NoRules::NotStarting(startup::problems(&self.machine, &settings)))
+    }
+}
+
+impl Node {
+    /// The node that the arguments name.
+    pub(crate) fn open(args: &NodeArgs) -> Result<Self, Failure> {
+        NodeFiles::read(args)?.node(args.decider.decider)
+    }
+
+    /// The node that the arguments name, and if a kubelet decides, the same node under Pinfold's agent.
+    pub(crate) fn open_with_pinfold(args: &NodeArgs) -> Result<(Self, Option<Self>), Failure> {
+        let files = NodeFiles::read(args)?;
+        let node = files.node(args.decider.decider)?;
+        let pinfold = match node.decider.is_kubelet() {
+            true => files.as_pinfold(),
+            false => None,
+        };
+        Ok((node, pinfold))
+    }
+
+    /// A node with the rules of an agent's journal.
+    pub(crate) fn from_rules(rules: Arc<Rules>) -> Self {
+        Self {
+            name: String::new(),
+            decider: match rules.fidelity() {
+                Fidelity::Exact => Decider::Kubelet(KubeletVersion::NEWEST),
+                Fidelity::Sound => Decider::Pinfold,
+            },
+            rules,
+            offers: Offers::new(),
+        }
     }
 
     /// The same node under another policy and scope.
@@ -75,12 +189,13 @@ impl Node {
         };
         Ok(Self {
             name: self.name.clone(),
+            decider: self.decider,
             rules: Arc::new(Rules::new(self.rules.machine().clone(), settings)?),
             offers: self.offers.clone(),
         })
     }
 
-    /// The same under another policy or scope, if there is one.
+    /// The same node under another policy or scope, if one is given.
     pub(crate) fn with(
         self,
         policy: Option<TopologyPolicy>,
@@ -95,7 +210,7 @@ impl Node {
             .map_err(|error| Failure::BadInput(error.to_string()))
     }
 
-    /// A ledger without pods, with the devices on offer.
+    /// A ledger without pods, with the devices of the device plugins.
     pub(crate) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(self.rules.clone());
         for (resource, offer) in &self.offers {
@@ -109,15 +224,15 @@ impl Node {
         self.rules.machine()
     }
 
-    /// How the node is run, in one line.
+    /// Who decides and the managers' policies and options, in one line.
     pub(crate) fn described(&self) -> String {
         let settings = self.rules.settings();
         let topology = match self.rules.policy() {
             TopologyPolicy::None => "topology none".to_owned(),
             policy => format!("topology {policy} per {}", self.rules.scope()),
         };
-        let mut words = vec![
-            topology,
+        let mut parts = vec![
+            format!("as {}: {topology}", self.decider),
             format!("CPUs {}", settings.cpu_policy),
             format!("memory {}", settings.memory_policy),
         ];
@@ -125,25 +240,22 @@ impl Node {
             .cpu_options
             .iter()
             .chain(&settings.topology_options);
-        words.extend(options.map(|(name, value)| match value.as_str() {
+        parts.extend(options.map(|(name, value)| match value.as_str() {
             "true" => name.clone(),
             _ => format!("{name}={value}"),
         }));
-        if settings.fidelity == Fidelity::Exact {
-            words.push("exact".to_owned());
-        }
-        words.join(", ")
+        parts.join(", ")
     }
 }
 
-/// The machine as the kubelet sees it. Nodes that no hint can name are left out with a remark.
-pub(crate) fn view(hardware: &Hardware) -> Result<Machine, Failure> {
+/// The machine as the kubelet sees it. NUMA nodes whose ids no hint can hold are left out with a warning.
+pub(crate) fn kubelet_machine(hardware: &Hardware) -> Result<Machine, Failure> {
     let (machine, left_out) = hardware
         .machine_within_reach()
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     if let Some(node) = left_out.first() {
         remark(&format!(
-            "warning: {} NUMA nodes from {node} on have no CPUs and ids beyond 63; they are left out",
+            "warning: {} NUMA nodes from {node} on are left out: they have no CPUs, and their ids are beyond 63",
             left_out.len()
         ));
     }

@@ -11,7 +11,6 @@ use pinfold_core::pod::Pod;
 use pinfold_journal::JournalEvent;
 use pinfold_journal::{JournalEntry, JournalError, JournalHistory};
 
-use crate::devices::Offers;
 use crate::exit::Failure;
 use crate::node::Node;
 use crate::simulation::Step;
@@ -59,11 +58,7 @@ impl Recorded {
             }
         }
         let mut recorded = Self {
-            node: Node {
-                name: String::new(),
-                rules,
-                offers: Offers::new(),
-            },
+            node: Node::from_rules(rules),
             start: ledger.state().clone(),
             pods: Vec::new(),
             offers: Vec::new(),
@@ -145,7 +140,7 @@ mod tests {
     use super::*;
     use crate::simulation::{Play, Simulation};
 
-    const NOW: Timestamp = Timestamp(0);
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn rules(policy: &str) -> Arc<Rules> {
         let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
@@ -249,7 +244,7 @@ mod tests {
         let added = simulation.events.iter().filter(|event| event.step == "add");
         let name = |event: &crate::simulation::Event| event.pod.clone().unwrap_or_default();
         added
-            .map(|event| format!("{}: {}", name(event), event.told))
+            .map(|event| format!("{}: {}", name(event), event.message))
             .collect()
     }
 

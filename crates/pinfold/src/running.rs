@@ -1,4 +1,4 @@
-//! What runs on a node already: pods that came one after the other, or what a kubelet's state files know.
+//! [`Running`]: the pods that run on a node already, admitted one after the other or read from a kubelet's state files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,38 +20,62 @@ use crate::args::RunningArgs;
 use crate::exit::Failure;
 use crate::input::{self, Source};
 use crate::node::Node;
-use crate::output::remark;
 use crate::script;
-use crate::simulation::Play;
+use crate::simulation::{Play, Step};
 
-/// The node with what runs on it.
-pub(crate) fn ledger(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure> {
-    match &args.state {
-        Some(dir) => restored(node, dir),
-        None => populated(node, args),
-    }
+/// The running pods that the arguments name, read once: they can be admitted on several nodes.
+pub(crate) enum Running<'a> {
+    /// The kubelet's root directory with its state files.
+    State(&'a Path),
+    /// Pods that were admitted one after the other, with these steps.
+    Pods {
+        /// The pods.
+        pods: Vec<Arc<Pod>>,
+        /// What happened to them.
+        steps: Vec<Step>,
+    },
 }
 
-/// The node after its pods came, in order or as the script says.
-fn populated(node: &Node, args: &RunningArgs) -> Result<Ledger, Failure> {
-    let objects = input::pods(&args.pods)?;
-    let steps = script::steps(args.script.as_ref(), &objects)?;
-    let pods: Vec<Arc<Pod>> = objects
-        .into_iter()
-        .map(|object| Arc::new(object.pod))
-        .collect();
-    let play = Play::new(&pods, &steps);
-    let simulation = play.on(node)?;
-    for event in simulation.events {
-        if let (Some(pod), Some(_)) = (event.pod, event.rejection) {
-            remark(&format!("warning: {pod} does not run: {}", event.told));
+impl<'a> Running<'a> {
+    /// Reads the pods and the script.
+    pub(crate) fn read(args: &'a RunningArgs) -> Result<Self, Failure> {
+        if let Some(dir) = &args.state {
+            return Ok(Self::State(dir));
         }
+        let objects = input::pods(&args.pods)?;
+        let steps = script::steps(args.script.as_ref(), &objects)?;
+        let pods = objects.into_iter().map(|object| Arc::new(object.pod));
+        Ok(Self::Pods {
+            pods: pods.collect(),
+            steps,
+        })
     }
-    Ok(simulation.ledger)
+
+    /// The ledger of a node with these pods. `warn` gets a warning for each pod that the node rejects.
+    pub(crate) fn ledger(&self, node: &Node, warn: impl Fn(&str)) -> Result<Ledger, Failure> {
+        let (pods, steps) = match self {
+            Self::State(dir) => return from_state(node, dir),
+            Self::Pods { pods, steps } => (pods, steps),
+        };
+        let simulation = Play::new(pods, steps).on(node)?;
+        for event in simulation.events {
+            if let (Some(pod), Some(_)) = (event.pod, event.rejection) {
+                warn(&format!("warning: {pod} does not run: {}", event.message));
+            }
+        }
+        Ok(simulation.ledger)
+    }
 }
 
-/// The node as a kubelet's state files describe it.
-fn restored(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
+/// The ledger of a node whose kubelet wrote these state files.
+fn from_state(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
+    let misfit = |error: &dyn std::fmt::Display| {
+        Failure::BadInput(format!(
+            "{}: the state does not fit this machine and configuration: {error}\n  \
+             give the --machine and --config of the node it was copied from",
+            dir.display()
+        ))
+    };
     let files = state_files(node, dir)?;
     let empty = node.ledger();
     let mut pool = DevicePool::new(node.machine().node_ids());
@@ -64,20 +88,24 @@ fn restored(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
         .map(Arc::new)
         .collect();
     let saved = files.to_saved_state(empty.state());
-    let restored = Ledger::restart_from(node.rules.clone(), saved, pool, &pods, &mut NoPreference);
-    let (ledger, _) = restored.map_err(|error| {
-        Failure::BadInput(format!(
-            "{}: the state does not fit this machine and configuration: {error}\n  \
-             give the --machine and --config of the node it was copied from",
-            dir.display()
-        ))
-    })?;
-    Ok(ledger)
+    let rules = node.rules.clone();
+    if node.decider.is_kubelet() {
+        // The kubelet runs: it does not admit its pods again, as it would at a restart.
+        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &pods);
+        return match ledger.audit().into_iter().next() {
+            Some(finding) => Err(misfit(&finding)),
+            None => Ok(ledger),
+        };
+    }
+    let restored = Ledger::restart_from(rules, saved, pool, &pods, &mut NoPreference);
+    restored
+        .map(|(ledger, _)| ledger)
+        .map_err(|error| misfit(&error))
 }
 
 fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
     let settings = node.rules.settings();
-    // A ledger of ours starts from what is there; a faithful copy of the kubelet insists on its policy.
+    // The kubelet rejects the state of another policy; Pinfold's agent takes it over.
     let strict = settings.fidelity == Fidelity::Exact;
     let pod_level = match settings.pod_level_resources {
         true => PodLevel::Managed,
@@ -117,7 +145,7 @@ fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
     Ok(files)
 }
 
-/// The file of a manager, in the kubelet's place for it or beside the others; `None` if it is not there.
+/// A manager's state file, in the directory itself or in `device-plugins`; `None` if it is in neither.
 fn state_file(dir: &Path, manager: KubeletManager) -> Result<Option<Source>, Failure> {
     let name = manager.file_name();
     let places = [dir.join(name), dir.join("device-plugins").join(name)];

@@ -1,4 +1,4 @@
-//! [`Simulation`]: steps played on a ledger, and what came of each.
+//! [`Simulation`]: steps taken on the ledger of one node, with an event for each.
 
 use std::sync::Arc;
 
@@ -9,16 +9,18 @@ use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_render::text::count;
 use pinfold_render::{explain, placement};
+use pinfold_terminal::Rejected;
 use serde::Serialize;
 
+use crate::as_pinfold::{AsPinfold, MOST_COMPARED, Outcome};
 use crate::exit::Failure;
 use crate::node::Node;
 use crate::progress::Progress;
 
-/// What happens. Pods are positions in the list of pods.
+/// One step. Pods are positions in the list of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A pod arrives.
+    /// A pod is added.
     Add(usize),
     /// All containers of a pod start, one after the other.
     Start(usize),
@@ -29,67 +31,81 @@ pub(crate) enum Step {
         /// Its container.
         container: usize,
     },
-    /// A pod leaves.
+    /// A pod is removed.
     Remove(usize),
-    /// A device plugin comes, goes, or offers other devices: a position in the list of offers.
+    /// A device plugin registers, disconnects, or lists other devices: a position in the list of offers.
     Offer(usize),
     /// The kubelet restarts.
     Restart,
 }
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Event {
     /// `add`, `start`, `remove`, `devices` or `restart`.
     pub(crate) step: &'static str,
-    /// The pod, if it is about one.
+    /// The pod, if the step is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pod: Option<String>,
-    /// What the pod got.
+    /// The CPUs, memory and devices of an admitted pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) assignment: Option<Assignment>,
-    /// Why the pod was rejected, in the kubelet's words.
+    /// Why the pod was rejected, with the kubelet's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rejection: Option<Rejection>,
-    /// What happened, in one sentence.
-    pub(crate) told: String,
+    /// The result in one sentence.
+    pub(crate) message: String,
 }
 
-/// How many pods came in and how many did not.
+impl Event {
+    /// The pod and the decision about it; `None` if the step decides nothing.
+    fn outcome(&self) -> Option<(&str, Outcome)> {
+        let outcome = match (&self.assignment, &self.rejection) {
+            (Some(_), _) => Outcome::Admitted(self.message.clone()),
+            (None, Some(_)) => Outcome::Rejected,
+            (None, None) => return None,
+        };
+        Some((self.pod.as_deref()?, outcome))
+    }
+}
+
+/// How many pods were admitted and rejected.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Counts {
-    /// Admitted.
+    /// Admitted pods.
     pub(crate) admitted: usize,
-    /// Rejected.
+    /// Rejected pods.
     pub(crate) rejected: usize,
 }
 
 /// A node after some steps.
 pub(crate) struct Simulation {
-    /// The node.
+    /// The node's ledger.
     pub(crate) ledger: Ledger,
-    /// What came of each step, in order.
+    /// The events of all steps, in order.
     pub(crate) events: Vec<Event>,
-    /// Pods in and out.
+    /// The events of the first [`MOST_COMPARED`] steps.
+    compared_events: usize,
+    /// Pods admitted and rejected.
     pub(crate) counts: Counts,
 }
 
-/// What to play.
+/// The steps of a simulation and what they refer to.
 pub(crate) struct Play<'a> {
-    /// The pods that steps speak of.
+    /// The pods that steps refer to.
     pub(crate) pods: &'a [Arc<Pod>],
     /// The steps.
     pub(crate) steps: &'a [Step],
-    /// How many times; every time with new pods.
+    /// How many times the steps are taken; every time with new pods.
     pub(crate) rounds: u32,
-    /// Who holds what before the first step; nobody anything if `None`.
+    /// The ledger's state before the first step; without pods if `None`.
     pub(crate) start: Option<&'a LedgerState>,
-    /// What device plugins offer, which steps speak of.
+    /// The lists of devices that steps refer to; `None` for a device plugin that disconnects.
     pub(crate) offers: &'a [(ResourceName, Option<AdvertisedDevices>)],
 }
 
 impl<'a> Play<'a> {
-    /// Each of these pods once, or what the steps say, on an empty node.
+    /// These steps, once, on an empty node.
     pub(crate) fn new(pods: &'a [Arc<Pod>], steps: &'a [Step]) -> Self {
         Self {
             pods,
@@ -100,27 +116,55 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Plays everything on a node.
+    /// How many steps there are in all rounds.
+    fn len(&self) -> usize {
+        self.steps.len() * self.rounds as usize
+    }
+
+    /// Takes all steps on a node.
     pub(crate) fn on(&self, node: &Node) -> Result<Simulation, Failure> {
+        let mut progress = Progress::on_stderr(self.len());
+        let simulation = self.first_steps_on(node, usize::MAX, || progress.advance());
+        progress.end();
+        simulation
+    }
+
+    /// Compares a kubelet's simulation of these steps with the decisions of Pinfold's agent on the same node.
+    pub(crate) fn compare(&self, simulation: &Simulation, pinfold: &Node) -> Option<AsPinfold> {
+        let other = self.first_steps_on(pinfold, MOST_COMPARED, || {}).ok()?;
+        let kubelet = simulation.events.iter().take(simulation.compared_events);
+        let found = AsPinfold::compare(
+            kubelet.filter_map(Event::outcome),
+            other.events.iter().filter_map(Event::outcome),
+        );
+        Some(match self.len() > MOST_COMPARED {
+            true => found.of_first_steps(MOST_COMPARED),
+            false => found,
+        })
+    }
+
+    /// Takes at most this many steps on a node.
+    fn first_steps_on(
+        &self,
+        node: &Node,
+        most: usize,
+        mut advance: impl FnMut(),
+    ) -> Result<Simulation, Failure> {
         let ledger = match self.start {
             Some(state) => {
                 Ledger::from_journal(node.rules.clone(), state.clone()).map_err(|finding| {
                     Failure::BadInput(format!(
-                        "who runs already cannot stay under these rules: {finding}"
+                        "the running pods cannot stay under these rules: {finding}"
                     ))
                 })?
             }
             None => node.ledger(),
         };
-        let mut simulation = Simulation {
-            ledger,
-            events: Vec::new(),
-            counts: Counts::default(),
-        };
-        let mut progress = Progress::on_stderr(self.steps.len() * self.rounds as usize);
+        let mut simulation = Simulation::new(ledger);
+        let mut taken = 0;
         for round in 1..=self.rounds {
             let mut fresh: Vec<Option<Arc<Pod>>> = vec![None; self.pods.len()];
-            for &step in self.steps {
+            for &step in self.steps.iter().take(most - taken) {
                 let pod = |index: usize| {
                     let pod =
                         fresh[index].get_or_insert_with(|| in_round(&self.pods[index], round));
@@ -130,15 +174,18 @@ impl<'a> Play<'a> {
                     Step::Offer(index) => simulation.offer(self.offers.get(index)),
                     step => simulation.play(step, pod)?,
                 }
-                progress.advance();
+                taken += 1;
+                if taken <= MOST_COMPARED {
+                    simulation.compared_events = simulation.events.len();
+                }
+                advance();
             }
         }
-        progress.end();
         Ok(simulation)
     }
 }
 
-/// The pod itself in the first round, a pod like it in later ones.
+/// The pod itself in the first round, a copy with another name and uid in later ones.
 fn in_round(pod: &Arc<Pod>, round: u32) -> Arc<Pod> {
     match round {
         1 => pod.clone(),
@@ -151,72 +198,88 @@ fn in_round(pod: &Arc<Pod>, round: u32) -> Arc<Pod> {
 }
 
 impl Simulation {
+    /// A node on which no step was taken yet.
+    fn new(ledger: Ledger) -> Self {
+        Self {
+            ledger,
+            events: Vec::new(),
+            compared_events: 0,
+            counts: Counts::default(),
+        }
+    }
+
     fn play(&mut self, step: Step, mut pod: impl FnMut(usize) -> Arc<Pod>) -> Result<(), Failure> {
         match step {
             Step::Add(index) => {
                 let pod = pod(index);
                 match self.ledger.admit(&pod, &mut NoPreference) {
-                    Ok(admission) => self.decided("add", &pod.name, admission.decision),
-                    Err(error) => self.happened("add", &pod.name, &nothing(&error)),
+                    Ok(admission) => self.record_decision("add", &pod.name, admission.decision),
+                    Err(error) => self.record("add", &pod.name, no_effect(&error)),
                 }
             }
             Step::Start(index) => {
                 let pod = pod(index);
-                let told = self.start(&pod).unwrap_or_else(|error| nothing(&error));
-                self.happened("start", &pod.name, &told);
+                let message = self.start(&pod).unwrap_or_else(|error| no_effect(&error));
+                self.record("start", &pod.name, message);
             }
             Step::StartOne {
                 pod: index,
                 container,
             } => {
                 let pod = pod(index);
-                let told = match pod.all_containers().nth(container) {
+                let message = match pod.all_containers().nth(container) {
                     Some(container) => match self.ledger.start(&pod.uid, &container.name) {
                         Ok(_) => format!("container {} started", container.name),
-                        Err(error) => nothing(&error),
+                        Err(error) => no_effect(&error),
                     },
                     None => "has no such container".to_owned(),
                 };
-                self.happened("start", &pod.name, &told);
+                self.record("start", &pod.name, message);
             }
             Step::Offer(_) => {}
             Step::Remove(index) => {
                 let pod = pod(index);
                 let released = self.ledger.release(&pod.uid);
-                let told = released.map_or_else(|error| nothing(&error), |_| "left".to_owned());
-                self.happened("remove", &pod.name, &told);
+                let message =
+                    released.map_or_else(|error| no_effect(&error), |_| "removed".to_owned());
+                self.record("remove", &pod.name, message);
             }
-            Step::Restart => {
-                let residents = self.ledger.admitted_pods();
-                let pods: Vec<Arc<Pod>> = residents.iter().map(|one| one.pod.clone()).collect();
-                let restarted = self.ledger.restart(&mut NoPreference).map_err(|error| {
-                    Failure::BadInput(format!("the kubelet would not start again: {error}"))
-                })?;
-                let mut kept = 0;
-                for (pod, decision) in pods.iter().zip(restarted.decisions) {
-                    match decision.is_admitted() {
-                        true => kept += 1,
-                        false => self.decided("restart", &pod.name, decision),
-                    }
-                }
-                let told = count(kept, "pod stays", "pods stay");
-                self.happened("restart", "", &told);
-            }
+            Step::Restart => self.restart()?,
         }
         Ok(())
     }
 
-    /// What a device plugin offers changes.
+    /// Restarts the kubelet, which admits its pods again.
+    fn restart(&mut self) -> Result<(), Failure> {
+        let residents = self.ledger.admitted_pods();
+        let pods: Vec<Arc<Pod>> = residents.iter().map(|one| one.pod.clone()).collect();
+        let restarted = self.ledger.restart(&mut NoPreference).map_err(|error| {
+            let text = format!("not valid: the kubelet does not start again: {error}\n");
+            let value = serde_json::json!({"valid": false, "message": error.to_string()});
+            Failure::Rejected(Box::new(Rejected { text, value }))
+        })?;
+        let mut kept = 0;
+        for (pod, decision) in pods.iter().zip(restarted.decisions) {
+            match decision.is_admitted() {
+                true => kept += 1,
+                false => self.record_decision("restart", &pod.name, decision),
+            }
+        }
+        self.record("restart", "", count(kept, "pod stays", "pods stay"));
+        Ok(())
+    }
+
+    /// Changes the devices of a device plugin.
     fn offer(&mut self, offer: Option<&(ResourceName, Option<AdvertisedDevices>)>) {
         let Some((resource, devices)) = offer else {
             return;
         };
-        let told = match devices {
-            Some(devices) => format!("{resource}: {} devices on offer", devices.len()),
-            None => format!("{resource}: its plugin is gone"),
+        let message = match devices {
+            Some(devices) => format!("{resource}: {} devices", devices.len()),
+            None => format!("{resource}: device plugin disconnected"),
         };
         self.ledger.set_devices(resource.clone(), devices.clone());
-        self.happened("devices", "", &told);
+        self.record("devices", "", message);
     }
 
     /// Starts all containers of a pod, in order.
@@ -226,17 +289,17 @@ impl Simulation {
             freed |= self.ledger.start(&pod.uid, &container.name)?.is_some();
         }
         Ok(match freed {
-            true => "started; what its init containers held is free again".to_owned(),
+            true => "started; the resources of its init containers are released".to_owned(),
             false => "started".to_owned(),
         })
     }
 
-    fn decided(&mut self, step: &'static str, pod: &str, decision: Decision) {
+    fn record_decision(&mut self, step: &'static str, pod: &str, decision: Decision) {
         match decision.is_admitted() {
             true => self.counts.admitted += 1,
             false => self.counts.rejected += 1,
         }
-        let told = match &decision.result {
+        let message = match &decision.result {
             AdmissionResult::Admitted(assignment) => placement::placement(assignment),
             AdmissionResult::Rejected(_) => explain::one_line(&decision),
         };
@@ -249,27 +312,27 @@ impl Simulation {
             pod: Some(pod.to_owned()),
             assignment,
             rejection,
-            told,
+            message,
         });
     }
 
-    fn happened(&mut self, step: &'static str, pod: &str, told: &str) {
+    fn record(&mut self, step: &'static str, pod: &str, message: String) {
         self.events.push(Event {
             step,
             pod: (!pod.is_empty()).then(|| pod.to_owned()),
             assignment: None,
             rejection: None,
-            told: told.to_owned(),
+            message,
         });
     }
 }
 
-/// A step that changes nothing: a pod that was rejected under one policy may have been let in under another, so scripts
-/// go on.
-fn nothing(error: &LedgerError) -> String {
+/// The message of a step without effect. Scripts go on after it: a pod that is rejected under one policy may be
+/// admitted under another.
+fn no_effect(error: &LedgerError) -> String {
     match error {
-        LedgerError::NotAdmitted(_) => "is not here".to_owned(),
-        LedgerError::AlreadyAdmitted(_) => "is here already".to_owned(),
+        LedgerError::NotAdmitted(_) => "is not on the node".to_owned(),
+        LedgerError::AlreadyAdmitted(_) => "is on the node already".to_owned(),
         other => other.to_string(),
     }
 }

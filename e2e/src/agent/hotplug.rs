@@ -80,7 +80,7 @@ fn play(scene: &mut Scene<'_>, offline: &mut Offline) -> Result<(), String> {
     let later = scene.agent.status()?["generation"].as_u64();
     equal("the journal has it", later > generation, true)?;
     let log = scene.agent.log();
-    let told = log.iter().any(|line| line["event"] == "reloaded");
+    let told = log.iter().any(|line| line["message"] == "reloaded");
     equal("the log has it", told, true)?;
 
     offline.give_back()?;

@@ -3,24 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cluster::{Cluster, NodeView, PodRequest};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::KoordinatorArgs as PluginArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
-use pinfold_kube::koordinator::keys;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
 use super::live;
-use crate::args::Dialect;
 use crate::args::SourceArgs;
-use crate::scheduler_config::scheduler;
-use pinfold_terminal::Failure;
-use pinfold_terminal::{Source, output};
+use pinfold_terminal::scheduler_config::SchedulerConfig;
+use pinfold_terminal::{Failure, Source, output};
 
 /// The most names listed in a sentence; further ones are counted.
 const MAX_NAMES: usize = 3;
@@ -35,6 +31,8 @@ pub(super) struct ClusterState {
     pub(super) cluster: Cluster,
     /// The program that decides, and how objects are read for it.
     pub(super) reading: DialectOptions,
+    /// The rules by which the nodes decide.
+    dialects: BTreeSet<DialectName>,
     /// Names of the pods.
     names: BTreeMap<PodUid, String>,
     /// Nodes whose reports are invalid, with the first error.
@@ -48,27 +46,21 @@ pub(super) struct ClusterState {
 impl ClusterState {
     /// Reads all objects from files or the API server. If listing all pods is forbidden, those of `namespace` are listed.
     pub(super) fn open(args: &SourceArgs, namespace: Option<&str>) -> Result<Self, Failure> {
-        let (plugin, weight) = match &args.scheduler_config {
-            Some(path) => scheduler(path, args.dialect)?,
-            None => (PluginArgs::default(), 1),
+        let decider = args.decider.decider;
+        let config = match &args.scheduler_config {
+            Some(path) => SchedulerConfig::read(path, decider)?,
+            None => SchedulerConfig::default(),
         };
         let reading = DialectOptions {
-            dialect: match args.dialect {
-                Dialect::Kubelet => DialectName::Kubelet,
-                Dialect::Koordinator => DialectName::Koordinator,
-                Dialect::Volcano => DialectName::Volcano,
-            },
-            fidelity: match args.exact {
-                true => Fidelity::Exact,
-                false => Fidelity::Sound,
-            },
-            args: plugin.into(),
+            decider,
+            koordinator: config.koordinator,
+            topology_match: config.topology_match,
         };
         let (inventory, notes) = match args.nodes.is_empty() {
             true => live::inventory(args, namespace)?,
             false => files(args)?,
         };
-        Self::of(inventory, notes, reading, weight)
+        Self::of(inventory, notes, reading, config.volcano_weight)
     }
 
     fn of(
@@ -92,6 +84,7 @@ impl ClusterState {
         let mut state = Self {
             cluster: Cluster::new().with_volcano_weight(weight),
             reading,
+            dialects: BTreeSet::new(),
             names: names.collect(),
             inventory,
             unreadable: BTreeMap::new(),
@@ -110,17 +103,20 @@ impl ClusterState {
     /// Adds every node to the cluster.
     fn add_nodes(&mut self) {
         let (mut silent, mut odd) = (Vec::new(), Vec::new());
+        let mut dialects = BTreeSet::new();
         let reading = &self.reading;
         for found in self.inventory.objects.nodes_with_sources() {
             let name = found.node.name();
-            if !reports(&found, reading.dialect) {
+            let dialect = found.dialect(reading.decider).unwrap_or_default();
+            dialects.insert(dialect);
+            if !found.has_report(dialect) {
                 silent.push(name.to_string());
-            } else if reading.dialect == DialectName::Kubelet && !lists_cpus(&found) {
+            } else if found.counts_cpus(dialect) {
                 self.counted.insert(name.clone());
             }
             match found.member(reading) {
                 Ok(read) => {
-                    if reports(&found, reading.dialect) {
+                    if found.has_report(dialect) {
                         odd.extend(read.warnings.iter().map(Diagnostic::to_string));
                     }
                     self.cluster.insert(name, read.value);
@@ -131,10 +127,11 @@ impl ClusterState {
                 }
             }
         }
-        let object = match reading.dialect {
-            DialectName::Volcano => "Numatopology",
-            DialectName::Kubelet | DialectName::Koordinator => "NodeResourceTopology",
+        let object = match reading.decider {
+            Decider::Volcano => "Numatopology",
+            _ => "NodeResourceTopology",
         };
+        self.dialects = dialects;
         if !silent.is_empty() {
             self.notes.push(format!(
                 "no {object} for {}: only the node's totals are known",
@@ -197,7 +194,7 @@ impl ClusterState {
 
     /// The request of a pod as the deciding program reads it.
     pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = pinfold_kube::cluster::pod_request(pod, &self.reading);
+        let read = pinfold_kube::cluster::pod_request(pod, &self.reading, &self.dialects);
         let read = read.map_err(|findings| Failure::BadInput(findings.to_string()))?;
         for warning in &read.warnings {
             output::remark(&format!("warning: {warning}"));
@@ -214,29 +211,10 @@ impl ClusterState {
         self.cluster.node_view(node, name_of)
     }
 
-    /// `dialect kubelet`.
+    /// Who decides: `as kubelet-1.36`.
     pub(super) fn described(&self) -> String {
-        let exact = match self.reading.fidelity {
-            Fidelity::Exact => ", exact",
-            Fidelity::Sound => "",
-        };
-        format!("dialect {}{exact}", self.reading.dialect.name())
+        format!("as {}", self.reading.decider)
     }
-}
-
-/// Whether a node has the report that the deciding program reads.
-fn reports(found: &NodeSources<'_>, dialect: DialectName) -> bool {
-    match dialect {
-        DialectName::Volcano => found.numatopology.is_some(),
-        DialectName::Kubelet | DialectName::Koordinator => found.topology.is_some(),
-    }
-}
-
-fn lists_cpus(found: &NodeSources<'_>) -> bool {
-    let listed = found
-        .topology
-        .and_then(|own| own.meta.annotations.get(keys::CPU_TOPOLOGY));
-    listed.is_some()
 }
 
 /// `a, b, c`; `a, b, c and 4 more`.

@@ -27,7 +27,7 @@ mod text;
 struct Explanation {
     namespace: String,
     pod: String,
-    dialect: &'static str,
+    decider: String,
     /// Where it is, if it has a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<Place>,
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     let mut found = Explanation {
         namespace: pod.meta.namespace.clone(),
         pod: pod.meta.name.clone(),
-        dialect: state.reading.dialect.name(),
+        decider: state.reading.decider.to_string(),
         place: None,
         scheduler: None,
         fits: Vec::new(),

@@ -2,12 +2,12 @@
 
 use pinfold_apiserver::snapshot::{Listed, SnapshotError, Wanted, snapshot};
 use pinfold_apiserver::{Connection, object};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::inventory::Inventory;
 use pinfold_kube::manifest::Document;
 use pinfold_render::text::count;
 use serde_json::Value;
 
-use crate::args::Dialect;
 use crate::args::SourceArgs;
 use pinfold_terminal::Failure;
 
@@ -41,7 +41,7 @@ pub(super) fn inventory(
 ) -> Result<(Inventory, Vec<String>), Failure> {
     let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
     let connection = connection.map_err(|error| Failure::Environment(error.to_string()))?;
-    let kinds = kinds(args.dialect, namespace);
+    let kinds = kinds(args.decider.decider, namespace);
     let wanted: Vec<Wanted> = kinds.iter().map(Kind::wanted).collect();
     let listed = snapshot(&connection, &wanted).map_err(|error| failure(&connection, &error))?;
     let mut reading = Reading::default();
@@ -70,7 +70,7 @@ fn failure(connection: &Connection, error: &SnapshotError) -> Failure {
     Failure::Environment(format!("{}: {error}", connection.url()))
 }
 
-fn kinds(dialect: Dialect, namespace: Option<&str>) -> Vec<Kind> {
+fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<Kind> {
     let topologies =
         |version: &str| format!("/apis/topology.node.k8s.io/{version}/noderesourcetopologies");
     let mut pods = vec![("v1", "/api/v1/pods".to_owned())];
@@ -113,7 +113,7 @@ fn kinds(dialect: Dialect, namespace: Option<&str>) -> Vec<Kind> {
             without: "nobody knows who runs where",
         },
     ];
-    if dialect == Dialect::Volcano {
+    if decider == Decider::Volcano {
         kinds.push(Kind {
             plural: "numatopologies",
             kind: "Numatopology",

@@ -85,7 +85,11 @@ impl Share {
 pub(super) fn uses(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUse> {
     let name = found.node.name();
     let zones = found.topology.map(zones).unwrap_or_default();
-    let counted = state.reading.dialect == DialectName::Kubelet;
+    let dialect = found.dialect(state.reading.decider);
+    let counted = matches!(
+        dialect,
+        Some(DialectName::Kubelet | DialectName::SchedulerPlugins)
+    );
     let portrait = match counted {
         true => None,
         false => state.node_view(&name),

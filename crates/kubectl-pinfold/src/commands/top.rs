@@ -23,7 +23,7 @@ const LONGEST: usize = 20;
 /// All nodes.
 #[derive(Serialize)]
 struct Report {
-    dialect: &'static str,
+    decider: String,
     nodes: Vec<NodeUse>,
     /// The NUMA node with the most free CPUs, where a pod aligned to one would still go.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         Sort::Devices => nodes.sort_by_key(|node| Reverse(node.fullness(NumaUse::all_devices))),
     }
     let report = Report {
-        dialect: state.reading.dialect.name(),
+        decider: state.reading.decider.to_string(),
         roomiest: roomiest(&nodes),
         nodes,
         notes,

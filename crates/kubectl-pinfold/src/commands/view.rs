@@ -19,7 +19,7 @@ use pinfold_terminal::{Failure, output};
 #[derive(Serialize)]
 struct Report<'a> {
     node: &'a str,
-    dialect: &'static str,
+    decider: String,
     /// Whether CPUs have their real numbers.
     numbered: bool,
     pods: usize,
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
     let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
     let report = Report {
         node: &args.name,
-        dialect: state.reading.dialect.name(),
+        decider: state.reading.decider.to_string(),
         numbered: !state.counted.contains(&name),
         pods,
         occupancy: &portrait.occupancy,

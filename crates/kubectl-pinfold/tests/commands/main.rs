@@ -27,3 +27,8 @@ fn every_example_of_the_page_about_clusters_prints_what_the_page_shows() {
 fn every_example_about_a_cluster_gives_its_expected_output() {
     assert_eq!(examples::check(), 1);
 }
+
+#[test]
+fn every_line_of_the_pages_that_can_run_without_a_cluster_runs() {
+    assert!(pages::run_shell_lines() >= 1);
+}

@@ -21,7 +21,7 @@ fn check(name: &str, lines: &[&str]) {
 #[test]
 fn commands() {
     let running = "--nodes ../../../../examples/running-cluster/cluster.yaml";
-    let koordinator = "--dialect koordinator --nodes koordinator.yaml";
+    let koordinator = "--as koordinator --nodes koordinator.yaml";
     check(
         "commands",
         &[
@@ -37,7 +37,7 @@ fn commands() {
             &format!("top {koordinator}"),
             &format!("explain pod old {koordinator}"),
             &format!("view node left {koordinator}"),
-            "top --nodes ../../../../examples/volcano-job/nodes.yaml --dialect volcano",
+            "top --nodes ../../../../examples/volcano-job/nodes.yaml --as volcano",
             "top --nodes one.yaml",
             "top --nodes wrong.yaml",
             "top --nodes one.yaml --kubeconfig x",

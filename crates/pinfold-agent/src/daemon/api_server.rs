@@ -6,13 +6,11 @@ use super::AgentError;
 use crate::config::{Access, AgentConfig};
 use crate::kubernetes::{Connection, Kubernetes, Remark, Timing};
 use crate::metrics::{Metrics, catalogue};
-use pinfold_daemon::logs::Log;
 
 /// The connection to the API server; `None` if the configuration has none.
 pub(super) fn connect(
     config: &AgentConfig,
     node: &str,
-    log: &Log,
     metrics: &Arc<Metrics>,
 ) -> Result<Option<Kubernetes>, AgentError> {
     let connection = match &config.kubernetes.kubeconfig {
@@ -24,13 +22,12 @@ pub(super) fn connect(
         interval: config.kubernetes.every,
         ..Timing::default()
     };
-    let (log, metrics) = (log.clone(), metrics.clone());
+    let metrics = metrics.clone();
     let link = Kubernetes::start(&connection, node, timing, move |remark| {
         count(&metrics, &remark);
-        let what = [("what", &remark as &dyn std::fmt::Display)];
         match remark.is_problem() {
-            true => log.warn("kubernetes", &what),
-            false => log.info("kubernetes", &what),
+            true => tracing::warn!(what = %remark, "kubernetes"),
+            false => tracing::info!(what = %remark, "kubernetes"),
         }
     })?;
     Ok(Some(link))

@@ -133,7 +133,7 @@ impl Enforcer {
         if let Err(error) = confined
             && held.is_alive()
         {
-            self.telemetry.log.warn("not-written", &[("why", &error)]);
+            tracing::warn!(why = %error, "not-written");
         }
     }
 
@@ -166,11 +166,7 @@ impl Enforcer {
             Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
             Some(Err(error)) => {
                 let count = updates.len();
-                let about = [
-                    ("containers", &count as &dyn std::fmt::Display),
-                    ("why", &error),
-                ];
-                self.telemetry.log.warn("not-updated", &about);
+                tracing::warn!(containers = %count, why = %error, "not-updated");
                 updates.iter().map(|one| one.container.clone()).collect()
             }
             None => updates.iter().map(|one| one.container.clone()).collect(),
@@ -192,7 +188,7 @@ impl Enforcer {
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
-            Err(error) => self.telemetry.log.warn("not-written", &[("why", &error)]),
+            Err(error) => tracing::warn!(why = %error, "not-written"),
         }
     }
 
@@ -251,15 +247,10 @@ impl Enforcer {
                 RepairOutcome::Failed(error) => format!("not repaired: {error}"),
                 RepairOutcome::ContainerEnded => "it ended meanwhile".to_owned(),
             };
-            let about = [
-                ("what", drift as &dyn std::fmt::Display),
-                ("outcome", &outcome),
-            ];
-            self.telemetry.log.warn("drift", &about);
+            tracing::warn!(what = %drift, %outcome, "drift");
         }
         for (who, error) in &scan.unreadable {
-            let about = [("who", who as &dyn std::fmt::Display), ("why", error)];
-            self.telemetry.log.warn("unreadable", &about);
+            tracing::warn!(%who, why = %error, "unreadable");
         }
         let conflict = scan.conflicts.first().map(ToString::to_string);
         if conflict.is_some() || monitor.conflicts() == 0 {

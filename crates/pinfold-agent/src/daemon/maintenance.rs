@@ -78,7 +78,7 @@ impl MaintenanceLoop<'_> {
         let connected = connected.map(|state| state.is_connected());
         if connected == Some(false) && last.connected == Some(true) {
             let what = "the container runtime is not connected: containers start unpinned";
-            telemetry.log.error("runtime-lost", &[("what", &what)]);
+            tracing::error!(%what, "runtime-lost");
         }
         last.connected = connected;
         let ended = self.threads.iter().find(|thread| thread.is_finished());
@@ -122,7 +122,7 @@ impl MaintenanceLoop<'_> {
                 }
                 left => format!("pods that the kubelet pinned still run: {left}"),
             };
-            service.telemetry.log.info("takeover", &[("what", &what)]);
+            tracing::info!(%what, "takeover");
             last.pinned = pinned;
         }
     }
@@ -156,10 +156,12 @@ pub(super) fn unknown_containers(config: &AgentConfig) -> UnknownContainers {
 
 /// Reads the machine again after its online CPUs changed, and replaces the ledger's rules.
 fn redetect_machine(service: &Service) {
-    let log = &service.telemetry.log;
     let machine = match LocalMachine::detect() {
         Ok(machine) => machine,
-        Err(error) => return log.error("machine", &[("why", &error)]),
+        Err(error) => {
+            tracing::error!(why = %error, "machine");
+            return;
+        }
     };
     let settings = lock(&service.node)
         .journaled()
@@ -182,16 +184,15 @@ fn reload(
     service: &Service,
     enforcer: &Enforcer,
 ) -> Option<AgentConfig> {
-    let log = &service.telemetry.log;
     let new = match reread() {
         Ok(new) => new,
         Err(error) => {
-            log.error("not-reloaded", &[("why", &error)]);
+            tracing::error!(why = %error, "not-reloaded");
             return None;
         }
     };
     for field in config.needs_restart(&new) {
-        log.warn("needs-restart", &[("field", &field)]);
+        tracing::warn!(%field, "needs-restart");
     }
     enforcer.reconfigure(new.cgroups.clone());
     lock(&service.node).set_unknown_containers(unknown_containers(&new));
@@ -216,16 +217,19 @@ fn reload(
 
 /// Changes the ledger's rules, moving pods where the new rules require it. If they do not fit, the old rules stay in force.
 fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>, AgentError>) {
-    let log = &service.telemetry.log;
     let rules = match rules {
         Ok(rules) => rules,
-        Err(error) => return log.error("not-reloaded", &[("why", &error)]),
+        Err(error) => {
+            tracing::error!(why = %error, "not-reloaded");
+            return;
+        }
     };
     let plan = {
         let node = lock(&service.node);
         let now = node.journaled().ledger().rules();
         if now.machine() == rules.machine() && now.settings() == rules.settings() {
-            return log.info("reloaded", &[("what", &"nothing changed")]);
+            tracing::info!(what = "nothing changed", "reloaded");
+            return;
         }
         node.journaled().plan_rules_change(&rules)
     };
@@ -236,7 +240,7 @@ fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
         Ok(()) => {
             service.telemetry.problem("rules", None);
             let what = "pods were placed by the new rules";
-            log.info("reloaded", &[("what", &what)]);
+            tracing::info!(%what, "reloaded");
         }
         Err(error) => service.telemetry.problem(
             "rules",

@@ -32,7 +32,6 @@ use crate::runtime::{
     AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
 };
 use pinfold_daemon::control::Control;
-use pinfold_daemon::logs::Log;
 use pinfold_journal::JournalLimits;
 
 /// Capacity of the queue of container updates.
@@ -52,17 +51,15 @@ pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
 ) -> Result<(), AgentError> {
-    set_niceness(config.runtime.niceness, log);
+    set_niceness(config.runtime.niceness);
     let machine = LocalMachine::detect()?;
     let name = host::node_name(config);
-    let node = open(config, &machine, log)?;
+    let node = open(config, &machine)?;
     let metrics = listeners::metrics();
-    let kubernetes = api_server::connect(config, &name, log, &metrics)?;
+    let kubernetes = api_server::connect(config, &name, &metrics)?;
     let (changed, changes) = sync_channel(1);
     let telemetry = Arc::new(NodeTelemetry::new(
-        log.clone(),
         metrics.clone(),
         kubernetes.as_ref().map(|link| link.events().clone()),
         changed,
@@ -164,11 +161,7 @@ pub(super) fn run(
         .probes
         .map(|at| at.to_string())
         .unwrap_or_default();
-    let about = [
-        ("node", &name as &dyn std::fmt::Display),
-        ("metrics", &probes),
-    ];
-    log.info("started", &about);
+    tracing::info!(node = %name, metrics = %probes, "started");
     telemetry.node_changed();
     let maintenance = MaintenanceLoop {
         config,
@@ -178,7 +171,7 @@ pub(super) fn run(
         threads: &threads,
     };
     maintenance.run(control);
-    log.info("stopping", &[]);
+    tracing::info!("stopping");
     drop(listeners);
     if let Some(handle) = &handle {
         handle.stop();
@@ -199,7 +192,6 @@ fn spawn(
 fn open(
     config: &AgentConfig,
     machine: &LocalMachine,
-    log: &Log,
 ) -> Result<Arc<Mutex<ManagedNode>>, AgentError> {
     let rules = machine.rules(config)?;
     let mut journaled =
@@ -208,7 +200,7 @@ fn open(
         let what = JournalDifference::TailLost {
             bytes: journaled.truncated_bytes(),
         };
-        log.warn("differs", &[("what", &what)]);
+        tracing::warn!(%what, "differs");
     }
     let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
@@ -217,15 +209,18 @@ fn open(
             .map_err(crate::journaled_ledger::JournaledLedgerError::from)
             .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
-            Ok(()) => log.warn("rules-changed", &[("what", &"machine or settings are not those of the journal; everybody was placed by the new ones")]),
-            Err(error) => log.error("rules-kept", &[("why", &error)]),
+            Ok(()) => tracing::warn!(
+                what = "machine or settings are not those of the journal; everybody was placed by the new ones",
+                "rules-changed"
+            ),
+            Err(error) => tracing::error!(why = %error, "rules-kept"),
         }
     }
     let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
         Dialect::Kubelet => Rulebook::Kubelet,
         Dialect::Koordinator => {
-            let args = scheduler_args(config, log)?;
+            let args = scheduler_args(config)?;
             Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
     };
@@ -240,7 +235,7 @@ fn open(
 }
 
 /// Arguments of Koordinator's scheduler plugin, for pods that the agent places itself.
-fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, AgentError> {
+fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, AgentError> {
     let Some(path) = &config.koordinator.scheduler else {
         return Ok(KoordinatorArgs::default());
     };
@@ -252,7 +247,7 @@ fn scheduler_args(config: &AgentConfig, log: &Log) -> Result<KoordinatorArgs, Ag
     };
     let read = scheduler_args_of(document).map_err(AgentError::Rules)?;
     for warning in &read.warnings {
-        log.warn("scheduler", &[("what", warning)]);
+        tracing::warn!(what = %warning, "scheduler");
     }
     Ok(read.value)
 }
@@ -280,11 +275,10 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
 
 /// Sets the niceness of this thread and the threads it starts: the runtime waits for the agent, which otherwise competes
 /// with starting containers for a CPU after every fsync of the journal.
-fn set_niceness(niceness: i8, log: &Log) {
+fn set_niceness(niceness: i8) {
     let set = rustix::process::setpriority_process(None, niceness.into());
     if let Err(error) = set {
-        let niceness = niceness.to_string();
-        log.info("not-favoured", &[("niceness", &niceness), ("why", &error)]);
+        tracing::info!(niceness, why = %error, "not-favoured");
     }
 }
 
@@ -345,35 +339,27 @@ impl NodeReporter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use pinfold_core::koordinator::policy_values::BindPolicy;
 
     use super::*;
-    use pinfold_daemon::logs::{Level, LogFormat};
 
     #[test]
     fn the_scheduler_plugins_arguments_are_read_from_its_configuration() {
-        let sink = Box::new(std::io::sink());
-        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("scheduler.yaml");
         let mut config = AgentConfig::default();
-        let default = scheduler_args(&config, &log).expect("defaults");
+        let default = scheduler_args(&config).expect("defaults");
         assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
         config.koordinator.scheduler = Some(file.clone());
-        assert!(
-            scheduler_args(&config, &log).is_err(),
-            "the file is missing"
-        );
+        assert!(scheduler_args(&config).is_err(), "the file is missing");
         let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
             - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";
         std::fs::write(&file, text).expect("written");
-        let args = scheduler_args(&config, &log).expect("a configuration");
+        let args = scheduler_args(&config).expect("a configuration");
         assert_eq!(args.default_bind, Some(BindPolicy::SpreadByPcpus));
         std::fs::write(&file, "kind: Pod").expect("written");
         assert!(
-            scheduler_args(&config, &log).is_err(),
+            scheduler_args(&config).is_err(),
             "the file is not a scheduler configuration"
         );
     }

@@ -18,7 +18,6 @@ use crate::kubernetes::{Object, Report};
 use crate::metrics::Metrics;
 use crate::mirror::{Configz, Mirror, Picture, Places, objects};
 use pinfold_daemon::control::{Control, Wish};
-use pinfold_daemon::logs::Log;
 
 /// A node that a kubelet runs, as it was when it was last looked at.
 struct MirrorService {
@@ -49,7 +48,6 @@ pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
     control: &Control,
-    log: &Log,
 ) -> Result<(), AgentError> {
     let name = host::node_name(config);
     let mut mirror = mirror(config, &name)?;
@@ -58,13 +56,13 @@ pub(super) fn run(
         state: Mutex::default(),
     });
     let metrics = listeners::metrics();
-    let kubernetes = api_server::connect(config, &name, log, &metrics)?;
+    let kubernetes = api_server::connect(config, &name, &metrics)?;
     let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
-    log.info("started", &[("node", &name), ("mode", &"mirror")]);
+    tracing::info!(node = %name, mode = "mirror", "started");
     // There is no journal to count by. Milliseconds of now are more than any count that began earlier has reached.
-    let mut generation = now().0;
+    let mut generation = now().as_millisecond().unsigned_abs();
     let mut logged_remarks = Vec::new();
     let mut online = host::online_cpus();
     loop {
@@ -73,7 +71,7 @@ pub(super) fn run(
             // The kubelet has to be restarted for that too.
             match self::mirror(config, &name) {
                 Ok(new) => (mirror, online) = (new, seen),
-                Err(error) => log.error("machine", &[("why", &error)]),
+                Err(error) => tracing::error!(why = %error, "machine"),
             }
         }
         // Nobody waits for this: whoever asks meanwhile is told what was so before.
@@ -93,22 +91,22 @@ pub(super) fn run(
         if mirror.remarks() != logged_remarks {
             logged_remarks = mirror.remarks().to_vec();
             for remark in &logged_remarks {
-                log.warn("mirror", &[("what", remark)]);
+                tracing::warn!(what = %remark, "mirror");
             }
         }
         match control.next(config.kubernetes.every) {
             Some(Wish::Stop) => {
-                log.info("stopping", &[]);
+                tracing::info!("stopping");
                 return Ok(());
             }
             // The kubelet's configuration is read again all the time.
             Some(Wish::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
-                        log.warn("needs-restart", &[("field", &field)]);
+                        tracing::warn!(%field, "needs-restart");
                     }
                 }
-                Err(error) => log.error("not-reloaded", &[("why", &error)]),
+                Err(error) => tracing::error!(why = %error, "not-reloaded"),
             },
             None => {}
         }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use nri::Handle;
 use pinfold_cgroup::{GroupPath, Hierarchy};
@@ -56,7 +55,7 @@ pub(super) struct Service {
 
 /// What time it is.
 pub(super) fn now() -> Timestamp {
-    SystemTime::now().into()
+    Timestamp::now()
 }
 
 /// The process that keeps CPUs back to itself is no container: it cannot be known what it needs.

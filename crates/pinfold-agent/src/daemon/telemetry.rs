@@ -12,11 +12,9 @@ use crate::kubernetes::{Events, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::SyncChange;
 use crate::runtime::{Subject, Telemetry};
-use pinfold_daemon::logs::Log;
 
 /// Tells what happens.
 pub(super) struct NodeTelemetry {
-    pub(super) log: Log,
     pub(super) metrics: Arc<Metrics>,
     pub(super) events: Option<Events>,
     /// Wakes whoever reports on the node.
@@ -26,14 +24,12 @@ pub(super) struct NodeTelemetry {
 
 impl NodeTelemetry {
     pub(super) fn new(
-        log: Log,
         metrics: Arc<Metrics>,
         events: Option<Events>,
         changed: SyncSender<()>,
     ) -> Self {
         let problems = Mutex::default();
         Self {
-            log,
             metrics,
             events,
             changed,
@@ -58,7 +54,7 @@ impl NodeTelemetry {
         match problem {
             Some(problem) => {
                 if matters.get(matter) != Some(&problem) {
-                    self.log.error("problem", &[("what", &problem)]);
+                    tracing::error!(what = %problem, "problem");
                     matters.insert(matter, problem);
                 }
             }
@@ -74,12 +70,12 @@ impl NodeTelemetry {
 impl Telemetry for NodeTelemetry {
     fn runtime_connected(&self, runtime: &RuntimeInfo) {
         self.metrics.count(&catalogue::NRI_CONNECTIONS, &[]);
-        let about = [
-            ("runtime", &runtime.name as &dyn std::fmt::Display),
-            ("version", &runtime.version),
-            ("nri", &runtime.nri_version),
-        ];
-        self.log.info("connected", &about);
+        tracing::info!(
+            runtime = %runtime.name,
+            version = %runtime.version,
+            nri = %runtime.nri_version,
+            "connected"
+        );
     }
 
     fn record_decision(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
@@ -104,21 +100,15 @@ impl Telemetry for NodeTelemetry {
                 .observe(&catalogue::ADMISSION_DURATION, &[], seconds * 1000.0);
         }
         let container = what.container.unwrap_or_default();
-        let about = [
-            ("namespace", &what.namespace as &dyn std::fmt::Display),
-            ("pod", &what.name),
-            ("uid", &what.uid),
-            ("container", &container),
-        ];
+        let (namespace, pod, uid) = (what.namespace, what.name, what.uid);
         let Some(why) = rejected else {
-            return self.log.debug("admitted", &about);
+            tracing::debug!(namespace, pod, %uid, container, "admitted");
+            return;
         };
         let reason = reason(why);
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
         self.metrics.count(&catalogue::REFUSALS, &[reason]);
-        let mut about = about.to_vec();
-        about.push(("why", &why));
-        self.log.warn("rejected", &about);
+        tracing::warn!(namespace, pod, %uid, container, why, "rejected");
         if let Some(events) = &self.events {
             events.warn(Warning {
                 namespace: what.namespace.to_owned(),
@@ -131,15 +121,15 @@ impl Telemetry for NodeTelemetry {
     }
 
     fn record_sync_change(&self, change: &SyncChange) {
-        self.log.warn("differs", &[("what", change)]);
+        tracing::warn!(what = %change, "differs");
     }
 
     fn record_error(&self, error: &JournaledLedgerError) {
-        self.log.error("failed", &[("why", error)]);
+        tracing::error!(why = %error, "failed");
     }
 
     fn warn(&self, problem: &str) {
-        self.log.warn("trouble", &[("what", &problem)]);
+        tracing::warn!(what = %problem, "trouble");
     }
 
     fn node_changed(&self) {
@@ -166,16 +156,12 @@ pub(super) fn reason(why: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
-    use std::time::SystemTime;
 
     use super::*;
-    use pinfold_daemon::logs::{Level, LogFormat};
 
     fn telemetry() -> NodeTelemetry {
         let (changed, _) = sync_channel(1);
-        let sink = Box::new(std::io::sink());
-        let log = Log::to(sink, LogFormat::Text, Level::Error, SystemTime::now);
-        NodeTelemetry::new(log, Arc::new(crate::metrics::registry()), None, changed)
+        NodeTelemetry::new(Arc::new(crate::metrics::registry()), None, changed)
     }
 
     #[test]

@@ -17,7 +17,7 @@ use pinfold_journal::JournalLimits;
 mod external;
 mod takeover;
 
-const NOW: Timestamp = Timestamp(1);
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// Two NUMA nodes with four cores of two threads each: 0-3,8-11 and 4-7,12-15. CPUs 0 and 8 are reserved.
 fn rules(policy: &str) -> Arc<Rules> {

@@ -81,7 +81,7 @@ fn stage(pins: bool) -> Stage {
         pins,
         telemetry: reported.clone(),
         updates: updates_sender,
-        clock: || Timestamp(0),
+        clock: || Timestamp::UNIX_EPOCH,
     };
     Stage {
         _folder: folder,

@@ -99,7 +99,12 @@ impl Agent for FakeAgent {
         let pod = Arc::new(object.pod);
         let mut journaled = self.journaled();
         let before: Ledger = journaled.ledger().clone();
-        let decision = journaled.admit(&pod, PodRecord::default(), &mut NoPreference, Timestamp(0));
+        let decision = journaled.admit(
+            &pod,
+            PodRecord::default(),
+            &mut NoPreference,
+            Timestamp::UNIX_EPOCH,
+        );
         let decision = decision
             .map_err(|error| AgentApiError::new(ApiErrorKind::Conflict, error.to_string(), ""))?;
         match PodReport::of(journaled.ledger(), &pod.uid) {
@@ -123,7 +128,7 @@ impl Agent for FakeAgent {
     }
 
     fn release(&self, pod: &PodUid) -> Result<(), AgentApiError> {
-        let released = self.journaled().release(pod, Timestamp(0));
+        let released = self.journaled().release(pod, Timestamp::UNIX_EPOCH);
         released.map_err(|_| no_such_pod(pod))
     }
 
@@ -159,7 +164,7 @@ impl Agent for FakeAgent {
             .plan_settings_change(settings(bytes)?)
             .map_err(bad)?;
         let mut report = plan.report(journaled.ledger());
-        let applied = journaled.apply_rules_change(plan, Timestamp(0));
+        let applied = journaled.apply_rules_change(plan, Timestamp::UNIX_EPOCH);
         applied
             .map_err(|error| AgentApiError::new(ApiErrorKind::Conflict, error.to_string(), ""))?;
         report.applied = true;

@@ -124,7 +124,7 @@ pub(crate) fn step(
     journaled: &mut JournaledLedger,
     random: &mut Random,
 ) -> Result<(), JournaledLedgerError> {
-    let now = Timestamp(journaled.generation());
+    let now = Timestamp::UNIX_EPOCH;
     let residents: Vec<PodUid> = journaled
         .ledger()
         .state()

@@ -14,6 +14,7 @@ use crate::koordinator::rejection::KoordinatorRejection;
 use crate::ledger::LedgerError;
 use crate::name::NodeName;
 use crate::node_set::NodeSet;
+use crate::node_topology::filter::TopologyRejection;
 use crate::node_topology::prediction::Gap;
 use crate::volcano::predicate::Misfit;
 
@@ -113,6 +114,8 @@ pub enum NodeRejection {
     Koordinator(KoordinatorRejection),
     /// Volcano's plugin rejects the pod.
     Volcano(Misfit),
+    /// NodeResourceTopologyMatch rejects the pod.
+    SchedulerPlugins(TopologyRejection),
 }
 
 impl NodeRejection {
@@ -122,6 +125,7 @@ impl NodeRejection {
         match self {
             NodeRejection::Insufficient(short) => join(short, Shortage::to_string),
             NodeRejection::Kubelet(rejection, _) => rejection.reason.to_string(),
+            NodeRejection::SchedulerPlugins(rejection) => rejection.to_string(),
             other => other.to_string(),
         }
     }
@@ -142,6 +146,9 @@ impl fmt::Display for NodeRejection {
             NodeRejection::Uncertain(gap) => gap.fmt(f),
             NodeRejection::Koordinator(rejection) => rejection.fmt(f),
             NodeRejection::Volcano(misfit) => misfit.fmt(f),
+            NodeRejection::SchedulerPlugins(rejection) => {
+                write!(f, "{rejection} ({})", rejection.cause())
+            }
         }
     }
 }

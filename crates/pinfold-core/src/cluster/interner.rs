@@ -37,7 +37,7 @@ impl Interner {
                     intern(&mut self.volcano, numa);
                 }
             }
-            Dialect::Kubelet(_) | Dialect::Unknown => {}
+            Dialect::Kubelet(_) | Dialect::SchedulerPlugins(_) | Dialect::Unknown => {}
         }
     }
 }

@@ -22,7 +22,10 @@ use crate::volcano::predicate::NumaInfo;
 
 mod koordinator;
 mod kubelet;
+mod scheduler_plugins;
 mod volcano;
+
+pub use scheduler_plugins::TopologyMatchNode;
 
 /// One node of a cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +53,8 @@ pub enum Dialect {
     },
     /// Volcano's scheduler plugin.
     Volcano(Box<VolcanoNode>),
+    /// The scheduler plugin NodeResourceTopologyMatch.
+    SchedulerPlugins(Box<TopologyMatchNode>),
     /// None: the node reports no NUMA topology, so only the totals of its allocatable count.
     Unknown,
 }
@@ -87,6 +92,8 @@ enum DialectUndo {
         free: Option<CpuSet>,
         amounts: NumaAmounts,
     },
+    /// The pod that was placed.
+    SchedulerPlugins(PodUid),
     Unknown,
 }
 
@@ -171,6 +178,17 @@ impl ClusterNode {
         }
     }
 
+    /// A node that NodeResourceTopologyMatch filters and scores.
+    #[must_use]
+    pub fn scheduler_plugins(node: TopologyMatchNode) -> Self {
+        Self {
+            allocatable: Amounts::of(node.allocatable()),
+            used: Amounts::new(),
+            dialect: Dialect::SchedulerPlugins(Box::new(node)),
+            gaps: None,
+        }
+    }
+
     /// A node that reports no NUMA topology.
     #[must_use]
     pub fn unknown(allocatable: Amounts) -> Self {
@@ -236,6 +254,7 @@ impl ClusterNode {
             Dialect::Kubelet(ledger) => kubelet::evaluate(ledger, self.gaps.as_deref(), request),
             Dialect::Koordinator { node, args } => koordinator::evaluate(node, args, prefilter),
             Dialect::Volcano(node) => volcano::evaluate(node, request),
+            Dialect::SchedulerPlugins(node) => scheduler_plugins::evaluate(node, request),
             Dialect::Unknown => Evaluation::FitsInTotal,
         }
     }
@@ -256,6 +275,7 @@ impl ClusterNode {
                 koordinator::reserve(node, args, request, prefilter)?
             }
             Dialect::Volcano(node) => volcano::reserve(node, request)?,
+            Dialect::SchedulerPlugins(node) => scheduler_plugins::reserve(node, request)?,
             Dialect::Unknown => DialectReservation {
                 cpus: CpuSet::new(),
                 amounts: TakenAmounts::new(),
@@ -293,6 +313,9 @@ impl ClusterNode {
                 node.free = free;
                 node.amounts = amounts;
             }
+            (Dialect::SchedulerPlugins(node), DialectUndo::SchedulerPlugins(pod)) => {
+                node.forget(&pod);
+            }
             _ => {}
         }
     }
@@ -309,6 +332,7 @@ impl ClusterNode {
                 }
                 node.amounts.add(&held.amounts);
             }
+            Dialect::SchedulerPlugins(node) => node.forget(pod),
             Dialect::Unknown => {}
         }
     }
@@ -322,7 +346,10 @@ impl ClusterNode {
                 is_placed && state.admitted_pods().contains_key(pod)
                     || state.has_reusable_cpus_of(pod)
             }
-            Dialect::Koordinator { .. } | Dialect::Volcano(_) | Dialect::Unknown => false,
+            Dialect::Koordinator { .. }
+            | Dialect::Volcano(_)
+            | Dialect::SchedulerPlugins(_)
+            | Dialect::Unknown => false,
         }
     }
 }
@@ -354,6 +381,7 @@ impl PartialEq for Dialect {
                 },
             ) => node == other_node && args == other_args,
             (Dialect::Volcano(mine), Dialect::Volcano(theirs)) => mine == theirs,
+            (Dialect::SchedulerPlugins(mine), Dialect::SchedulerPlugins(theirs)) => mine == theirs,
             (Dialect::Unknown, Dialect::Unknown) => true,
             _ => false,
         }

@@ -56,7 +56,7 @@ impl Cluster {
             },
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
             Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
-            Dialect::Unknown => return None,
+            Dialect::SchedulerPlugins(_) | Dialect::Unknown => return None,
         };
         let holding = view.occupancy.holders.len();
         let pods = usize::try_from(node.pods())

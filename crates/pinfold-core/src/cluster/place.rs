@@ -44,6 +44,11 @@ pub enum PlacementDetail {
     },
     /// The CPUs that Volcano chose on each NUMA node.
     Volcano(BTreeMap<NodeId, CpuSet>),
+    /// NodeResourceTopologyMatch chooses the node only.
+    SchedulerPlugins {
+        /// The plugin's score of the node.
+        score: i64,
+    },
 }
 
 /// Why a pod was not placed. The cluster is unchanged.

@@ -6,7 +6,7 @@ use crate::demand::{effective_limits, effective_requests};
 use crate::koordinator::amounts::Amounts;
 use crate::koordinator::plugin::PodDemand;
 use crate::name::PodUid;
-use crate::pod::Pod;
+use crate::pod::{Pod, ResourceList};
 use crate::volcano::predicate::VolcanoTask;
 
 /// A pod to be placed: its spec, and what Koordinator and Volcano read from its labels and annotations.
@@ -17,6 +17,8 @@ pub struct PodRequest {
     pod: Arc<Pod>,
     koordinator: PodDemand,
     volcano: VolcanoTask,
+    /// The overhead of its runtime class, which only NodeResourceTopologyMatch reads.
+    overhead: ResourceList,
     /// The effective requests, which are counted against a node's allocatable.
     requests: Amounts,
 }
@@ -36,6 +38,7 @@ impl PodRequest {
                 pod: Pod::clone(&pod),
                 policy: None,
             },
+            overhead: ResourceList::new(),
             requests,
             pod,
         }
@@ -54,6 +57,14 @@ impl PodRequest {
     #[must_use]
     pub fn with_volcano_policy(mut self, policy: impl Into<String>) -> Self {
         self.volcano.policy = Some(policy.into());
+        self
+    }
+
+    /// The same pod with the overhead of its runtime class, which is added to its requests.
+    #[must_use]
+    pub fn with_overhead(mut self, overhead: ResourceList) -> Self {
+        self.requests.add(&Amounts::of(&overhead));
+        self.overhead = overhead;
         self
     }
 
@@ -96,6 +107,12 @@ impl PodRequest {
         &self.volcano
     }
 
+    /// The overhead of the pod's runtime class.
+    #[must_use]
+    pub fn overhead(&self) -> &ResourceList {
+        &self.overhead
+    }
+
     /// The pod's effective requests, init containers and sidecars included.
     #[must_use]
     pub fn requests(&self) -> &Amounts {
@@ -111,5 +128,6 @@ impl PodRequest {
             && mine.pod_limits == theirs.pod_limits
             && self.koordinator == other.koordinator
             && self.volcano.policy == other.volcano.policy
+            && self.overhead == other.overhead
     }
 }

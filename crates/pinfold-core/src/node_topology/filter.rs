@@ -35,6 +35,24 @@ pub enum TopologyRejection {
     Inconsistent(#[source] Box<Overdrawn>),
 }
 
+impl TopologyRejection {
+    /// What the plugin's text leaves out: the container and the resource.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self {
+            TopologyRejection::CannotAlign { what, resource } => {
+                let container = what.container();
+                let container = container.map(|name| format!("{name}: "));
+                format!(
+                    "{}no NUMA zone has enough {resource}",
+                    container.unwrap_or_default()
+                )
+            }
+            TopologyRejection::Inconsistent(overdrawn) => overdrawn.to_string(),
+        }
+    }
+}
+
 /// What must be in one NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlignedUnit {
@@ -46,6 +64,18 @@ pub enum AlignedUnit {
     InitContainer(ContainerName),
     /// One of its init containers that keeps running.
     Sidecar(ContainerName),
+}
+
+impl AlignedUnit {
+    /// The container's name; `None` for the pod as a whole.
+    fn container(&self) -> Option<&ContainerName> {
+        match self {
+            AlignedUnit::Pod => None,
+            AlignedUnit::Container(name)
+            | AlignedUnit::InitContainer(name)
+            | AlignedUnit::Sidecar(name) => Some(name),
+        }
+    }
 }
 
 impl std::fmt::Display for AlignedUnit {

@@ -1,6 +1,6 @@
 //! Changes of a rejected pod after which a node of the cluster would admit it. Every change is tried before it is named.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_core::cluster::{Cluster, Evaluation};
 use pinfold_core::cpu_set::CpuSet;
@@ -46,6 +46,7 @@ pub fn find_changes(
     let size = cluster.nodes().count().max(1);
     let mut trial = Trial {
         reading,
+        dialects: super::dialects_of(cluster),
         running,
         cluster: cluster.clone(),
         left: MAX_EVALUATIONS / size,
@@ -64,6 +65,7 @@ pub fn find_changes(
 /// Tries changed pods on a copy of the cluster.
 struct Trial<'a> {
     reading: &'a DialectOptions,
+    dialects: BTreeSet<DialectName>,
     running: &'a BTreeMap<PodUid, String>,
     cluster: Cluster,
     /// How many more pods may be tried.
@@ -74,7 +76,8 @@ impl Trial<'_> {
     /// The best node for a changed pod.
     fn try_pod(&mut self, pod: &PodObject, change: impl FnOnce() -> String) -> Option<PodChange> {
         self.left = self.left.checked_sub(1)?;
-        let ask = super::pod_request(pod, self.reading).ok()?.value;
+        let ask = super::pod_request(pod, self.reading, &self.dialects);
+        let ask = ask.ok()?.value;
         let node = self.cluster.rank(&ask).first()?.node.clone();
         let (cpus, numa_nodes) = match self.cluster.evaluate(&ask, &node) {
             Evaluation::Fits(fit) => (fit.cpus, fit.numa),
@@ -126,11 +129,18 @@ impl Trial<'_> {
         (1..=whole).rev().find_map(|amount| fitting(amount.into()))
     }
 
-    /// Other annotations that the deciding program reads.
+    /// Other annotations that the nodes' dialects read.
     fn other_annotations(&mut self, pod: &PodObject) -> Vec<PodChange> {
+        let dialects = self.dialects.clone().into_iter();
+        dialects
+            .flat_map(|dialect| self.other_annotations_of(dialect, pod))
+            .collect()
+    }
+
+    fn other_annotations_of(&mut self, dialect: DialectName, pod: &PodObject) -> Vec<PodChange> {
         let mut changes = Vec::new();
-        match self.reading.dialect {
-            DialectName::Kubelet => {}
+        match dialect {
+            DialectName::Kubelet | DialectName::SchedulerPlugins => {}
             DialectName::Koordinator => {
                 for key in [keys::NUMA_SPEC, keys::RESOURCE_SPEC] {
                     let mut without = pod.clone();

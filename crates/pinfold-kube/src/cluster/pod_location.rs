@@ -118,7 +118,7 @@ impl NodeSources<'_> {
     /// Where one of the node's pods sits.
     #[must_use]
     pub fn location_of(&self, pod: &PodObject, options: &DialectOptions) -> PodLocation {
-        let status = ResourceStatus::read(pod, options.fidelity).ok();
+        let status = ResourceStatus::read(pod, options.annotation_fidelity()).ok();
         if let Some(status) = status.and_then(|read| read.value) {
             let mut numa: NodeSet = status.numa.iter().map(|part| part.node).collect();
             if numa.is_empty() {
@@ -152,7 +152,8 @@ impl NodeSources<'_> {
             };
         }
         let holding = PodHoldings::of(pod);
-        if holding.is_empty() || options.dialect == DialectName::Koordinator {
+        let is_koordinators = self.dialect(options.decider) == Some(DialectName::Koordinator);
+        if holding.is_empty() || is_koordinators {
             return PodLocation::Shared;
         }
         self.location_from_counts(pod, &holding)
@@ -192,7 +193,7 @@ impl NodeSources<'_> {
     }
 
     fn facts(&self, options: &DialectOptions) -> Option<ReportAnnotations> {
-        let read = ReportAnnotations::read(self.topology?, options.fidelity).ok()?;
+        let read = ReportAnnotations::read(self.topology?, options.annotation_fidelity()).ok()?;
         Some(read.value)
     }
 
@@ -348,7 +349,7 @@ impl NodeSources<'_> {
     }
 }
 
-/// What a pod holds on one NUMA node alone. What lies on several together is counted on each of them, and nobody knows how
+/// What a pod holds on one NUMA node alone. What lies on several together is counted on each of them, and nobody knows options
 /// much of it is where.
 fn held_on(state: &PublishedPodState, node: NodeId) -> BTreeMap<ResourceName, u64> {
     let alone = NodeSet::single(node);
@@ -427,7 +428,7 @@ fn remove_from_annotations(
     if !(topology.meta.annotations).contains_key(keys::POD_CPU_ALLOCS) {
         return;
     }
-    let Ok(read) = ReportAnnotations::read(topology, options.fidelity) else {
+    let Ok(read) = ReportAnnotations::read(topology, options.annotation_fidelity()) else {
         return;
     };
     let mut facts = read.value;

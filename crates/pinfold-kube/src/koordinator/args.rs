@@ -8,7 +8,7 @@ use pinfold_core::koordinator::score::ScoreKind;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
-use crate::suggest;
+use crate::{scheduler_config, suggest};
 
 /// The plugin's name.
 const PLUGIN: &str = "NodeNUMAResource";
@@ -25,25 +25,11 @@ pub fn scheduler_args(document: &Document) -> Result<WithWarnings<KoordinatorArg
 }
 
 fn read(document: &Document, report: &mut DiagnosticReport) -> Option<KoordinatorArgs> {
-    let object = document.expect_kind(
-        "KubeSchedulerConfiguration",
-        &[
-            "kubescheduler.config.k8s.io/v1",
-            "kubescheduler.config.k8s.io/v1beta3",
-            "kubescheduler.config.k8s.io/v1beta2",
-        ],
-        report,
-    )?;
-    for profile in object.get_list("profiles", "a list of profiles", report) {
-        for plugin in profile.get_list("pluginConfig", "a list of plugins", report) {
-            let is_ours = plugin.get("name").is_some_and(|name| name.is_text(PLUGIN));
-            let args = plugin.get_map("args", "the plugin's arguments", report);
-            if let (true, Some(args)) = (is_ours, args) {
-                return Some(plugin_args(&args, report));
-            }
-        }
-    }
-    Some(KoordinatorArgs::default())
+    let args = scheduler_config::plugin_args(document, PLUGIN, report)?;
+    Some(match args {
+        Some(args) => plugin_args(&args, report),
+        None => KoordinatorArgs::default(),
+    })
 }
 
 #[rustfmt::skip]

@@ -74,7 +74,7 @@ impl Kind {
         match record.report.as_ref().map(|report| &report.what) {
             Some(Ok(report)) => match report.kubelet.state().map(|state| state.dialect) {
                 Some(DialectName::Koordinator) => Kind::Koordinator,
-                Some(DialectName::Kubelet) => Kind::Kubelet,
+                Some(DialectName::Kubelet | DialectName::SchedulerPlugins) => Kind::Kubelet,
                 Some(DialectName::Volcano) => Kind::Volcano,
                 None if report.lists_cpus => Kind::Koordinator,
                 None => Kind::Kubelet,

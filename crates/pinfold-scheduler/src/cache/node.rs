@@ -21,7 +21,7 @@ use super::firm::Spare;
 use super::kind::Kind;
 
 /// The label of a node that says whose rules decide there, for clusters where its reports do not.
-pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
+pub use pinfold_kube::cluster::DIALECT_LABEL;
 
 /// Everything that was heard about one node.
 #[derive(Debug, Default)]

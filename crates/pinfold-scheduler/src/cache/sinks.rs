@@ -7,7 +7,6 @@ use pinfold_apiserver::{Note, Sink, Source, object};
 use pinfold_core::name::NodeName;
 use pinfold_core::volcano::predicate::NumaInfo;
 use pinfold_daemon::Metrics;
-use pinfold_daemon::logs::Log;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -43,7 +42,6 @@ pub fn sources() -> [Source; 4] {
 pub struct Follow {
     what: What,
     cache: Arc<Mutex<Cache>>,
-    log: Log,
     metrics: Arc<Metrics>,
     /// When the list was asked for that comes in.
     asked: Instant,
@@ -86,11 +84,10 @@ pub enum Item {
 impl Follow {
     /// The four kinds in the order of [`sources`].
     #[must_use]
-    pub fn all(cache: &Arc<Mutex<Cache>>, log: &Log, metrics: &Arc<Metrics>) -> [Self; 4] {
+    pub fn all(cache: &Arc<Mutex<Cache>>, metrics: &Arc<Metrics>) -> [Self; 4] {
         [What::Nodes, What::Pods, What::Reports, What::Numas].map(|what| Self {
             what,
             cache: cache.clone(),
-            log: log.clone(),
             metrics: metrics.clone(),
             asked: Instant::now(),
             failing: false,
@@ -155,8 +152,7 @@ impl Sink for Follow {
         let what = self.what.name();
         // A kind that is not served is asked for again and again.
         if self.count.replace(count) != Some(count) {
-            self.log
-                .info("listed", &[("what", &what), ("objects", &count)]);
+            tracing::info!(resource = what, objects = count, "listed");
         }
     }
 
@@ -204,17 +200,14 @@ impl Sink for Follow {
                     self.cache().pods_heard(now);
                 }
                 if std::mem::take(&mut self.failing) {
-                    self.log.info("up to date again", &[("what", &what)]);
+                    tracing::info!(resource = what, "watch recovered");
                 }
             }
             Note::Behind { error, retry_in } => {
                 self.metrics.count(&catalogue::WATCH_FAILURES, &[what]);
                 self.failing = true;
                 let wait = retry_in.as_secs_f32();
-                self.log.warn(
-                    "no news",
-                    &[("what", &what), ("error", &error), ("retryIn", &wait)],
-                );
+                tracing::warn!(resource = what, %error, retry_in = wait, "watch failed");
             }
         }
     }

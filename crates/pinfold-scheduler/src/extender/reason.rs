@@ -67,7 +67,7 @@ impl Class {
             NodeRejection::UnknownNode => Class::Unknown,
             NodeRejection::Insufficient(_) => Class::Room,
             NodeRejection::Kubelet(_, Some(blame)) if blame.is_permanent() => Class::Pod,
-            NodeRejection::Kubelet(..) => Class::Numa,
+            NodeRejection::Kubelet(..) | NodeRejection::SchedulerPlugins(_) => Class::Numa,
             NodeRejection::Ledger(_) => Class::Pod,
             NodeRejection::Uncertain(_) => Class::Uncertain,
             NodeRejection::Koordinator(_) => Class::Koordinator,
@@ -123,6 +123,7 @@ pub fn of(rejection: &NodeRejection) -> String {
         NodeRejection::Uncertain(gap) => format!("NUMA uncertain: {gap}"),
         NodeRejection::Koordinator(rejection) => rejection.to_string(),
         NodeRejection::Volcano(misfit) => format!("NUMA: {misfit}"),
+        NodeRejection::SchedulerPlugins(rejection) => format!("NUMA: {rejection}"),
     };
     shortened(&words)
 }

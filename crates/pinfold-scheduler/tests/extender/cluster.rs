@@ -9,7 +9,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pinfold_daemon::control::{Control, Wish};
-use pinfold_daemon::logs::Log;
 use pinfold_scheduler::config::{Access, SchedulerConfig};
 use pinfold_scheduler::daemon;
 use serde_json::{Value, json};
@@ -193,7 +192,7 @@ impl Extender {
         let (stop, control) = Control::of_hand();
         let thread = thread::spawn(move || {
             let again = || Err("nothing else".to_owned());
-            daemon::run(&config, &again, &control, &Log::none()).unwrap();
+            daemon::run(&config, &again, &control).unwrap();
         });
         Self {
             address,

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
         .unwrap_or_else(|| root.join("config.yaml"));
     let kubelet = input::kubelet(&config, Fidelity::Exact)?;
     let hardware = input::hardware(&args.machine.machine)?;
-    let machine = Arc::new(node::view(&hardware)?);
+    let machine = Arc::new(node::kubelet_machine(&hardware)?);
     let settings = kubelet.settings(hardware.memory, Fidelity::Exact);
     let rules = Rules::new(machine, settings).map_err(|error| {
         let told = format!("{}: no kubelet would start with this", config.display());

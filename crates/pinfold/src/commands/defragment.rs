@@ -1,19 +1,35 @@
-//! `pinfold defragment`: the fewest pods that have to change places so that a rejected pod fits.
+//! `pinfold defragment`: the fewest running pods to move so that a rejected pod fits.
 
 use std::process::ExitCode;
 
 use pinfold_core::device::NoPreference;
 use pinfold_core::remedy::{self, Effort};
+use pinfold_kube::decider::Decider;
 use pinfold_render::explain;
 
 use crate::args::DefragmentArgs;
+use crate::as_pinfold::{AsPinfold, Outcome};
+use crate::commands::explain::{Answer, compare};
 use crate::exit::{Failure, REJECTED};
 use crate::node::Node;
-use crate::{input, output, running};
+use crate::output::remark;
+use crate::running::Running;
+use crate::{input, output};
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
-    let node = Node::open(&args.node)?;
-    let ledger = running::ledger(&node, &args.running)?;
+    output::print_rejected(args.output, defragment(args))
+}
+
+fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
+    let decider = args.node.decider.decider;
+    if !matches!(decider, Decider::Kubelet(_) | Decider::Pinfold) {
+        return Err(Failure::BadInput(format!(
+            "--as {decider}: defragment plans for one node, where a kubelet or pinfold decides"
+        )));
+    }
+    let (node, pinfold) = Node::open_with_pinfold(&args.node)?;
+    let running = Running::read(&args.running)?;
+    let ledger = running.ledger(&node, remark)?;
     let (name, pod) = input::first_pod(&args.pod)?;
     let effort = Effort {
         moves: usize::from(args.moves),
@@ -21,8 +37,16 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
     };
     let found = remedy::defragment(&ledger, &pod, &mut NoPreference, effort)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
-    output::print_as(args.output, &found, || {
-        explain::defragmentation(&name, &found)
+    let kubelet = Outcome::of(&found.decision);
+    let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
+    let answer = Answer {
+        found: &found,
+        as_pinfold: as_pinfold.as_ref(),
+    };
+    output::print_as(args.output, &answer, || {
+        let mut text = explain::defragmentation(&name, &found);
+        text.extend(as_pinfold.as_ref().map(AsPinfold::text));
+        text
     })?;
     Ok(match found.decision.is_admitted() || found.plan.is_some() {
         true => ExitCode::SUCCESS,

@@ -10,6 +10,8 @@ use pinfold_core::remedy::{self, Effort};
 use pinfold_render::layout::MachineLayout;
 use pinfold_render::svg;
 
+use pinfold_terminal::DeciderArg;
+
 use crate::args::{MachineArg, NodeArgs};
 use crate::commands::{explain, simulate};
 use crate::exit::Failure;
@@ -32,7 +34,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         scope: None,
         devices: vec!["nvidia.com/gpu=gpu".to_owned()],
         devices_file: None,
-        exact: false,
+        decider: DeciderArg::default(),
     })?;
     let read = pinfold_kube::pod::read("demo", PODS.as_bytes())
         .map_err(|findings| Failure::BadInput(findings.to_string()))?;

@@ -1,35 +1,82 @@
-//! `pinfold explain`: why a pod goes where it goes, or what stands in its way and what would let it in.
+//! `pinfold explain`: why one node admits or rejects a pod, and what would let it fit.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use pinfold_core::device::NoPreference;
+use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort, Remedies};
 use pinfold_render::explain;
+use serde::Serialize;
 
 use crate::args::ExplainArgs;
+use crate::as_pinfold::{AsPinfold, Outcome};
 use crate::exit::{Failure, REJECTED};
 use crate::node::Node;
-use crate::{input, output, running};
+use crate::output::remark;
+use crate::running::Running;
+use crate::{input, output};
 
 pub(crate) mod cluster;
 
+/// An answer about one pod as JSON and YAML.
+#[derive(Serialize)]
+pub(crate) struct Answer<'a, T> {
+    /// The answer.
+    #[serde(flatten)]
+    pub(crate) found: &'a T,
+    /// Whether Pinfold would decide otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) as_pinfold: Option<&'a AsPinfold>,
+}
+
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    if args.cluster.is_cluster() {
+    output::print_rejected(args.output, explain(args))
+}
+
+fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
+    if args.cluster.is_cluster(args.node.decider.decider) {
         return cluster::run(args);
     }
-    let node = Node::open(&args.node)?;
-    let ledger = running::ledger(&node, &args.running)?;
+    let (node, pinfold) = Node::open_with_pinfold(&args.node)?;
+    let running = Running::read(&args.running)?;
+    let ledger = running.ledger(&node, remark)?;
     let (name, pod) = input::first_pod(&args.pod)?;
     let found = remedy::find(&ledger, &pod, &mut NoPreference, Effort::default())
         .map_err(|error| Failure::BadInput(error.to_string()))?;
-    output::print_as(args.output, &found, || text(&name, &found))?;
+    let kubelet = Outcome::of(&found.decision);
+    let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
+    let answer = Answer {
+        found: &found,
+        as_pinfold: as_pinfold.as_ref(),
+    };
+    output::print_as(args.output, &answer, || {
+        let mut text = text(&name, &found);
+        text.extend(as_pinfold.as_ref().map(AsPinfold::text));
+        text
+    })?;
     Ok(match found.decision.is_admitted() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(REJECTED),
     })
 }
 
-/// The answer for people.
+/// Compares the kubelet's decision about a pod with that of Pinfold's agent; `None` if the agent cannot take over the
+/// running pods.
+pub(crate) fn compare(
+    name: &str,
+    pod: &Arc<Pod>,
+    kubelet: Outcome,
+    running: &Running<'_>,
+    pinfold: &Node,
+) -> Option<AsPinfold> {
+    let mut ledger = running.ledger(pinfold, |_| {}).ok()?;
+    let admission = ledger.admit(pod, &mut NoPreference).ok()?;
+    let pinfold = Outcome::of(&admission.decision);
+    Some(AsPinfold::compare([(name, kubelet)], [(name, pinfold)]))
+}
+
+/// The answer as text.
 pub(crate) fn text(name: &str, found: &Remedies) -> String {
     match found.decision.is_admitted() {
         true => explain::admission(name, &found.decision),

@@ -51,7 +51,7 @@ fn text(entries: &[&JournalEntry]) -> String {
     for entry in entries {
         table.row([
             entry.number.to_string(),
-            entry.time.to_string(),
+            entry.time.strftime("%F %T").to_string(),
             word(&entry.event).to_owned(),
             entry.pod_name.clone(),
             entry.message.clone(),
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn every_entry_is_a_row_with_its_result() {
-        let entry = |number, event, name: &str, message: &str| JournalEntry {
-            number,
-            time: Timestamp(1_767_225_600_000 + number * 1000),
+        let entry = |number: u32, event, name: &str, message: &str| JournalEntry {
+            number: number.into(),
+            time: Timestamp::constant(1_767_225_600 + i64::from(number), 0),
             event,
             pod_name: name.to_owned(),
             message: message.to_owned(),

@@ -1,4 +1,4 @@
-//! `pinfold simulate`: pods on a machine, one after the other, and what is left.
+//! `pinfold simulate`: admits pods on one node, one after the other, and shows what is left.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,6 +14,7 @@ use pinfold_render::{grid, palette, svg};
 use serde::Serialize;
 
 use crate::args::SimulateArgs;
+use crate::as_pinfold::AsPinfold;
 use crate::exit::{Failure, REJECTED};
 use crate::node::Node;
 use crate::output::{self, width};
@@ -25,23 +26,31 @@ use crate::{input, script};
 pub(crate) mod cluster;
 mod compare;
 
-/// More steps than this are counted, not listed.
+/// The most steps that are listed; further ones are counted.
 const LISTED: usize = 50;
 
-/// The result for programs.
+/// The result as JSON and YAML.
 #[derive(Serialize)]
 struct Report<'a> {
     machine: &'a str,
+    decider: String,
     policy: &'static str,
     scope: &'static str,
     counts: Counts,
     events: &'a [Event],
     usage: &'a [Usage],
     occupancy: &'a Occupancy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_pinfold: Option<&'a AsPinfold>,
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    if args.cluster.is_cluster() {
+    output::print_rejected(args.output, simulate(args))
+}
+
+fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
+    let decider = args.node.decider.decider;
+    if args.cluster.is_cluster(decider) {
         return cluster::run(args);
     }
     if let Some(journal) = &args.journal {
@@ -52,9 +61,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
             offers: &recorded.offers,
             ..Play::new(&recorded.pods, &recorded.steps)
         };
-        return run_on(args, &node, &play);
+        return run_on(args, &node, None, &play);
     }
-    let node = Node::open(&args.node)?;
+    let (node, pinfold) = Node::open_with_pinfold(&args.node)?;
     let objects = input::pods(&args.pods)?;
     let steps = script::steps(args.script.as_ref(), &objects)?;
     let pods: Vec<Arc<Pod>> = objects
@@ -65,28 +74,40 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         rounds: args.repeat,
         ..Play::new(&pods, &steps)
     };
-    run_on(args, &node, &play)
+    run_on(args, &node, pinfold.as_ref(), &play)
 }
 
-/// Plays it, and shows what came of it.
-fn run_on(args: &SimulateArgs, node: &Node, play: &Play<'_>) -> Result<ExitCode, Failure> {
+/// Takes the steps on a node and prints the result, with the decisions in which `pinfold` differs.
+fn run_on(
+    args: &SimulateArgs,
+    node: &Node,
+    pinfold: Option<&Node>,
+    play: &Play<'_>,
+) -> Result<ExitCode, Failure> {
     if args.compare {
         return compare::run(node, play, args.output);
     }
     let simulation = play.on(node)?;
+    let as_pinfold = pinfold.and_then(|pinfold| play.compare(&simulation, pinfold));
     let usages = usage::of(&simulation.ledger);
     let occupancy = simulation.ledger.occupancy();
     let report = Report {
         machine: &node.name,
+        decider: node.decider.to_string(),
         policy: node.rules.policy().name(),
         scope: node.rules.scope().name(),
         counts: simulation.counts,
         events: &simulation.events,
         usage: &usages,
         occupancy: &occupancy,
+        as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &report, || {
-        text(node, &simulation, &occupancy, &usages)
+        let mut text = text(node, &simulation, &occupancy, &usages);
+        if let Some(as_pinfold) = &as_pinfold {
+            text.push_str(&as_pinfold.text());
+        }
+        text
     })?;
     if let Some(path) = &args.svg {
         let plan = MachineLayout::new(node.machine(), &occupancy);
@@ -99,7 +120,7 @@ fn run_on(args: &SimulateArgs, node: &Node, play: &Play<'_>) -> Result<ExitCode,
     })
 }
 
-/// The whole report for people.
+/// The result as text: the steps, the machine with its pods, and what is left.
 pub(crate) fn text(
     node: &Node,
     simulation: &Simulation,
@@ -136,7 +157,7 @@ pub(crate) fn text(
     text
 }
 
-/// One line per step, with the sign that the pod has in the picture.
+/// One line per step, with the letter of the pod in the picture.
 fn events(events: &[Event], occupancy: &Occupancy) -> String {
     let holders = occupancy.holders.iter().enumerate();
     let signs: BTreeMap<&str, char> = holders
@@ -156,7 +177,7 @@ fn events(events: &[Event], occupancy: &Occupancy) -> String {
             _ => ' ',
         };
         let lead = format!("{mark} {name:<widest$}  ");
-        text.push_str(&paragraph(&lead, &event.told, widest + 4, width()));
+        text.push_str(&paragraph(&lead, &event.message, widest + 4, width()));
     }
     let rest = &events[listed.len()..];
     if !rest.is_empty() {

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         return record(&args.machine.machine, file);
     }
     let hardware = input::hardware(&args.machine.machine)?;
-    let machine = node::view(&hardware)?;
+    let machine = node::kubelet_machine(&hardware)?;
     let warnings = hardware.warnings();
     let topology = Topology {
         hardware: &hardware,

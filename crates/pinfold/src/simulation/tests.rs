@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::Container;
+use pinfold_terminal::DeciderArg;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
@@ -25,7 +26,7 @@ fn node(machine: &str) -> Node {
         scope: None,
         devices: Vec::new(),
         devices_file: None,
-        exact: false,
+        decider: DeciderArg::default(),
     };
     Node::open(&args).expect("a node")
 }
@@ -57,11 +58,7 @@ fn a_pod_costs_no_more_after_a_hundred_thousand_others() {
     const PODS: usize = 100_000;
     const TENTH: usize = PODS / 10;
     let node = node("2 sockets, 4 numa, 16 cores, smt2");
-    let mut simulation = Simulation {
-        ledger: node.ledger(),
-        events: Vec::new(),
-        counts: Counts::default(),
-    };
+    let mut simulation = Simulation::new(node.ledger());
     let own = |number: usize| number.is_multiple_of(10);
     let mut costs = Vec::new();
     for tenth in 0..PODS / TENTH {

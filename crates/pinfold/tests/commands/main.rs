@@ -28,3 +28,8 @@ fn every_example_of_the_page_about_the_command_line_prints_what_the_page_shows()
 fn every_example_gives_its_expected_output() {
     assert_eq!(examples::check(), 7);
 }
+
+#[test]
+fn every_line_of_the_pages_that_can_run_on_any_computer_runs() {
+    assert!(pages::run_shell_lines() > 8);
+}

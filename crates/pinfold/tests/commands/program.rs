@@ -1,5 +1,7 @@
 //! Runs the program under test.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -30,6 +32,30 @@ pub(crate) fn run<S: AsRef<str>>(folder: &Path, args: &[S]) -> Run {
         .stdin(Stdio::null())
         .output()
         .expect("the program starts");
+    Run::from(output)
+}
+
+/// Runs a line of a page with a shell, in a directory that shows the repository's files and takes new ones.
+pub(crate) fn shell(line: &str) -> Run {
+    let folder = Path::new(scratch()).join(format!("pages-{}", crate::COMMAND.replace(' ', "-")));
+    fs::create_dir_all(&folder).expect("the target directory is writable");
+    for shown in ["conformance", "crates", "deploy", "examples"] {
+        let link = folder.join(shown);
+        if link.symlink_metadata().is_err() {
+            symlink(root().join(shown), link).expect("the target directory is writable");
+        }
+    }
+    let programs = Path::new(crate::PROGRAM)
+        .parent()
+        .expect("a program is in a directory");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-c", &line.replace("kubectl pinfold", "kubectl-pinfold")])
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("the shell starts");
     Run::from(output)
 }
 

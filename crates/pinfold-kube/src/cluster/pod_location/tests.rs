@@ -1,18 +1,16 @@
 use std::sync::Arc;
 
 use pinfold_core::cluster::{Evaluation, PodRequest};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
 
 use super::*;
+use crate::decider::Decider;
 use crate::inventory::Inventory;
 use crate::manifest;
 
-fn dialect_options(dialect: DialectName) -> DialectOptions {
+fn reading(decider: Decider) -> DialectOptions {
     DialectOptions {
-        dialect,
-        fidelity: Fidelity::Sound,
-        args: Arc::new(KoordinatorArgs::default()),
+        decider,
+        ..DialectOptions::default()
     }
 }
 
@@ -56,10 +54,10 @@ fn inventory(text: &str) -> Inventory {
     inventory
 }
 
-fn seats(inventory: &Inventory, dialect: DialectName) -> Vec<PodLocation> {
+fn seats(inventory: &Inventory, decider: Decider) -> Vec<PodLocation> {
     let sources = inventory.objects.nodes_with_sources();
     let pods = sources[0].pods.iter();
-    pods.map(|pod| sources[0].location_of(pod, &dialect_options(dialect)))
+    pods.map(|pod| sources[0].location_of(pod, &reading(decider)))
         .collect()
 }
 
@@ -73,7 +71,7 @@ fn on(node: i64) -> PodLocation {
 
 #[test]
 fn pods_sit_where_everything_that_is_in_use_adds_up() {
-    let kubelet = DialectName::Kubelet;
+    let kubelet = Decider::default();
     // 4 and 6 CPUs in use: 4 can only be on one, then 6 on the other.
     let told = inventory(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
     assert_eq!(seats(&told, kubelet), [on(0), on(1)]);
@@ -103,7 +101,7 @@ fn containers_that_are_aligned_one_by_one_may_sit_apart() {
                {name: b, resources: {limits: {cpu: 2, memory: 2Gi}}}]}\n";
     for (scope, expected) in [("container", PodLocation::Unknown), ("pod", on(0))] {
         let text = format!("{}{two}", node(scope, [4, 8], &[]));
-        let found = seats(&inventory(&text), DialectName::Kubelet);
+        let found = seats(&inventory(&text), Decider::default());
         assert_eq!(found, [expected], "{scope}");
     }
 }
@@ -112,7 +110,7 @@ fn containers_that_are_aligned_one_by_one_may_sit_apart() {
 fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let text = node("container", [4, 2], &[("four", 4), ("six", 6)]) + &pod("new", 7, "");
     let told = inventory(&text);
-    let options = dialect_options(DialectName::Kubelet);
+    let options = reading(Decider::default());
     let sources = told.objects.nodes_with_sources();
     let new = told.objects.pods.last().expect("the new one");
     let pod_request = PodRequest::new(Arc::new(new.pod.clone()));
@@ -161,5 +159,5 @@ fn what_a_scheduler_wrote_on_a_pod_wins() {
         numa: NodeSet::single(NodeId::new(1).expect("an id")),
         by: LocationSource::Pod,
     };
-    assert_eq!(seats(&told, DialectName::Koordinator), [expected]);
+    assert_eq!(seats(&told, Decider::Koordinator), [expected]);
 }

@@ -1,12 +1,14 @@
-//! `pinfold explain` on a cluster: what every node says about a pod, and what would let it in.
+//! `pinfold explain` on a cluster: which nodes fit a pod, why the others reject it, and what would let it fit.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use pinfold_core::cluster::{Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_kube::cluster::{PodChange, find_changes};
+use pinfold_kube::cluster::{DialectName, PodChange, find_changes};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::PodObject;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
@@ -14,29 +16,32 @@ use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
-use crate::cluster::Nodes;
+use crate::as_pinfold::{AsPinfold, Outcome};
+use crate::cluster::{ClusterFiles, Nodes};
 use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
-use crate::output::{self, remark};
+use crate::output;
 
-/// More nodes than this are counted, not listed.
+/// The most nodes that are listed; further ones are counted.
 const LISTED: usize = 10;
 
-/// What all nodes say.
+/// The answers of all nodes as JSON and YAML.
 #[derive(Serialize)]
 struct Explanation<'a> {
     pod: &'a str,
-    dialect: &'static str,
-    /// The nodes that could take it, best first.
+    decider: String,
+    /// The nodes that fit the pod, best first.
     fits: Vec<Candidate>,
-    /// Why the others cannot.
+    /// Why the other nodes reject it.
     rejections: Vec<Reason>,
-    /// What would let it in, if no node takes it.
+    /// The changes that would let it fit, if no node fits it.
     changes: Vec<PodChange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_pinfold: Option<AsPinfold>,
 }
 
-/// A node that could take the pod.
+/// A node that fits the pod.
 #[derive(Clone, Debug, Serialize)]
 struct Candidate {
     node: NodeName,
@@ -49,17 +54,15 @@ struct Candidate {
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.running.state.is_some() || args.running.script.is_some() {
         return Err(Failure::BadInput(
-            "--state and --script belong to a single node: in a cluster, pods that run stand in the files of \
-             --nodes with their nodeName, or come with --pods"
+            "--state and --script are for a single node: the running pods of a cluster are in the files of --nodes \
+             with their nodeName, or in --pods"
                 .to_owned(),
         ));
     }
-    let mut nodes = Nodes::open(&args.cluster, &args.node)?;
-    let mut before = std::mem::take(&mut nodes.waiting);
-    before.extend(input::pods(&args.running.pods)?);
-    for pod in &before {
-        settle(&mut nodes, pod)?;
-    }
+    let files = ClusterFiles::read(&args.cluster, &args.node)?;
+    let mut nodes = files.nodes(args.node.decider.decider)?;
+    let running = input::pods(&args.running.pods)?;
+    place_running(&mut nodes, &running)?;
     let pod = input::first_object(&args.pod)?;
     let ask = nodes.ask(&pod)?;
     let fits = candidates(&mut nodes, &ask);
@@ -69,10 +72,14 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         .collect();
     let explanation = Explanation {
         pod: &pod.pod.name,
-        dialect: nodes.reading.dialect.name(),
+        decider: nodes.reading.decider.to_string(),
         changes: match fits.is_empty() {
             true => find_changes(&nodes.cluster, &nodes.reading, &nodes.names, &pod),
             false => Vec::new(),
+        },
+        as_pinfold: match nodes.reading.decider.is_kubelet() {
+            true => compare(&files, &running, &pod, fits.first()),
+            false => None,
         },
         fits,
         rejections: grouped_reasons(&rejections),
@@ -84,16 +91,51 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Places a pod that is there already.
-fn settle(nodes: &mut Nodes, pod: &PodObject) -> Result<(), Failure> {
-    let ask = nodes.ask(pod)?;
-    nodes.names.insert(ask.uid().clone(), pod.pod.name.clone());
-    let placed = match &pod.node_name {
-        Some(node) => nodes.cluster.place_on(&ask, &node.as_str().into()),
-        None => nodes.cluster.place(&ask),
+/// Compares the kubelets' best node with the one of Pinfold; `None` if Pinfold cannot decide about the cluster.
+fn compare(
+    files: &ClusterFiles,
+    running: &[PodObject],
+    pod: &PodObject,
+    kubelet: Option<&Candidate>,
+) -> Option<AsPinfold> {
+    let mut nodes = files.as_pinfold()?;
+    place_running(&mut nodes, running).ok()?;
+    let ask = nodes.ask(pod).ok()?;
+    let pinfold = candidates(&mut nodes, &ask);
+    let outcome = |fit: Option<&Candidate>| match fit {
+        Some(fit) => Outcome::Admitted(format!(
+            "{}: {}",
+            fit.node,
+            place(&fit.cpus, fit.numa_nodes)
+        )),
+        None => Outcome::Rejected,
     };
-    if let Err(why) = placed {
-        remark(&format!("warning: {} does not run: {why}", pod.pod.name));
+    let name = pod.pod.name.as_str();
+    let found = AsPinfold::compare(
+        [(name, outcome(kubelet))],
+        [(name, outcome(pinfold.first()))],
+    );
+    Some(
+        match nodes.dialects == BTreeSet::from([DialectName::Kubelet]) {
+            true => found,
+            false => found.by_other_rules(),
+        },
+    )
+}
+
+/// Places the pods of the nodes' files that are not bound, and the pods that run already.
+fn place_running(nodes: &mut Nodes, running: &[PodObject]) -> Result<(), Failure> {
+    let pending = std::mem::take(&mut nodes.pending);
+    for pod in pending.iter().chain(running) {
+        let ask = nodes.ask(pod)?;
+        nodes.names.insert(ask.uid().clone(), pod.pod.name.clone());
+        let placed = match &pod.node_name {
+            Some(node) => nodes.cluster.place_on(&ask, &node.as_str().into()),
+            None => nodes.cluster.place(&ask),
+        };
+        if let Err(why) = placed {
+            (nodes.remark)(&format!("warning: {} does not run: {why}", pod.pod.name));
+        }
     }
     Ok(())
 }
@@ -131,12 +173,12 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
     let mut text = paragraph("", &head, 2, width);
     if !found.fits.is_empty() {
         text.push('\n');
-        text.push_str(&fit_table(&found.fits));
+        text.push_str(&fit_table(nodes, &found.fits));
     }
     if !found.rejections.is_empty() {
         text.push_str("\nrejected by\n");
         for reason in &found.rejections {
-            text.push_str(&paragraph("  ", &reason.told(), 4, width));
+            text.push_str(&paragraph("  ", &reason.text(), 4, width));
         }
         text.push('\n');
         text.push_str(&free_table(nodes, found));
@@ -150,20 +192,26 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
             text.push_str(&paragraph(&lead, &line, 4, width));
         }
     }
+    text.extend(found.as_pinfold.as_ref().map(AsPinfold::text));
     text
 }
 
-fn fit_table(fits: &[Candidate]) -> String {
+/// The nodes that fit the pod, with the score and the CPUs and NUMA nodes it would get.
+fn fit_table(nodes: &Nodes, fits: &[Candidate]) -> String {
+    let chooses_cpus = nodes.reading.decider != Decider::SchedulerPlugins;
     let mut table = Table::new([
         ("node", Align::Left),
         ("score", Align::Right),
-        ("it would get", Align::Left),
+        ("if scheduled now", Align::Left),
     ]);
     for fit in fits.iter().take(LISTED) {
         table.row([
             fit.node.to_string(),
             fit.score.to_string(),
-            place(&fit.cpus, fit.numa_nodes),
+            match chooses_cpus {
+                true => place(&fit.cpus, fit.numa_nodes),
+                false => "CPUs and memory of its kubelet's choice".to_owned(),
+            },
         ]);
     }
     let mut text = table.draw();
@@ -174,13 +222,13 @@ fn fit_table(fits: &[Candidate]) -> String {
     text
 }
 
-/// What the NUMA nodes of those that reject have left.
+/// What is free on the NUMA nodes of the nodes that reject the pod.
 fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
     let mut table = Table::new([
         ("node", Align::Left),
         ("NUMA", Align::Right),
         ("CPUs free", Align::Right),
-        ("of", Align::Right),
+        ("total", Align::Right),
         ("memory free", Align::Right),
     ]);
     let mut rejecting: Vec<&NodeName> =

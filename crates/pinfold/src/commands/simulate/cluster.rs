@@ -1,6 +1,6 @@
-//! `pinfold simulate` on a cluster: which node each pod goes to, what it gets there, and how every node looks then.
+//! `pinfold simulate` on a cluster: the node of each pod, what it gets there, and the nodes afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
+use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, ResourceStatus, keys};
 use pinfold_kube::pod::PodObject;
 use pinfold_render::grid::Legend;
@@ -23,20 +24,23 @@ use pinfold_render::{grid, palette, placement, svg};
 use serde::Serialize;
 
 use crate::args::SimulateArgs;
-use crate::cluster::Nodes;
+use crate::as_pinfold::{AsPinfold, Outcome};
+use crate::cluster::{ClusterFiles, Nodes};
 use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
 use crate::simulation::{Counts, Step};
 use crate::{input, output, script};
 
-/// More steps than this are counted, not listed.
+/// The most steps that are listed; further ones are counted.
 const LISTED: usize = 50;
-/// More nodes than this are not drawn as text.
+/// The most nodes that are drawn as text.
 const DRAWN: usize = 8;
-/// A rejection of more nodes than this is told without their names.
+/// The most nodes of one rejection that are named; more are counted.
 const NAMED: usize = 3;
+/// A comparison with Pinfold's decisions asks nodes at most this many times about a pod.
+const MOST_COMPARED: usize = 500_000;
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Clone, Debug, Serialize)]
 struct Event {
     step: &'static str,
@@ -47,26 +51,26 @@ struct Event {
     cpus: CpuSet,
     #[serde(skip_serializing_if = "Option::is_none")]
     numa_nodes: Option<NodeSet>,
-    /// What the scheduler writes on the pod.
+    /// The annotations that the scheduler writes on the pod.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<&'static str, String>,
-    /// Why each node said no.
+    /// Why the nodes rejected the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejections: Vec<Reason>,
-    /// What happened, in one sentence.
-    told: String,
+    /// The result in one sentence.
+    message: String,
 }
 
-/// Nodes that say no for the same reason.
+/// Nodes that reject a pod for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Reason {
-    /// In the words of their dialect.
+    /// The message of the program that decides.
     pub(crate) reason: String,
     /// The nodes, ascending.
     pub(crate) nodes: Vec<NodeName>,
 }
 
-/// One node at the end.
+/// A node after all steps.
 #[derive(Debug, Serialize)]
 struct NodeReport {
     node: NodeName,
@@ -77,41 +81,43 @@ struct NodeReport {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    dialect: &'static str,
+    decider: String,
     counts: Counts,
     events: &'a [Event],
     nodes: &'a [NodeReport],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_pinfold: Option<&'a AsPinfold>,
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    let mut nodes = Nodes::open(&args.cluster, &args.node)?;
-    let mut pods = std::mem::take(&mut nodes.waiting);
+    if args.compare {
+        return Err(Failure::BadInput(
+            "--compare simulates one node, where a kubelet or pinfold decides".to_owned(),
+        ));
+    }
+    let files = ClusterFiles::read(&args.cluster, &args.node)?;
+    let mut nodes = files.nodes(args.node.decider.decider)?;
+    let mut pods = std::mem::take(&mut nodes.pending);
     pods.extend(input::pods(&args.pods)?);
     let steps = script::steps(args.script.as_ref(), &pods)?;
-    let mut play = Play {
-        asks: pods
-            .iter()
-            .map(|pod| nodes.ask(pod))
-            .collect::<Result<_, _>>()?,
-        pods: &pods,
-        events: Vec::new(),
-        counts: Counts::default(),
-    };
     let mut progress = Progress::on_stderr(steps.len() * args.repeat as usize);
-    for round in 1..=args.repeat {
-        for &step in &steps {
-            play.step(&mut nodes, step, round)?;
-            progress.advance();
-        }
-    }
+    let play = Play::new(&nodes, &pods)?;
+    let Play { events, counts, .. } =
+        play.take(&mut nodes, &steps, args.repeat, usize::MAX, || {
+            progress.advance()
+        })?;
     progress.end();
-    let Play { events, counts, .. } = play;
+    let as_pinfold = match nodes.reading.decider.is_kubelet() {
+        true => compare(&files, &pods, &steps, args.repeat, &events),
+        false => None,
+    };
     let reports = reports(&nodes);
     let report = Report {
-        dialect: nodes.reading.dialect.name(),
+        decider: nodes.reading.decider.to_string(),
         counts,
         events: &events,
         nodes: &reports,
+        as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &report, || text(&nodes, &report))?;
     if let Some(path) = &args.svg {
@@ -123,12 +129,74 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Pods that come and go.
+/// Takes the same steps as Pinfold decides, and compares; `None` if Pinfold cannot decide about the cluster.
+fn compare(
+    files: &ClusterFiles,
+    pods: &[PodObject],
+    steps: &[Step],
+    rounds: u32,
+    events: &[Event],
+) -> Option<AsPinfold> {
+    let mut nodes = files.as_pinfold()?;
+    let most = MOST_COMPARED / nodes.cluster.nodes().count().max(1);
+    let play = Play::new(&nodes, pods).ok()?;
+    let pinfold = play
+        .take(&mut nodes, steps, rounds, most, || {})
+        .ok()?
+        .events;
+    let kubelet = events.iter().take(pinfold.len());
+    let mut found = AsPinfold::compare(
+        kubelet.filter_map(Event::outcome),
+        pinfold.iter().filter_map(Event::outcome),
+    );
+    if pinfold.len() < events.len() {
+        found = found.of_first_steps(most);
+    }
+    Some(
+        match nodes.dialects == BTreeSet::from([DialectName::Kubelet]) {
+            true => found,
+            false => found.by_other_rules(),
+        },
+    )
+}
+
+/// A simulation of steps on a cluster. Every step has one event.
 struct Play<'a> {
     pods: &'a [PodObject],
     asks: Vec<PodRequest>,
     events: Vec<Event>,
     counts: Counts,
+}
+
+impl<'a> Play<'a> {
+    /// A simulation with these pods, without steps.
+    fn new(nodes: &Nodes, pods: &'a [PodObject]) -> Result<Self, Failure> {
+        let asks = pods.iter().map(|pod| nodes.ask(pod));
+        Ok(Self {
+            asks: asks.collect::<Result<_, _>>()?,
+            pods,
+            events: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Takes the steps of all rounds, at most this many.
+    fn take(
+        mut self,
+        nodes: &mut Nodes,
+        steps: &[Step],
+        rounds: u32,
+        most: usize,
+        mut advance: impl FnMut(),
+    ) -> Result<Self, Failure> {
+        for round in 1..=rounds {
+            for &step in steps.iter().take(most - self.events.len()) {
+                self.step(nodes, step, round)?;
+                advance();
+            }
+        }
+        Ok(self)
+    }
 }
 
 impl Play<'_> {
@@ -138,8 +206,7 @@ impl Play<'_> {
             Step::Remove(index) => self.remove(nodes, index, round),
             Step::Start(_) | Step::StartOne { .. } | Step::Offer(_) | Step::Restart => {
                 return Err(Failure::BadInput(
-                    "expected \"- add: POD\" or \"- remove: POD\", found a step of a single node: \
-                     clusters know no start and no restart"
+                    "expected \"- add: POD\" or \"- remove: POD\": start and restart are steps of a single node"
                         .to_owned(),
                 ));
             }
@@ -161,7 +228,7 @@ impl Play<'_> {
                 Event {
                     step: "add",
                     pod: name,
-                    told: told(&placement),
+                    message: placement_text(&placement),
                     annotations: annotations(nodes, object, &placement),
                     cpus: placement.cpus,
                     numa_nodes: Some(placement.numa).filter(|nodes| !nodes.is_empty()),
@@ -170,14 +237,14 @@ impl Play<'_> {
                 }
             }
             Err(PlaceError::AlreadyPlaced { node, .. }) => Event {
-                told: format!("is on node {node} already"),
+                message: format!("is on node {node} already"),
                 ..Event::about("add", name)
             },
             Err(PlaceError::NoNode { rejections, .. }) => {
                 self.counts.rejected += 1;
                 let reasons = grouped_reasons(&rejections);
                 Event {
-                    told: rejected(&reasons, rejections.len()),
+                    message: rejected(&reasons, rejections.len()),
                     rejections: reasons,
                     ..Event::about("add", name)
                 }
@@ -190,16 +257,16 @@ impl Play<'_> {
         let ask = self.ask(index, round);
         let node = nodes.cluster.remove(ask.uid());
         self.events.push(Event {
-            told: match &node {
-                Some(node) => format!("left node {node}"),
-                None => "is not here".to_owned(),
+            message: match &node {
+                Some(node) => format!("removed from node {node}"),
+                None => "is not on any node".to_owned(),
             },
             node,
             ..Event::about("remove", ask.pod().name.clone())
         });
     }
 
-    /// The pod itself in the first round, a pod like it in later ones.
+    /// The pod itself in the first round, a copy with another name and uid in later ones.
     fn ask(&self, index: usize, round: u32) -> PodRequest {
         match round {
             1 => self.asks[index].clone(),
@@ -209,6 +276,17 @@ impl Play<'_> {
 }
 
 impl Event {
+    /// The pod and the decision about it; `None` if the step decides nothing.
+    fn outcome(&self) -> Option<(&str, Outcome)> {
+        let outcome = match (&self.node, self.rejections.is_empty()) {
+            (Some(_), _) if self.step == "add" => Outcome::Admitted(self.message.clone()),
+            (None, false) => Outcome::Rejected,
+            _ => return None,
+        };
+        Some((&self.pod, outcome))
+    }
+
+    /// An event without a decision.
     fn about(step: &'static str, pod: String) -> Self {
         Self {
             step,
@@ -218,33 +296,34 @@ impl Event {
             numa_nodes: None,
             annotations: BTreeMap::new(),
             rejections: Vec::new(),
-            told: String::new(),
+            message: String::new(),
         }
     }
 }
 
-/// `node-1: NUMA node 0, CPUs 4-7`.
-fn told(placement: &Placement) -> String {
+/// `node-1: node 0, CPUs 4-7`.
+fn placement_text(placement: &Placement) -> String {
     let what = match &placement.detail {
         PlacementDetail::Kubelet(assignment) => placement::placement(assignment),
+        PlacementDetail::SchedulerPlugins { score } => format!("score {score}"),
         _ => place(&placement.cpus, placement.numa),
     };
     format!("{}: {what}", placement.node)
 }
 
-/// `node 0, CPUs 4-7`, as a kubelet's placements are told.
+/// `node 0, CPUs 4-7`, as for a kubelet's placements.
 pub(crate) fn place(cpus: &CpuSet, numa: NodeSet) -> String {
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     match numa.len() {
         0 => {}
-        1 => words.push(format!("node {numa}")),
-        _ => words.push(format!("nodes {numa}")),
+        1 => parts.push(format!("node {numa}")),
+        _ => parts.push(format!("nodes {numa}")),
     }
     match cpus.is_empty() {
-        true => words.push("shared pool".to_owned()),
-        false => words.push(format!("CPUs {cpus}")),
+        true => parts.push("shared pool".to_owned()),
+        false => parts.push(format!("CPUs {cpus}")),
     }
-    words.join(", ")
+    parts.join(", ")
 }
 
 /// The annotations that Koordinator's scheduler writes before it binds a pod.
@@ -266,7 +345,7 @@ fn annotations(
         _ => None,
     };
     if let (Some(status), Some(report)) = (status, report) {
-        let status = ResourceStatus::of(status, &report.topology, nodes.reading.fidelity);
+        let status = ResourceStatus::of(status, &report.topology, nodes.reading.fidelity());
         texts.insert(keys::RESOURCE_STATUS, status.to_json());
     }
     if let Some(spec) = spec {
@@ -294,16 +373,16 @@ pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<R
 }
 
 fn rejected(reasons: &[Reason], asked: usize) -> String {
-    let told: Vec<String> = reasons.iter().map(Reason::told).collect();
+    let reasons: Vec<String> = reasons.iter().map(Reason::text).collect();
     match asked {
-        1 => format!("does not fit {}", told.join("; ")),
-        _ => format!("fits none of {asked} nodes: {}", told.join("; ")),
+        1 => format!("does not fit {}", reasons.join("; ")),
+        _ => format!("fits none of {asked} nodes: {}", reasons.join("; ")),
     }
 }
 
 impl Reason {
     /// `node-1, node-2: Insufficient cpu (4 asked, 2 left)`.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let named: Vec<&str> = self.nodes.iter().map(NodeName::as_str).collect();
         let nodes = match named.len() > NAMED {
             true => count(named.len(), "node", "nodes"),
@@ -332,7 +411,7 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
     for (name, _) in nodes.cluster.nodes().take(DRAWN) {
         let _ = write!(text, "\n{name}\n");
         let Some(portrait) = nodes.node_view(name) else {
-            text.push_str("  says nothing about its NUMA nodes\n");
+            text.push_str(&zones(nodes, name));
             continue;
         };
         let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
@@ -356,10 +435,31 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
     let Counts { admitted, rejected } = report.counts;
     let pods = count(admitted, "pod", "pods");
     let _ = writeln!(text, "\n{pods} placed, {} rejected", grouped(rejected));
+    text.extend(report.as_pinfold.map(AsPinfold::text));
     text
 }
 
-/// One line per step, with the sign that the pod has in the picture of its node.
+/// The NUMA zones of a node's NodeResourceTopology as NodeResourceTopologyMatch sees them.
+fn zones(nodes: &Nodes, name: &NodeName) -> String {
+    let topology = match nodes.cluster.node(name).map(ClusterNode::dialect) {
+        Some(Dialect::SchedulerPlugins(node)) => node.topology(),
+        _ => None,
+    };
+    let Some(topology) = topology else {
+        return "  reports no NUMA topology\n".to_owned();
+    };
+    let mut text = String::new();
+    for zone in topology.zones.iter().filter(|zone| zone.kind == "Node") {
+        let available = zone.resources.iter();
+        let available: Vec<String> = available
+            .map(|resource| format!("{} {}", resource.name, resource.available))
+            .collect();
+        let _ = writeln!(text, "  {}: available {}", zone.name, available.join(", "));
+    }
+    text
+}
+
+/// One line per step, with the letter of the pod in the picture of its node.
 fn events(report: &Report<'_>) -> String {
     let mut signs = BTreeMap::new();
     for node in report.nodes {
@@ -379,7 +479,12 @@ fn events(report: &Report<'_>) -> String {
             _ => '-',
         };
         let lead = format!("{mark} {:<widest$}  ", event.pod);
-        text.push_str(&paragraph(&lead, &event.told, widest + 4, output::width()));
+        text.push_str(&paragraph(
+            &lead,
+            &event.message,
+            widest + 4,
+            output::width(),
+        ));
     }
     let rest = &report.events[listed.len()..];
     if !rest.is_empty() {
@@ -394,14 +499,14 @@ fn events(report: &Report<'_>) -> String {
     text
 }
 
-/// How full each node is.
+/// Pods and CPUs of each node.
 fn table(nodes: &[NodeReport]) -> String {
     let mut table = Table::new([
         ("node", Align::Left),
         ("pods", Align::Right),
-        ("with CPUs of their own", Align::Right),
-        ("CPUs held", Align::Right),
-        ("shared", Align::Right),
+        ("with exclusive CPUs", Align::Right),
+        ("exclusive CPUs", Align::Right),
+        ("shared CPUs", Align::Right),
     ]);
     for node in nodes.iter().take(LISTED) {
         let unknown = || "-".to_owned();
@@ -435,7 +540,7 @@ fn draw(nodes: &Nodes, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A node's name comes from outside: whatever is no plain letter of a file name becomes `_`.
+/// The file of a node's picture. Characters of the node's name that could lead to another folder become `_`.
 fn picture_file(file: &Path, node: &NodeName) -> PathBuf {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
     let name: String = node
@@ -452,7 +557,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nodes_name_cannot_lead_a_picture_elsewhere() {
+    fn a_nodes_name_cannot_lead_a_picture_to_another_folder() {
         let file = Path::new("out/cluster.svg");
         let table = [
             ("node-1", "out/cluster-node-1.svg"),

@@ -101,7 +101,7 @@ impl Outcome {
                 scattered += usize::from(nodes.iter().nth(1).is_some());
             }
             if event.rejection.is_some() {
-                rejected.insert(pod, event.told.clone());
+                rejected.insert(pod, event.message.clone());
             }
         }
         let usages = usage::of(&simulation.ledger);

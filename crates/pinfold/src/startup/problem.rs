@@ -1,4 +1,4 @@
-//! What a kubelet complains about, in plain words, and what to do.
+//! The kubelet's start-up errors: what is wrong with the configuration, and what to change.
 
 use pinfold_core::cpu::{CpuConfigError, CpuOptionError, CpuPolicyError};
 use pinfold_core::ledger::SettingsError;
@@ -7,10 +7,15 @@ use pinfold_core::memory::{MemorySettingsError, ReservationError};
 use pinfold_core::settings::Settings;
 use pinfold_render::text::count;
 
-use super::Problem;
+use super::StartProblem;
 
-pub(super) fn problem(error: &SettingsError, machine: &Machine, settings: &Settings) -> Problem {
-    let (plain, fix) = match error {
+/// Describes an error with the values of this machine and configuration.
+pub(super) fn describe(
+    error: &SettingsError,
+    machine: &Machine,
+    settings: &Settings,
+) -> StartProblem {
+    let (problem, fix) = match error {
         SettingsError::TooManyNodes { most, found } => (
             format!(
                 "the machine has {found} NUMA nodes, more than the {most} the topology manager accepts"
@@ -32,11 +37,10 @@ pub(super) fn problem(error: &SettingsError, machine: &Machine, settings: &Setti
                 .to_owned(),
         ),
     };
-    let kubelet = error.to_string();
-    Problem {
-        plain,
+    StartProblem {
+        problem,
         fix,
-        kubelet,
+        message: error.to_string(),
     }
 }
 
@@ -52,7 +56,7 @@ fn cpu(error: &CpuConfigError, machine: &Machine, settings: &Settings) -> (Strin
             "set cpuManagerPolicy: static, or remove the options".to_owned(),
         ),
         CpuConfigError::NoReservation | CpuConfigError::ZeroReservation => (
-            "the static CPU policy needs at least one CPU that is kept for the system".to_owned(),
+            "the static CPU policy needs at least one CPU reserved for the system".to_owned(),
             "set reservedSystemCPUs: \"0\", or kubeReserved: {cpu: \"1\"}".to_owned(),
         ),
         CpuConfigError::Static(CpuPolicyError::UnknownReserved(id)) => (
@@ -140,7 +144,7 @@ fn memory(error: &MemorySettingsError, machine: &Machine) -> (String, String) {
         } => (
             format!(
                 "reservedMemory adds up to {on_numa_nodes} of {resource}, but kubeReserved, \
-                 systemReserved and evictionHard together keep {on_node}"
+                 systemReserved and evictionHard together reserve {on_node}"
             ),
             format!("make the {resource} amounts of reservedMemory add up to exactly {on_node}"),
         ),
@@ -149,7 +153,7 @@ fn memory(error: &MemorySettingsError, machine: &Machine) -> (String, String) {
             "write it in Ki, Mi or Gi without a fraction".to_owned(),
         ),
         ReservationError::NoMemory => (
-            "the static memory policy needs memory that is kept for the system".to_owned(),
+            "the static memory policy needs memory reserved for the system".to_owned(),
             "set reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}] and kubeReserved to match"
                 .to_owned(),
         ),
