@@ -65,11 +65,11 @@ fn a_released_pod_leaves_the_ledger_as_it_was() {
     for seed in histories() {
         play(seed, |_, after, _| {
             let mut random = Random(seed + 77);
-            let guest = pod(&mut random, 1_000);
+            let pod = pod(&mut random, 1_000);
             let mut copy = after.clone();
-            let admission = copy.admit(&guest, &mut NoPreference).expect("a new pod");
+            let admission = copy.admit(&pod, &mut NoPreference).expect("a new pod");
             if admission.decision.is_admitted() {
-                copy.release(&guest.uid).expect("it was admitted");
+                copy.release(&pod.uid).expect("it was admitted");
             }
             let (left, right) = (copy.state(), after.state());
             assert_eq!(left.cpus(), right.cpus(), "seed {seed}");
@@ -85,9 +85,9 @@ fn a_rejected_pod_leaves_the_ledger_unchanged_and_is_explained() {
     for seed in histories() {
         play(seed, |_, after, _| {
             let mut random = Random(seed + 99);
-            let guest = pod(&mut random, 2_000);
+            let pod = pod(&mut random, 2_000);
             let mut copy = after.clone();
-            let admission = copy.admit(&guest, &mut NoPreference).expect("a new pod");
+            let admission = copy.admit(&pod, &mut NoPreference).expect("a new pod");
             let Some(rejection) = admission.decision.rejection() else {
                 return;
             };

@@ -38,7 +38,7 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     let topology = ledger.rules().topology();
     let mut rows = Vec::new();
     for cpu in topology.all() {
-        let place = topology.location(cpu).expect("an online CPU");
+        let place = topology.cpu_info(cpu).expect("an online CPU");
         rows.push(CpuRow {
             cpu,
             core: place.core,
@@ -56,7 +56,7 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     }
 }
 
-fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, pod: &Arc<Pod>) -> Prediction {
+fn predict(ledger: &Ledger, cpus: Option<&KnownCpus>, pod: &Arc<Pod>) -> Prediction {
     let published = NodeTopology::of(ledger);
     let fidelity = ledger.rules().fidelity();
     let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
@@ -78,9 +78,9 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, seed: u64, verdict: &Prediction, kubelet: &Decision) {
+    fn count(&mut self, seed: u64, prediction: &Prediction, kubelet: &Decision) {
         let admits = kubelet.is_admitted();
-        match verdict {
+        match prediction {
             Prediction::Admitted => {
                 let why = kubelet.rejection();
                 assert!(
@@ -121,7 +121,7 @@ fn counts_predict_the_kubelet_or_are_uncertain() {
         let mut random = Random(seed + 5);
         play(seed, |_, after, _| {
             let pod = pod(&mut random, 3_000);
-            tally.count(seed, &ask(after, None, &pod), &decide(after, &pod));
+            tally.count(seed, &predict(after, None, &pod), &decide(after, &pod));
         });
     }
     println!("several containers: {tally:?}");
@@ -140,12 +140,12 @@ fn a_single_container_is_uncertain_only_where_cores_matter() {
             pod.init_containers.clear();
             pod.containers.truncate(1);
             let pod = Arc::new(pod);
-            let verdict = ask(after, None, &pod);
-            if verdict == Prediction::Uncertain(Gap::Cores) {
+            let prediction = predict(after, None, &pod);
+            if prediction == Prediction::Uncertain(Gap::Cores) {
                 let options = &after.rules().settings().cpu_options;
                 assert!(options.contains_key("full-pcpus-only"), "seed {seed}");
             }
-            tally.count(seed, &verdict, &decide(after, &pod));
+            tally.count(seed, &prediction, &decide(after, &pod));
         });
     }
     println!("one container: {tally:?}");
@@ -167,13 +167,13 @@ fn with_listed_cpus_only_caches_are_uncertain() {
                 container.limits.remove("example.com/gpu");
             }
             let pod = Arc::new(pod);
-            let verdict = ask(after, Some(&known), &pod);
-            if let Prediction::Uncertain(gap) = &verdict {
+            let prediction = predict(after, Some(&known), &pod);
+            if let Prediction::Uncertain(gap) = &prediction {
                 let options = &after.rules().settings().cpu_options;
                 let caches = options.contains_key("prefer-align-cpus-by-uncorecache");
                 assert!(caches, "seed {seed}: {gap}");
             }
-            tally.count(seed, &verdict, &decide(after, &pod));
+            tally.count(seed, &prediction, &decide(after, &pod));
         });
     }
     println!("listed CPUs: {tally:?}");

@@ -1,6 +1,6 @@
 //! Scenarios of NUMA placement on whole nodes: each checks the decision and the facts behind it.
 
-#![expect(clippy::unwrap_used, reason = "a story that cannot be told fails")]
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot be set up fails")]
 
 use std::sync::Arc;
 
@@ -288,15 +288,11 @@ fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
 
 #[test]
 fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
-    let node_with = |residents: &[&str]| {
+    let node_with = |others: &[&str]| {
         let mut ledger = ledger(machine(2, 5, 1), settings("single-numa-node", &[]));
-        for (at, cpus) in residents.iter().enumerate() {
+        for (at, cpus) in others.iter().enumerate() {
             assert!(
-                admit(
-                    &mut ledger,
-                    &pod(&format!("resident-{at}"), &[("cpu", cpus)])
-                )
-                .is_admitted()
+                admit(&mut ledger, &pod(&format!("other-{at}"), &[("cpu", cpus)])).is_admitted()
             );
         }
         ledger

@@ -251,7 +251,7 @@ struct Pairs;
 impl PreferredAllocation for Pairs {
     fn preferred(
         &mut self,
-        ask: PreferredAllocationQuery<'_>,
+        query: PreferredAllocationQuery<'_>,
     ) -> Result<Option<DeviceSet>, String> {
         let pairs = [["0", "3"], ["1", "2"], ["4", "7"], ["5", "6"]];
         let pair =
@@ -259,7 +259,7 @@ impl PreferredAllocation for Pairs {
         Ok(pairs
             .iter()
             .map(pair)
-            .find(|pair| pair.is_subset(ask.available)))
+            .find(|pair| pair.is_subset(query.available)))
     }
 }
 
@@ -291,9 +291,10 @@ fn a_plugin_that_prefers_pairs_gets_a_free_pair() {
         held.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     // GPUs 0 and 2 are in use, so the first two pairs are broken.
-    let mut exactly = |ask: PreferredAllocationQuery<'_>| {
+    let mut exactly = |query: PreferredAllocationQuery<'_>| {
         Ok(Some(
-            ask.available
+            query
+                .available
                 .iter()
                 .filter(|id| ["0", "2"].contains(&id.as_str()))
                 .cloned()

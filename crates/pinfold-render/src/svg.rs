@@ -209,7 +209,7 @@ fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
     for (index, cpu) in core.iter().enumerate() {
         let top = y + index * CORE / threads;
         let height = (index + 1) * CORE / threads - index * CORE / threads;
-        let (fill, who) = match cpu.used_by {
+        let (fill, holder) = match cpu.used_by {
             CpuUse::Free => (FREE, "free".to_owned()),
             CpuUse::Reserved => (RESERVED, "reserved".to_owned()),
             CpuUse::Held(holder) => (
@@ -219,7 +219,7 @@ fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
         };
         let _ = writeln!(
             svg,
-            "<rect x=\"{x}\" y=\"{top}\" width=\"{CORE}\" height=\"{height}\" fill=\"{fill}\" stroke=\"#57606a\" stroke-width=\"0.5\"><title>CPU {}: {who}</title></rect>",
+            "<rect x=\"{x}\" y=\"{top}\" width=\"{CORE}\" height=\"{height}\" fill=\"{fill}\" stroke=\"#57606a\" stroke-width=\"0.5\"><title>CPU {}: {holder}</title></rect>",
             cpu.id
         );
     }

@@ -277,18 +277,18 @@ impl DistributionSearch {
         }
         let mut left = *left;
         let mut change = 0;
-        let mut to_give = groups;
-        while to_give > 0 {
-            let before = to_give;
+        let mut groups_left = groups;
+        while groups_left > 0 {
+            let before = groups_left;
             for &at in circle {
-                if to_give > 0 && left[at] >= group {
+                if groups_left > 0 && left[at] >= group {
                     change -= self.deviation(left[at]);
                     left[at] -= group;
                     change += self.deviation(left[at]);
-                    to_give -= 1;
+                    groups_left -= 1;
                 }
             }
-            if to_give == before {
+            if groups_left == before {
                 return Err(TakeError::NeverReturns);
             }
         }

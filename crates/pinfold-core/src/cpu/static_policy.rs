@@ -15,7 +15,7 @@ use super::error::{CpuError, CpuPolicyError};
 use super::options::CpuOptions;
 use super::packed::{PackingOptions, take_packed};
 use super::state::{CpuEdits, CpuState};
-use super::take::{CpuOrder, TakeError};
+use super::take::{CpuSortingStrategy, TakeError};
 use crate::cpu_set::{CpuList, CpuSet, CpuSetTextError};
 use crate::demand::{self, PodLevel};
 use crate::fidelity::Fidelity;
@@ -146,7 +146,7 @@ impl StaticCpus {
         let mut all = CpuSet::new();
         for cpu in cpus {
             let unknown = CpuPolicyError::UnknownReserved(i64::from(cpu.get()));
-            let place = self.topology.location(cpu).ok_or(unknown)?;
+            let place = self.topology.cpu_info(cpu).ok_or(unknown)?;
             all |= &self.topology.cpus_of_core(place.core);
         }
         Ok(all)
@@ -398,8 +398,8 @@ impl StaticCpus {
     /// Mirrors `takeByTopology`.
     pub(super) fn take(&self, available: &CpuSet, count: usize) -> Result<CpuSet, TakeError> {
         let order = match self.options.distribute_across_cores {
-            true => CpuOrder::Spread,
-            false => CpuOrder::Packed,
+            true => CpuSortingStrategy::Spread,
+            false => CpuSortingStrategy::Packed,
         };
         let topology = &self.topology;
         if self.options.distribute_across_numa {

@@ -351,7 +351,7 @@ proptest! {
     #[test]
     fn a_released_pod_leaves_the_table_as_it_was(
         history in a_history(),
-        guest in a_pod(7),
+        pod in a_pod(7),
         affinity in an_affinity(),
         backwards in any::<bool>(),
     ) {
@@ -360,18 +360,18 @@ proptest! {
         let lowest = history.machine.node_ids().first().map(NodeSet::single);
         let affinity = Hint { mask: affinity.0.and(lowest), preferred: affinity.1 };
         let mut state = before.clone();
-        for container in guest.all_containers() {
-            if let Ok(grant) = policy.allocate(&state, affinity, &guest, container) {
+        for container in pod.all_containers() {
+            if let Ok(grant) = policy.allocate(&state, affinity, &pod, container) {
                 state.apply(&grant.edits).expect("made for this table");
             }
         }
         let mut names: Vec<ContainerName> =
-            guest.all_containers().map(|container| container.name.clone()).collect();
+            pod.all_containers().map(|container| container.name.clone()).collect();
         if backwards {
             names.reverse();
         }
         for name in &names {
-            let edits = policy.remove_container(&state, &guest.uid, name);
+            let edits = policy.remove_container(&state, &pod.uid, name);
             state.apply(&edits).expect("made for this table");
         }
         prop_assert_eq!(state, before);

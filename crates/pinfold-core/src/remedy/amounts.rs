@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::critical;
 use super::request_change::Slot;
-use super::trial::{FirstAdmitted, Trial};
+use super::trial::{FirstAdmitted, RemedyTrial};
 use super::{Alteration, Remedy, RemedySize, RequestChange};
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::ledger::Ledger;
@@ -16,7 +16,7 @@ pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Pod,
     reason: RejectionReason,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> Vec<Remedy> {
     let mut ledger = ledger.clone();
     let slots = Slot::all(&ledger, pod);
@@ -136,7 +136,7 @@ fn nearest(
     pod: &Pod,
     candidates: &[Vec<RequestChange>],
     complete: bool,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> Option<Remedy> {
     let FirstAdmitted {
         at,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::trial::Trial;
+use super::trial::RemedyTrial;
 use super::{Alteration, Effort, PodRef, Remedy, RemedyScope, RemedySize};
 use crate::cpu::Combinations;
 use crate::decision::{Assignment, Decision};
@@ -89,7 +89,7 @@ pub fn defragment(
     effort: Effort,
 ) -> Result<Defragmentation, LedgerError> {
     let decision = ledger.clone().admit(pod, plugins)?.decision;
-    let mut trial = Trial::new(plugins, effort.admissions.saturating_sub(1));
+    let mut trial = RemedyTrial::new(plugins, effort.admissions.saturating_sub(1));
     let (plan, exhausted) = match decision.is_admitted() {
         true => (None, effort.moves),
         false => fewest(ledger, pod, effort.moves, &mut trial),
@@ -108,7 +108,7 @@ pub(super) fn fewest(
     ledger: &Ledger,
     pod: &Arc<Pod>,
     most: usize,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> (Option<Remedy>, usize) {
     let movable = movable(ledger);
     for size in 1..=most.min(movable.len()) {
@@ -143,14 +143,14 @@ struct Movable {
 /// The pods that can be moved, by name.
 fn movable(ledger: &Ledger) -> Vec<Movable> {
     let mut all: Vec<Movable> = Vec::new();
-    for resident in ledger.admitted_pods() {
-        let uid = &resident.pod.uid;
+    for other in ledger.admitted_pods() {
+        let uid = &other.pod.uid;
         let Some(holds) = ledger.assignment(uid).filter(|holds| !holds.is_empty()) else {
             continue;
         };
         let blocks = ledger.state().memory().blocks_charged_to(uid);
         all.push(Movable {
-            pod: resident.pod.clone(),
+            pod: other.pod.clone(),
             holds,
             cpus: ledger.exclusive_cpus(uid).len() as u64,
             bytes: blocks.fold(0, |sum, block| sum.saturating_add(block.size)),
@@ -187,7 +187,7 @@ struct Moving<'s, 'p> {
     ledger: Ledger,
     pod: &'s Arc<Pod>,
     moved: Vec<&'s Movable>,
-    trial: &'s mut Trial<'p>,
+    trial: &'s mut RemedyTrial<'p>,
     /// The pods admitted so far, in order, with their assignments. `None` is the new pod.
     admitted: Vec<(Option<usize>, Assignment)>,
 }
@@ -197,7 +197,7 @@ impl<'s, 'p> Moving<'s, 'p> {
         ledger: &Ledger,
         pod: &'s Arc<Pod>,
         moved: Vec<&'s Movable>,
-        trial: &'s mut Trial<'p>,
+        trial: &'s mut RemedyTrial<'p>,
     ) -> Self {
         let mut ledger = ledger.clone();
         for movable in &moved {
@@ -250,7 +250,7 @@ impl<'s, 'p> Moving<'s, 'p> {
         }
         self.ledger
             .undo(&change)
-            .expect("the pod that just admitted in can leave");
+            .expect("a pod that was just admitted can be released");
         false
     }
 

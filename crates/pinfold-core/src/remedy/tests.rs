@@ -164,8 +164,8 @@ fn random_ledger(dice: &mut Dice, fidelity: Fidelity) -> Ledger {
         .collect();
     ledger.set_devices(NIC.into(), Some(nics(&near)));
     for at in 0..dice.roll(4) {
-        let resident = random_pod(dice, &format!("resident-{at}"));
-        ledger.admit(&resident, &mut NoPreference).unwrap();
+        let other = random_pod(dice, &format!("other-{at}"));
+        ledger.admit(&other, &mut NoPreference).unwrap();
     }
     ledger
 }
@@ -207,10 +207,10 @@ fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
     match alteration {
         Alteration::Request(_) => fits(ledger, &changed),
         Alteration::Move(plan) => moves::executed(ledger, &Arc::new(changed), plan).is_some(),
-        Alteration::Evict(leaving) => {
+        Alteration::Evict(evicted) => {
             let mut copy = ledger.clone();
-            for neighbour in leaving {
-                copy.release(&neighbour.uid).unwrap();
+            for other in evicted {
+                copy.release(&other.uid).unwrap();
             }
             fits(&copy, pod)
         }
@@ -248,7 +248,7 @@ fn no_fewer_evictions_help(ledger: &Ledger, pod: &Pod, count: usize) {
     let uids: Vec<PodUid> = ledger
         .admitted_pods()
         .iter()
-        .map(|resident| resident.pod.uid.clone())
+        .map(|other| other.pod.uid.clone())
         .collect();
     for set in 0_u32..1 << uids.len() {
         if set.count_ones() as usize >= count {
@@ -315,8 +315,8 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
                 }
             }
             Alteration::Move(_) => "move",
-            Alteration::Evict(leaving) => {
-                no_fewer_evictions_help(ledger, pod, leaving.len());
+            Alteration::Evict(evicted) => {
+                no_fewer_evictions_help(ledger, pod, evicted.len());
                 "release"
             }
             Alteration::Policy { from, to } => {
@@ -475,11 +475,11 @@ fn the_number_of_admissions_is_bounded() {
     .unwrap();
     let mut ledger = Ledger::new(Arc::new(rules));
     for at in 0..40 {
-        let resident = pod(
-            &format!("resident-{at}"),
+        let other = pod(
+            &format!("other-{at}"),
             vec![container("app", &[("cpu", 2), ("memory", 3)])],
         );
-        ledger.admit(&resident, &mut NoPreference).unwrap();
+        ledger.admit(&other, &mut NoPreference).unwrap();
     }
     let pod = pod(
         "new",

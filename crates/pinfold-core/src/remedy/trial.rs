@@ -1,4 +1,4 @@
-//! [`Trial`]: admissions that are reverted again, counted against a budget.
+//! [`RemedyTrial`]: admissions that are reverted again, counted against a budget.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::pod::Pod;
 const ONE_BY_ONE: usize = 256;
 
 /// The budget of a search and its progress.
-pub(super) struct Trial<'p> {
+pub(super) struct RemedyTrial<'p> {
     plugins: &'p mut dyn PreferredAllocation,
     /// The number of admissions that may still be tried.
     pub(super) left: usize,
@@ -31,7 +31,7 @@ pub(super) struct FirstAdmitted {
     pub(super) nearest: bool,
 }
 
-impl<'p> Trial<'p> {
+impl<'p> RemedyTrial<'p> {
     pub(super) fn new(plugins: &'p mut dyn PreferredAllocation, left: usize) -> Self {
         Self {
             plugins,

@@ -235,10 +235,10 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
     check(&before, &ledger, change.as_ref());
     for number in 0..40 {
         let before = ledger.clone();
-        let residents: Vec<Arc<Pod>> = ledger
+        let admitted: Vec<Arc<Pod>> = ledger
             .admitted_pods()
             .iter()
-            .map(|resident| resident.pod.clone())
+            .map(|one| one.pod.clone())
             .collect();
         let change = match random.below(10) {
             0..6 => {
@@ -247,17 +247,17 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
                     .expect("a new pod")
                     .change
             }
-            6..8 if !residents.is_empty() => {
-                let leaving = &residents
-                    [usize::try_from(random.below(residents.len() as u64)).expect("small")];
-                Some(ledger.release(&leaving.uid).expect("a resident"))
+            6..8 if !admitted.is_empty() => {
+                let released =
+                    &admitted[usize::try_from(random.below(admitted.len() as u64)).expect("small")];
+                Some(ledger.release(&released.uid).expect("an admitted pod"))
             }
-            8 if !residents.is_empty() => {
-                let starting = &residents
-                    [usize::try_from(random.below(residents.len() as u64)).expect("small")];
+            8 if !admitted.is_empty() => {
+                let starting =
+                    &admitted[usize::try_from(random.below(admitted.len() as u64)).expect("small")];
                 ledger
                     .start(&starting.uid, &starting.containers[0].name)
-                    .expect("a resident")
+                    .expect("an admitted pod")
             }
             _ => {
                 ledger

@@ -150,7 +150,7 @@ pub(super) fn cannot(facts: &ResourceFacts) -> String {
 
 /// Why no `width` NUMA nodes fit a resource.
 fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
-    let who = match width {
+    let subject = match width {
         1 => "no single NUMA node".to_owned(),
         more => format!("no {more} NUMA nodes together"),
     };
@@ -172,7 +172,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         .take(width)
         .fold(0, |sum: u64, &free| sum.saturating_add(free));
     if best < facts.requested {
-        return format!("{who} {has} {unit}: {}", each(facts));
+        return format!("{subject} {has} {unit}: {}", each(facts));
     }
     // There is enough, but memory groups prevent its use.
     let bound = facts
@@ -181,7 +181,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         .filter(|node| node.grouping != MemoryGrouping::Unrestricted);
     let bound: Vec<String> = bound.take(LISTED).map(binding).collect();
     if !bound.is_empty() {
-        return format!("{who} can be used for {unit}: {}", bound.join(", "));
+        return format!("{subject} can be used for {unit}: {}", bound.join(", "));
     }
     let others: Vec<&ResourceFacts> = alignment
         .resources
@@ -191,7 +191,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         })
         .collect();
     match others.len() {
-        0 | 1 => format!("{who} fits {unit}: {}", each(facts)),
+        0 | 1 => format!("{subject} fits {unit}: {}", each(facts)),
         _ => {
             let all: Vec<String> = others
                 .iter()
@@ -203,7 +203,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
                     )
                 })
                 .collect();
-            format!("{who} {has} {} together", all.join(" and "))
+            format!("{subject} {has} {} together", all.join(" and "))
         }
     }
 }

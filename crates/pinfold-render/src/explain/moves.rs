@@ -18,17 +18,17 @@ pub(super) fn what(plan: &MovePlan) -> String {
 
 /// One move, described by the first difference: CPUs, NUMA nodes, or the whole assignment.
 fn shift(one: &Move) -> String {
-    let who = format!("pod {}", called(&one.pod));
+    let subject = format!("pod {}", called(&one.pod));
     let (from, to) = (cpus(&one.from), cpus(&one.to));
     if from != to {
-        return format!("{who} from CPUs {from} to {to}");
+        return format!("{subject} from CPUs {from} to {to}");
     }
     let (from, to) = (nodes(&one.from), nodes(&one.to));
     if from != to {
-        return format!("{who} from NUMA node {from} to {to}");
+        return format!("{subject} from NUMA node {from} to {to}");
     }
     format!(
-        "{who} from {} to {}",
+        "{subject} from {} to {}",
         placement(&one.from),
         placement(&one.to)
     )

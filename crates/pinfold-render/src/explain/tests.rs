@@ -105,13 +105,9 @@ fn pod(uid: &str, rows: &[(&str, &str)]) -> Pod {
 }
 
 /// A node with these pods on it.
-fn node(
-    machine: Arc<Machine>,
-    settings: Settings,
-    residents: &[(&str, &[(&str, &str)])],
-) -> Ledger {
+fn node(machine: Arc<Machine>, settings: Settings, others: &[(&str, &[(&str, &str)])]) -> Ledger {
     let mut ledger = Ledger::new(Arc::new(Rules::new(machine, settings).unwrap()));
-    for &(uid, rows) in residents {
+    for &(uid, rows) in others {
         let admission = ledger
             .admit(&Arc::new(pod(uid, rows)), &mut NoPreference)
             .unwrap();
@@ -133,13 +129,13 @@ fn offer(ledger: &mut Ledger, near: &[i64]) {
     ledger.set_devices(GPU.into(), Some(devices));
 }
 
-fn ask(ledger: &Ledger, pod: Pod) -> Remedies {
+fn remedies_for(ledger: &Ledger, pod: Pod) -> Remedies {
     remedy::find(ledger, &Arc::new(pod), &mut NoPreference, Effort::default()).unwrap()
 }
 
 /// The whole text of a rejection, with its width checked.
 fn rejected(ledger: &Ledger, pod: Pod) -> String {
-    let found = ask(ledger, pod);
+    let found = remedies_for(ledger, pod);
     let text = rejection(found.decision.pod.as_str(), &found.decision, Some(&found));
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
@@ -151,7 +147,7 @@ fn rejected(ledger: &Ledger, pod: Pod) -> String {
 }
 
 fn admitted(ledger: &Ledger, pod: Pod) -> String {
-    let found = ask(ledger, pod);
+    let found = remedies_for(ledger, pod);
     assert_eq!(
         rejection(found.decision.pod.as_str(), &found.decision, Some(&found)),
         ""
@@ -166,9 +162,9 @@ fn admitted(ledger: &Ledger, pod: Pod) -> String {
 
 /// Three CPUs are free on each of two nodes; two cards are near node 1 and one is near none.
 fn busy(settings: Settings) -> Ledger {
-    let residents: [(&str, &[(&str, &str)]); 2] =
+    let others: [(&str, &[(&str, &str)]); 2] =
         [("low", &[("cpu", "4")]), ("high", &[("cpu", "5")])];
-    let mut ledger = node(machine(2, 8, 1), settings, &residents);
+    let mut ledger = node(machine(2, 8, 1), settings, &others);
     offer(&mut ledger, &[1, 1, -1]);
     ledger
 }
@@ -572,7 +568,7 @@ Pod new is admitted (policy none: nothing is aligned).
 
 #[test]
 fn one_line_is_short_and_complete() {
-    let lines = |ledger: &Ledger, pod| one_line(&ask(ledger, pod).decision);
+    let lines = |ledger: &Ledger, pod| one_line(&remedies_for(ledger, pod).decision);
     assert_eq!(
         lines(&busy(settings("restricted")), pod("new", &[("cpu", "6")])),
         "TopologyAffinityError: container app: restricted: cpu prefers 1 NUMA node, \

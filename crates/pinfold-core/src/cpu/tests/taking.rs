@@ -1,15 +1,15 @@
 //! Defects of the kubelet's algorithms, each with a small machine that shows it.
 
 use super::machines::{cpus, even, misreported, topology};
-use crate::cpu::{CpuOrder, PackingOptions, TakeError, take_distributed, take_packed};
+use crate::cpu::{CpuSortingStrategy, PackingOptions, TakeError, take_distributed, take_packed};
 use crate::fidelity::Fidelity::{Exact, Sound};
 
 const PACKED: PackingOptions = PackingOptions {
-    order: CpuOrder::Packed,
+    order: CpuSortingStrategy::Packed,
     align_by_cache: false,
 };
 const BY_CACHE: PackingOptions = PackingOptions {
-    order: CpuOrder::Packed,
+    order: CpuSortingStrategy::Packed,
     align_by_cache: true,
 };
 
@@ -55,7 +55,14 @@ fn a_group_that_no_node_has_is_packed_or_reported_as_endless() {
     let machine = even(2, 4, 3, 2);
     let available = machine.all() - &cpus("0,6,12,18");
     let take = |count, fidelity| {
-        take_distributed(&machine, &available, count, 2, CpuOrder::Packed, fidelity)
+        take_distributed(
+            &machine,
+            &available,
+            count,
+            2,
+            CpuSortingStrategy::Packed,
+            fidelity,
+        )
     };
     assert_eq!(take(14, Exact), Err(TakeError::NeverReturns));
     let sound = take(14, Sound).unwrap();
@@ -68,7 +75,15 @@ fn cpus_are_spread_evenly_over_as_few_nodes_as_needed() {
     let machine = even(2, 4, 4, 2);
     let take = |count, group| {
         let all = machine.all();
-        take_distributed(&machine, all, count, group, CpuOrder::Packed, Sound).unwrap()
+        take_distributed(
+            &machine,
+            all,
+            count,
+            group,
+            CpuSortingStrategy::Packed,
+            Sound,
+        )
+        .unwrap()
     };
     assert_eq!(take(8, 1), cpus("0-7"), "one node is enough");
     assert_eq!(take(12, 1), cpus("0-5,8-13"), "six of each");
@@ -88,7 +103,16 @@ fn the_search_over_many_nodes_is_bounded() {
     let available = available
         .map(|id| crate::cpu_set::CpuId::new(id).unwrap())
         .collect();
-    let take = |fidelity| take_distributed(&machine, &available, 45, 1, CpuOrder::Packed, fidelity);
+    let take = |fidelity| {
+        take_distributed(
+            &machine,
+            &available,
+            45,
+            1,
+            CpuSortingStrategy::Packed,
+            fidelity,
+        )
+    };
     assert_eq!(take(Sound).unwrap().len(), 45);
     assert!(matches!(
         take(Exact),
@@ -104,7 +128,14 @@ fn fewer_cpus_than_cores_fail_only_under_exact_fidelity() {
     let group = machine.cpus_per_core();
     let take = |fidelity| {
         let available = machine.all();
-        take_distributed(&machine, available, 1, group, CpuOrder::Packed, fidelity)
+        take_distributed(
+            &machine,
+            available,
+            1,
+            group,
+            CpuSortingStrategy::Packed,
+            fidelity,
+        )
     };
     assert_eq!(take(Exact), Err(TakeError::Crashes));
     assert_eq!(take(Sound), Ok(cpus("0")));

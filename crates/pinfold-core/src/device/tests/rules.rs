@@ -67,7 +67,7 @@ fn a_device_on_an_unknown_node_cannot_be_aligned() {
         let state = DeviceState::default();
         assert_eq!(hints_for(&pool, &state, 1), Some(vec![]), "node {id}");
         let any = hints_for(&pool, &state, 0).expect("its placement matters");
-        assert_eq!(any.len(), 3, "a request for none is served anywhere");
+        assert_eq!(any.len(), 3, "a request for none fits anywhere");
     }
 }
 
@@ -78,7 +78,7 @@ fn masks_are_preferred_by_the_width_on_an_empty_machine() {
     let mut state = DeviceState::default();
     let (zero, one) = (Hint::on(nodes(&[0]), true), Hint::on(nodes(&[1]), true));
     assert_eq!(hints_for(&pool, &state, 2), Some(vec![zero, one, both]));
-    give(&mut state, "other", "c", "a0 b0");
+    assign(&mut state, "other", "c", "a0 b0");
     assert_eq!(hints_for(&pool, &state, 2), Some(vec![both]));
     assert_eq!(
         hints_for(&pool, &state, 3),
@@ -96,7 +96,7 @@ fn masks_are_preferred_by_the_width_on_an_empty_machine() {
 fn after_a_restart_the_hints_lead_to_the_same_devices() {
     let pool = two_nodes();
     let mut state = DeviceState::default();
-    give(&mut state, "pod", "c", "a0 b0");
+    assign(&mut state, "pod", "c", "a0 b0");
     let both = Hint::on(nodes(&[0, 1]), false);
     assert_eq!(hints_for(&pool, &state, 2), Some(vec![both]));
     assert_eq!(
@@ -177,9 +177,13 @@ fn devices_are_taken_from_near_to_far() {
 fn the_plugin_chooses_only_among_equal_devices() {
     let pool = two_nodes();
     let state = DeviceState::default();
-    let mut asked = Vec::new();
-    let mut plugin = |ask: PreferredAllocationQuery<'_>| {
-        asked.push((ask.available.clone(), ask.must_include.clone(), ask.size));
+    let mut queries = Vec::new();
+    let mut plugin = |query: PreferredAllocationQuery<'_>| {
+        queries.push((
+            query.available.clone(),
+            query.must_include.clone(),
+            query.size,
+        ));
         Ok(Some(set("a1 b1 unheard-of")))
     };
     let on_one = Some(nodes(&[1]));
@@ -205,7 +209,7 @@ fn the_plugin_chooses_only_among_equal_devices() {
     );
     let all = set("a0 a1 b0 b1 x");
     assert_eq!(
-        asked,
+        queries,
         [
             (set("b0 b1"), set(""), 1),
             (all.clone(), set("b0 b1"), 3),
@@ -219,15 +223,15 @@ fn a_plugin_that_prefers_pairs_is_followed() {
     let ids = ["g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"];
     let pool = pool_of(nodes(&[0]), ids.map(|id| (id, device(Some(&[0])))));
     let pairs = ["g0 g3", "g1 g2", "g4 g7", "g5 g6"];
-    let mut plugin = |ask: PreferredAllocationQuery<'_>| {
+    let mut plugin = |query: PreferredAllocationQuery<'_>| {
         let mut whole = pairs.iter().map(|pair| set(pair));
-        Ok(whole.find(|pair| pair.is_subset(ask.available)))
+        Ok(whole.find(|pair| pair.is_subset(query.available)))
     };
     let mut state = DeviceState::default();
     let here = Some(nodes(&[0]));
     let pair = |state: &DeviceState, plugin: &mut _| choose(&pool, state, 2, here, "", plugin);
     assert_eq!(pair(&state, &mut plugin), Ok(Some(set("g0 g3"))));
-    give(&mut state, "other", "c", "g0 g2");
+    assign(&mut state, "other", "c", "g0 g2");
     assert_eq!(pair(&state, &mut plugin), Ok(Some(set("g4 g7"))));
 }
 
@@ -235,7 +239,7 @@ fn a_plugin_that_prefers_pairs_is_followed() {
 fn rejections_have_the_kubelets_messages() {
     let pool = two_nodes();
     let mut state = DeviceState::default();
-    give(&mut state, "other", "c", "a0 a1 b0");
+    assign(&mut state, "other", "c", "a0 a1 b0");
     let rejection = |pool: &DevicePool, state: &DeviceState, gpus, left| {
         choose(pool, state, gpus, None, left, &mut NoPreference).expect_err("rejected")
     };
@@ -256,7 +260,7 @@ fn rejections_have_the_kubelets_messages() {
         "cannot allocate unregistered device example.com/gpu"
     );
     let mut own = DeviceState::default();
-    give(&mut own, "pod", "c", "a0");
+    assign(&mut own, "pod", "c", "a0");
     assert_eq!(
         rejection(&pool, &own, 2, ""),
         "pod \"pod\" container \"c\" changed request for resource \"example.com/gpu\" from 1 to 2"
@@ -280,7 +284,7 @@ fn rejections_have_the_kubelets_messages() {
 fn a_container_found_running_keeps_its_devices() {
     let pod = pod("pod", vec![], vec![container("c", 1)]);
     let mut state = DeviceState::default();
-    give(&mut state, "pod", "c", "a0");
+    assign(&mut state, "pod", "c", "a0");
     let request = DeviceRequest {
         pod: &pod,
         container: &pod.containers[0],
@@ -327,14 +331,14 @@ fn a_resource_that_is_held_stays_a_device_without_its_plugin() {
     let mut state = DeviceState::default();
     assert!(!pool.is_device(&state, &gpu()));
     assert_eq!(hints_for(&pool, &state, 1), None);
-    give(&mut state, "other", "c", "a0");
+    assign(&mut state, "other", "c", "a0");
     assert!(pool.is_device(&state, &gpu()));
 }
 
 #[test]
 fn a_stale_edit_changes_nothing() {
     let mut state = DeviceState::default();
-    give(&mut state, "pod", "c", "a0");
+    assign(&mut state, "pod", "c", "a0");
     let before = state.clone();
     let edit = DeviceEdit {
         pod: "pod".into(),

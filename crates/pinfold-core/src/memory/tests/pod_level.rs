@@ -69,7 +69,7 @@ fn hugepages_that_only_a_container_requests_are_allocated_too() {
     let machine = machine(&[(0, 21 + 2048, Some(2))]);
     let mut pod = pod_level_pod();
     pod.containers[0] = container("own", 3, Some(1024));
-    for (fidelity, booked, shared) in [
+    for (fidelity, allocated, shared) in [
         (Fidelity::Exact, 0, 0_u64.wrapping_sub(1024)),
         (Fidelity::Sound, 1024, 0),
     ] {
@@ -87,7 +87,7 @@ fn hugepages_that_only_a_container_requests_are_allocated_too() {
             .sum(set(&[0]), &hugepages_resource(1), |amounts| {
                 amounts.reserved
             });
-        assert_eq!(pages, booked, "{fidelity:?}");
+        assert_eq!(pages, allocated, "{fidelity:?}");
         let blocks = bench
             .state
             .blocks(&pod.uid, &"shared".into())

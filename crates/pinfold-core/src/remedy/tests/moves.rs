@@ -5,15 +5,15 @@ use super::*;
 /// Executes a plan as written. `None` if a pod is rejected on the way.
 pub(super) fn executed(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
     let mut copy = ledger.clone();
-    let known = |neighbour: &PodRef| match neighbour.uid == pod.uid {
+    let known = |other: &PodRef| match other.uid == pod.uid {
         true => pod.clone(),
-        false => ledger.state().admitted_pods()[&neighbour.uid].pod.clone(),
+        false => ledger.state().admitted_pods()[&other.uid].pod.clone(),
     };
     for step in &plan.steps {
         match step {
-            MoveStep::Release(neighbour) => drop(copy.release(&neighbour.uid).unwrap()),
-            MoveStep::Admit(neighbour) => {
-                let admission = copy.admit(&known(neighbour), &mut NoPreference).unwrap();
+            MoveStep::Release(other) => drop(copy.release(&other.uid).unwrap()),
+            MoveStep::Admit(other) => {
+                let admission = copy.admit(&known(other), &mut NoPreference).unwrap();
                 admission.decision.assignment()?;
             }
         }
@@ -33,15 +33,15 @@ fn some_order_works(ledger: &Ledger, outside: &[Arc<Pod>]) -> bool {
 
 /// The sets of exactly `count` pods whose move lets `pod` be admitted.
 fn sets_that_work(ledger: &Ledger, pod: &Arc<Pod>, count: u32) -> Vec<Vec<PodUid>> {
-    let residents: Vec<Arc<Pod>> = ledger
+    let others: Vec<Arc<Pod>> = ledger
         .admitted_pods()
         .iter()
         .map(|one| one.pod.clone())
         .collect();
     let mut found = Vec::new();
-    for set in (0_u32..1 << residents.len()).filter(|set| set.count_ones() == count) {
-        let chosen = (0..residents.len()).filter(|at| set >> at & 1 == 1);
-        let mut outside: Vec<Arc<Pod>> = chosen.map(|at| residents[at].clone()).collect();
+    for set in (0_u32..1 << others.len()).filter(|set| set.count_ones() == count) {
+        let chosen = (0..others.len()).filter(|at| set >> at & 1 == 1);
+        let mut outside: Vec<Arc<Pod>> = chosen.map(|at| others[at].clone()).collect();
         let mut copy = ledger.clone();
         for one in &outside {
             copy.release(&one.uid).unwrap();
@@ -85,8 +85,8 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> Option<usize> {
         assert_eq!(ledger.assignment(&one.pod.uid), Some(one.from.clone()));
         assert_eq!(after.assignment(&one.pod.uid), Some(one.to.clone()));
     }
-    for resident in ledger.admitted_pods() {
-        let uid = &resident.pod.uid;
+    for other in ledger.admitted_pods() {
+        let uid = &other.pod.uid;
         let moved = plan.moves.iter().any(|one| one.pod.uid == *uid);
         let stays = after.assignment(uid) == ledger.assignment(uid);
         assert!(stays || moved, "{uid} was not to move");
@@ -110,11 +110,11 @@ fn no_plan_with_fewer_moves_exists() {
         for at in 0..dice.roll(6) {
             let comes = small_pod(&mut dice, &format!("later-{at}"));
             ledger.admit(&comes, &mut NoPreference).unwrap();
-            let residents = ledger.admitted_pods();
-            if residents.len() > 1 && dice.chance(4) {
-                let goes = usize::try_from(dice.roll(residents.len() as u64)).unwrap();
-                let goes = residents[goes].pod.uid.clone();
-                ledger.release(&goes).unwrap();
+            let others = ledger.admitted_pods();
+            if others.len() > 1 && dice.chance(4) {
+                let released = usize::try_from(dice.roll(others.len() as u64)).unwrap();
+                let released = others[released].pod.uid.clone();
+                ledger.release(&released).unwrap();
             }
         }
         let pod = random_pod(&mut dice, "new");
@@ -141,20 +141,20 @@ fn small_pod(dice: &mut Dice, uid: &str) -> Arc<Pod> {
 }
 
 /// Two NUMA nodes with one free CPU each, and pods of one CPU on all others but the reserved one.
-fn fragmented(residents: usize) -> Ledger {
+fn fragmented(others: usize) -> Ledger {
     let mut settings = settings("single-numa-node");
     settings.memory_policy = "None".into();
     let rules = Rules::new(
         Arc::new(machine(
             2,
-            u32::try_from(residents.div_ceil(2)).expect("few") + 1,
+            u32::try_from(others.div_ceil(2)).expect("few") + 1,
             1,
             |_| 64,
         )),
         settings,
     );
     let mut ledger = Ledger::new(Arc::new(rules.unwrap()));
-    for at in 0..residents {
+    for at in 0..others {
         let small = pod(
             &format!("small-{at:02}"),
             vec![container("app", &[("cpu", 1), ("memory", 1)])],

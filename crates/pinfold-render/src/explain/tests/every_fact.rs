@@ -17,7 +17,7 @@ use super::*;
 /// A decision whose merge failed, for changing one fact of it.
 fn rejected_by_merge() -> Decision {
     let ledger = busy(settings("restricted"));
-    ask(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
+    remedies_for(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
 }
 
 fn rejected_because(cause: Cause) -> Decision {
@@ -74,7 +74,7 @@ fn every_reason_of_no_preferred_hint_has_its_own_sentence() {
 #[test]
 fn every_rule_of_a_merge_has_its_own_sentence() {
     let ledger = busy(settings("best-effort"));
-    let decision = ask(&ledger, pod("new", &[("cpu", "5")])).decision;
+    let decision = remedies_for(&ledger, pod("new", &[("cpu", "5")])).decision;
     let mut seen = std::collections::BTreeSet::new();
     for rule in [
         MergeRule::NoPolicy,
