@@ -80,7 +80,7 @@ impl KubeletReport {
         let totals = device_totals(allocatable, used);
         let Some(state) = &self.state else {
             let cpus = self.cpus.as_ref();
-            return Replica::of_kind(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
+            return Replica::with_cache(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
         };
         let mut topology = self.topology.clone();
         let held = state.without(&mut topology, is_gone);
@@ -88,6 +88,6 @@ impl KubeletReport {
             held,
             ..known.clone()
         });
-        Replica::of_kind(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
+        Replica::with_cache(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
     }
 }
