@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Group};
 use crate::fixture::{self, Shape};
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const NODES: usize = 5000;
 /// So many nodes change between two requests.
