@@ -1,4 +1,4 @@
-//! Requests of a scheduler: whatever comes is answered or rejected with words, and never disturbs the next one.
+//! Requests of kube-scheduler: every request is answered or rejected with a message, and does not affect the next one.
 #![no_main]
 
 use std::sync::{Arc, Mutex};
@@ -21,16 +21,16 @@ fuzz_target!(|bytes: &[u8]| {
         "metadata": { "name": "a" }, "status": { "allocatable": { "cpu": "8", "pods": "10" } },
     });
     cache.put_node(read_node(node).expect("a node"), now);
-    // The same bytes as objects of a watch.
+    // The same bytes as watched objects.
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes) {
         if let Ok(node) = read_node(value.clone()) {
             cache.put_node(node, now);
         }
-        if let Ok((name, heard)) = read_report(value.clone(), now) {
-            cache.put_report(&name, heard, now);
+        if let Ok((name, report)) = read_report(value.clone(), now) {
+            cache.put_report(&name, report, now);
         }
-        if let Ok((name, heard)) = read_numa(value.clone(), now) {
-            cache.put_numa(&name, heard, now);
+        if let Ok((name, report)) = read_numa(value.clone(), now) {
+            cache.put_numa(&name, report, now);
         }
         if let Ok(found) = pod::read(value) {
             cache.put_pod(found, now);
@@ -41,7 +41,9 @@ fuzz_target!(|bytes: &[u8]| {
         let answer: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
         assert!(answer["FailedNodes"].is_object());
     }
-    let _ = extender.prioritize(bytes).map_err(|error| error.to_string());
+    let _ = extender
+        .prioritize(bytes)
+        .map_err(|error| error.to_string());
     let _ = extender.preempt(bytes).map_err(|error| error.to_string());
     let _: Result<BindingArgs, _> = serde_json::from_slice(bytes);
 });
