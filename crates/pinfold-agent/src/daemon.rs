@@ -77,7 +77,7 @@ pub enum AgentError {
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),
     /// The plugin's name or index is none.
-    #[error("runtime.index: {0}")]
+    #[error("runtime.pluginIndex: {0}")]
     Identity(String),
     /// There is no thread left.
     #[error("cannot start a thread: {0}")]

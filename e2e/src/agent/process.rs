@@ -263,9 +263,9 @@ fn configuration(setup: &Setup, folder: &Path, rules: &Path) -> String {
     let (state, nri, rules) = (state.display(), nri.display(), rules.display());
     let folder = folder.display();
     format!(
-        "mode: {mode}\ndialect: {dialect}\nkubelet: {{config: {rules}, root: {folder}/kubelet}}\n\
-         state: {state}\nruntime: {{nri: {nri}}}\napi: {{socket: {folder}/agent.sock}}\n\
-         podResources: {{serve: {folder}/pod-resources.sock, kubelet: {folder}/kubelet/none.sock}}\n\
+        "mode: {mode}\ndialect: {dialect}\nkubelet: {{configFile: {rules}, rootDirectory: {folder}/kubelet}}\n\
+         stateDirectory: {state}\nruntime: {{nriSocket: {nri}}}\napi: {{socket: {folder}/agent.sock}}\n\
+         podResources: {{socket: {folder}/pod-resources.sock, kubeletSocket: {folder}/kubelet/none.sock}}\n\
          metrics: {{listen: '127.0.0.1:0'}}\n{more}\n"
     )
 }

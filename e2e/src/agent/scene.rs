@@ -283,9 +283,9 @@ impl Scene<'_> {
     /// Nothing had to be repaired: whoever did what it was told from the start.
     pub(crate) fn undisturbed(&self) -> Result<(), String> {
         let metrics = self.agent.metrics()?;
-        let drifts = metrics
-            .iter()
-            .filter(|(name, count)| name.starts_with("pinfold_drift_total") && **count > 0.0);
+        let drifts = metrics.iter().filter(|(name, count)| {
+            name.starts_with("pinfold_cgroup_drift_total") && **count > 0.0
+        });
         let found: Vec<String> = drifts
             .map(|(name, count)| format!("{name} {count}"))
             .collect();

@@ -16,7 +16,7 @@ use super::koordinator::{self, BenchMachine};
 use super::volcano;
 use crate::case::{BenchCase, Group};
 use crate::fixture;
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const NODES: usize = 5000;
 /// The number of nodes that change between two pods.

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::case::{BenchCase, Group};
 use crate::fixture::{self, MachineShape};
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const NODES: usize = 5000;
 /// The number of nodes that change between two requests.

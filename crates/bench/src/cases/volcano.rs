@@ -12,8 +12,8 @@ use pinfold_core::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 use super::koordinator::BenchMachine;
 use crate::case::{BenchCase, Group};
 use crate::fixture;
+use crate::merge_cases::Random;
 use crate::reference::volcano_predicate;
-use crate::scenes::Random;
 
 /// Every shape of Volcano's record without a reservation, and the same with too few CPUs on each NUMA node.
 pub(super) fn cases() -> Vec<BenchCase> {

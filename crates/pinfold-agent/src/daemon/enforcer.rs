@@ -16,7 +16,7 @@ use pinfold_standalone::confine_process;
 use super::partitions::PartitionManager;
 use super::telemetry::NodeTelemetry;
 use crate::allowance::{Allowance, Quota};
-use crate::config::{Cgroups, Direct};
+use crate::config::{CgroupsConfig, DirectWrites};
 use crate::drift::{
     self, ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome,
     RuntimeSpec, WatchedContainer,
@@ -32,7 +32,7 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// The cgroup file systems; `None` if the agent does not write cgroups, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Mutex<Cgroups>,
+    pub(super) config: Mutex<CgroupsConfig>,
     pub(super) partitions: PartitionManager,
     pub(super) telemetry: Arc<NodeTelemetry>,
     /// Held while cgroups are written, so that drift repair and updates do not overlap.
@@ -44,8 +44,11 @@ pub(super) type UpdateSeqs = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Finds the cgroup file systems, unless the configuration says not to write cgroups.
-    pub(super) fn hierarchy(config: &Cgroups, telemetry: &NodeTelemetry) -> Option<Hierarchy> {
-        if config.direct == Direct::Never {
+    pub(super) fn hierarchy(
+        config: &CgroupsConfig,
+        telemetry: &NodeTelemetry,
+    ) -> Option<Hierarchy> {
+        if config.direct_writes == DirectWrites::Never {
             return None;
         }
         match Hierarchy::find(Path::new("/")) {
@@ -58,13 +61,13 @@ impl Enforcer {
     }
 
     /// The current configuration.
-    pub(super) fn config(&self) -> Cgroups {
+    pub(super) fn config(&self) -> CgroupsConfig {
         let config = self.config.lock();
         config.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces the configuration.
-    pub(super) fn reconfigure(&self, new: Cgroups) {
+    pub(super) fn reconfigure(&self, new: CgroupsConfig) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
@@ -100,9 +103,9 @@ impl Enforcer {
         let (outside, inside): (Vec<&Update>, Vec<&Update>) =
             updates.iter().partition(|update| update.is_external());
         let failed = self.update_runtime(&inside);
-        let direct = self.config().direct;
+        let direct = self.config().direct_writes;
         let directly = |update: &&Update| {
-            direct == Direct::Always
+            direct == DirectWrites::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Unlimited
         };
@@ -290,6 +293,6 @@ fn watched(container: &ManagedContainer) -> Option<WatchedContainer> {
 }
 
 /// A drift monitor with the default repair limits.
-pub(super) fn drift_monitor(config: &Cgroups) -> DriftMonitor {
+pub(super) fn drift_monitor(config: &CgroupsConfig) -> DriftMonitor {
     DriftMonitor::new(RepairLimits::default(), Some(config.migrate_memory))
 }

@@ -56,7 +56,7 @@ impl Listeners {
         let api = unix(config.api.socket.as_ref())?;
         let readers = match pod_resources {
             Some(pod_resources) => {
-                unix(config.pod_resources.serve.as_ref())?.map(|at| (pod_resources, at))
+                unix(config.pod_resources.socket.as_ref())?.map(|at| (pod_resources, at))
             }
             None => None,
         };

@@ -13,7 +13,7 @@ use super::enforcer::{self, Enforcer, UpdateSeqs};
 use super::host::{self, LocalMachine};
 use super::service::Service;
 use super::telemetry::BROKEN_THREAD;
-use crate::config::{AgentConfig, Unknown};
+use crate::config::{AgentConfig, UnknownContainerPolicy};
 use crate::drift::Evidence;
 use crate::node::{KubeletPins, UnknownContainers};
 use crate::runtime::lock;
@@ -54,7 +54,7 @@ impl MaintenanceLoop<'_> {
             monitor.migrate_memory(config.cgroups.migrate_memory);
             let kubelet = kubelet_state(&config);
             self.enforcer.repair_drift(&mut monitor, &mut sent, kubelet);
-            match control.wait(config.cgroups.check_every) {
+            match control.wait(config.cgroups.check_interval) {
                 Some(Signal::Stop) => return,
                 Some(Signal::Reload) => {
                     let new = reload(&config, self.reread, self.service, self.enforcer);
@@ -130,7 +130,7 @@ impl MaintenanceLoop<'_> {
 
 /// The kubelet's `cpu_manager_state`; `None` if the file is missing or unreadable.
 pub(super) fn kubelet_state(config: &AgentConfig) -> Option<CpuManagerState> {
-    let state = config.kubelet.root.join("cpu_manager_state");
+    let state = config.kubelet.root_directory.join("cpu_manager_state");
     let evidence = Evidence::gather(Path::new("/"), &state);
     evidence.ok().and_then(|evidence| evidence.kubelet)
 }
@@ -149,8 +149,8 @@ pub(super) fn kubelet_pins(config: &AgentConfig, kubelet: Option<&CpuManagerStat
 /// How running containers are handled that are not in the journal.
 pub(super) fn unknown_containers(config: &AgentConfig) -> UnknownContainers {
     match config.unknown_containers {
-        Unknown::Adopt => UnknownContainers::Adopt,
-        Unknown::Reject => UnknownContainers::UseSharedPool,
+        UnknownContainerPolicy::Adopt => UnknownContainers::Adopt,
+        UnknownContainerPolicy::Reject => UnknownContainers::UseSharedPool,
     }
 }
 

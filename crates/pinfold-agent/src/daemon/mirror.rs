@@ -9,14 +9,14 @@ use super::api_server;
 use super::host::{self, LocalMachine};
 use super::listeners::{self, Listeners};
 use super::service::now;
-use crate::config::{AgentConfig, Publication};
+use crate::config::{AgentConfig, PublishedObject};
 use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
-use crate::kubernetes::{Object, Report};
+use crate::kubernetes::{NodeObject, NodeReport};
 use crate::metrics::Metrics;
-use crate::mirror::{Configz, Mirror, Picture, Places, objects};
+use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
 
 /// A node that a kubelet runs, as it was when it was last looked at.
@@ -27,7 +27,7 @@ struct MirrorService {
 
 #[derive(Clone, Default)]
 struct MirrorState {
-    picture: Option<Arc<Picture>>,
+    picture: Option<Arc<MirrorSnapshot>>,
     remarks: Vec<String>,
     generation: u64,
 }
@@ -75,26 +75,26 @@ pub(super) fn run(
             }
         }
         // Nobody waits for this: whoever asks meanwhile is told what was so before.
-        if mirror.look() {
+        if mirror.poll() {
             generation += 1;
-            let picture = mirror.picture().cloned().map(Arc::new);
+            let picture = mirror.snapshot().cloned().map(Arc::new);
             if let (Some(picture), Some(link)) = (&picture, &kubernetes) {
                 link.publisher()
                     .publish(report(picture, &name, config, generation));
             }
             service.set_state(MirrorState {
                 picture,
-                remarks: mirror.remarks().iter().map(ToString::to_string).collect(),
+                remarks: mirror.problems().iter().map(ToString::to_string).collect(),
                 generation,
             });
         }
-        if mirror.remarks() != logged_remarks {
-            logged_remarks = mirror.remarks().to_vec();
+        if mirror.problems() != logged_remarks {
+            logged_remarks = mirror.problems().to_vec();
             for remark in &logged_remarks {
                 tracing::warn!(what = %remark, "mirror");
             }
         }
-        match control.wait(config.kubernetes.every) {
+        match control.wait(config.kubernetes.publish_interval) {
             Some(Signal::Stop) => {
                 tracing::info!("stopping");
                 return Ok(());
@@ -116,37 +116,44 @@ pub(super) fn run(
 /// What is looked at, as configured.
 fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
     let machine = LocalMachine::detect()?;
-    let places = Places {
+    let places = KubeletPaths {
         config: config
             .rules_file()
-            .unwrap_or_else(|| config.kubelet.root.join("config.yaml")),
-        root: config.kubelet.root.clone(),
-        pod_resources: Some(config.pod_resources.kubelet.clone()),
+            .unwrap_or_else(|| config.kubelet.root_directory.join("config.yaml")),
+        root: config.kubelet.root_directory.clone(),
+        pod_resources: Some(config.pod_resources.kubelet_socket.clone()),
     };
     let mirror = Mirror::new(machine.machine, machine.memory, places);
     Ok(match &config.kubelet.endpoint {
-        Some(endpoint) if !config.takeover.disable_query_kubelet_config => mirror.asking(Configz {
-            endpoint: endpoint.clone(),
-            name: name.to_owned(),
-            authority: config.kubelet.authority.clone(),
-            token: config.kubelet.token.clone(),
-        }),
+        Some(endpoint) if !config.takeover.disable_query_kubelet_config => {
+            mirror.with_configz(Configz {
+                endpoint: endpoint.clone(),
+                name: name.to_owned(),
+                ca_file: config.kubelet.ca_file.clone(),
+                token_file: config.kubelet.token_file.clone(),
+            })
+        }
         _ => mirror,
     })
 }
 
 /// The objects for schedulers.
-fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) -> Report {
+fn report(
+    picture: &MirrorSnapshot,
+    name: &str,
+    config: &AgentConfig,
+    generation: u64,
+) -> NodeReport {
     let published = objects(picture, name);
     let wants = |publication| config.kubernetes.publish.contains(&publication);
     let mut objects = Vec::new();
-    if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
-        objects.push(Object::topology(&published.koordinator));
+    if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
+        objects.push(NodeObject::topology(&published.koordinator));
     }
-    if wants(Publication::Numatopology) {
-        objects.push(Object::numatopology(&published.numatopology));
+    if wants(PublishedObject::Numatopology) {
+        objects.push(NodeObject::numatopology(&published.numatopology));
     }
-    Report {
+    NodeReport {
         generation,
         objects,
     }

@@ -15,8 +15,8 @@ use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
-use crate::config::{AgentConfig, Dialect, Publication};
-use crate::kubernetes::{Object, Report};
+use crate::config::{AgentConfig, NodeDialect, PublishedObject};
+use crate::kubernetes::{NodeObject, NodeReport};
 use pinfold_journal::{PodOrigin, PodRecord};
 
 /// The ledger with the records on its pods, as they were at one moment.
@@ -114,28 +114,28 @@ impl NodeSnapshot {
     }
 
     /// The objects for schedulers.
-    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> Report {
+    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> NodeReport {
         let rules = self.ledger.rules();
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
         let wants = |publication| config.kubernetes.publish.contains(&publication);
         let mut objects = Vec::new();
-        if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
+        if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
             let plain = node_resource_topology::publish(node, machine, &occupancy, settings);
             let mut topology = koordinator::publish(&plain, &self.koordinator_facts(config));
             let dialect = match config.dialect {
-                Dialect::Kubelet => DialectName::Kubelet,
-                Dialect::Koordinator => DialectName::Koordinator,
+                NodeDialect::Kubelet => DialectName::Kubelet,
+                NodeDialect::Koordinator => DialectName::Koordinator,
             };
             PublishedNodeState::attach(&self.ledger, dialect, &mut topology);
-            objects.push(Object::topology(&topology));
+            objects.push(NodeObject::topology(&topology));
         }
-        if wants(Publication::Numatopology) {
+        if wants(PublishedObject::Numatopology) {
             let pods = self.allocations();
             let numatopology = volcano::publish(node, machine, &occupancy, settings, pods);
-            objects.push(Object::numatopology(&numatopology));
+            objects.push(NodeObject::numatopology(&numatopology));
         }
-        Report {
+        NodeReport {
             generation: self.generation,
             objects,
         }

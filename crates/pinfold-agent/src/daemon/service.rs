@@ -21,7 +21,7 @@ use super::host::LocalMachine;
 use super::node_snapshot::NodeSnapshot;
 use super::telemetry::NodeTelemetry;
 use crate::allowance::Allowance;
-use crate::config::{AgentConfig, Direct};
+use crate::config::{AgentConfig, DirectWrites};
 use crate::drift;
 use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health, HostMount,
@@ -456,7 +456,7 @@ impl Agent for Service {
             .journal_read_lock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let path = self.config.state.join(FILE);
+        let path = self.config.state_directory.join(FILE);
         let unreadable = |error: JournalError| {
             AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
         };
@@ -541,5 +541,5 @@ impl DaemonStatus for Service {
 
 /// Whether control groups are to be written at all.
 pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
-    config.cgroups.direct != Direct::Never && config.takeover.cpu_set_allocator
+    config.cgroups.direct_writes != DirectWrites::Never && config.takeover.cpu_set_allocator
 }

@@ -107,7 +107,7 @@ impl Telemetry for NodeTelemetry {
         };
         let reason = reason(why);
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
-        self.metrics.count(&catalogue::REFUSALS, &[reason]);
+        self.metrics.count(&catalogue::REJECTIONS, &[reason]);
         tracing::warn!(namespace, pod, %uid, container, why, "rejected");
         if let Some(events) = &self.events {
             events.warn(Warning {

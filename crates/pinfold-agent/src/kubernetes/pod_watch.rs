@@ -1,4 +1,4 @@
-//! [`NodePods`]: the pods of this node, as the server tells of them.
+//! [`PodWatchSink`]: applies the list and watch events of this node's pods to the [`PodCache`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use pinfold_core::name::PodUid;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::pods::{self, KnownPod, MAX_PODS, PodSpecs};
-use super::remark::{Counts, PODS, Remark, Remarks};
+use super::pod_cache::{self, CachedPod, MAX_PODS, PodCache};
+use super::sync_events::{PODS, SyncCounters, SyncEvent, SyncEventLog};
 
-/// The most pods in one page of a list.
+/// Number of pods in one page of a list.
 const PAGE: usize = 50;
 
-/// The pods that are bound to a node.
-pub(super) fn of_node(node: &str) -> Source {
+/// The list and watch of the pods that are bound to a node.
+pub(super) fn pods_of_node(node: &str) -> Source {
     Source {
         paths: vec!["/api/v1/pods".to_owned()],
         fields: format!("spec.nodeName={node}"),
@@ -24,19 +24,19 @@ pub(super) fn of_node(node: &str) -> Source {
     }
 }
 
-/// Hears of pods and keeps them.
-pub(super) struct NodePods {
-    pub(super) pods: PodSpecs,
-    pub(super) remarks: Remarks,
-    pub(super) counts: Arc<Counts>,
-    /// While a list comes in, how many pods of it were read.
+/// Receives lists and watch events of pods.
+pub(super) struct PodWatchSink {
+    pub(super) pods: PodCache,
+    pub(super) log: SyncEventLog,
+    pub(super) counts: Arc<SyncCounters>,
+    /// During a list: number of pods read so far.
     pub(super) listed: Option<usize>,
 }
 
-impl Sink for NodePods {
-    type Item = (PodUid, KnownPod);
+impl Sink for PodWatchSink {
+    type Item = (PodUid, CachedPod);
 
-    /// A pod with the id that the runtime knows it by. One that cannot be read is reported and passed over.
+    /// Reads a pod with the UID that the runtime has. An invalid pod is logged and skipped.
     fn read(&mut self, object: &RawValue) -> Option<Self::Item> {
         if let Some(listed) = &mut self.listed {
             *listed += 1;
@@ -46,11 +46,11 @@ impl Sink for NodePods {
         }
         let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
         let name = object::full_name(&pod);
-        let uid = pods::uid(&pod);
-        match pods::read(pod) {
+        let uid = pod_cache::uid(&pod);
+        match pod_cache::read(pod) {
             Ok(pod) => Some((uid?, pod)),
             Err(problem) => {
-                self.remarks.say(Remark::PodUnreadable { name, problem });
+                self.log.log(SyncEvent::InvalidPod { name, problem });
                 None
             }
         }
@@ -61,21 +61,23 @@ impl Sink for NodePods {
         let pods = all.len();
         self.pods.replace(all);
         if self.listed.take() > Some(MAX_PODS) {
-            self.remarks.say(Remark::TooManyPods { limit: MAX_PODS });
+            self.log
+                .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
         }
-        self.remarks.say(Remark::PodsKnown { pods });
+        self.log.log(SyncEvent::PodsListed { pods });
     }
 
     fn put(&mut self, (uid, pod): Self::Item) {
         if !self.pods.put(uid, pod) {
-            self.remarks.say(Remark::TooManyPods { limit: MAX_PODS });
+            self.log
+                .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
         }
     }
 
     fn forget(&mut self, object: &RawValue) {
         let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
-        if let Some(uid) = pods::uid(&pod) {
-            self.pods.forget(&uid);
+        if let Some(uid) = pod_cache::uid(&pod) {
+            self.pods.remove(&uid);
         }
     }
 
@@ -86,13 +88,13 @@ impl Sink for NodePods {
                 self.counts.lists.add(1);
             }
             Note::Watching => self.counts.watches.add(1),
-            Note::Works => self.remarks.recovered(PODS),
+            Note::Works => self.log.recovered(PODS),
             Note::Absent => {}
             Note::Behind { error, retry_in } => {
                 self.listed = None;
                 self.counts.failures.add(1);
                 let error = error.clone();
-                self.remarks.say(Remark::PodsBehind { error, retry_in });
+                self.log.log(SyncEvent::PodWatchFailed { error, retry_in });
             }
         }
     }
