@@ -84,7 +84,7 @@ mod rejection_summary;
 
 use evaluation_cache::{CacheEntry, EvaluationCache, NO_GENERATION};
 use interner::Interner;
-use node::HeldResources;
+use node::PodReservation;
 use node_index::NodeIndex;
 use prefilter_cache::PrefilterCache;
 
@@ -127,7 +127,7 @@ struct NodeSlot {
 #[derive(Clone, Debug, PartialEq)]
 struct PlacedPod {
     node: NodeName,
-    holdings: HeldResources,
+    holdings: PodReservation,
 }
 
 impl Default for Cluster {
@@ -174,9 +174,9 @@ impl Cluster {
                     let requests = Amounts::of(&effective_requests(&admitted.pod));
                     new.insert(PlacedPod {
                         node: name.clone(),
-                        holdings: HeldResources {
+                        holdings: PodReservation {
                             requests,
-                            ..HeldResources::default()
+                            ..PodReservation::default()
                         },
                     });
                     pods.insert(uid.clone());

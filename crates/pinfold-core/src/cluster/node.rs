@@ -321,7 +321,7 @@ impl ClusterNode {
     }
 
     /// Releases what a pod holds.
-    pub(super) fn release(&mut self, pod: &PodUid, held: &HeldResources) {
+    pub(super) fn release(&mut self, pod: &PodUid, held: &PodReservation) {
         resources_fit::subtract_pod(&mut self.used, &held.requests);
         match &mut self.dialect {
             Dialect::Kubelet(ledger) => kubelet::release(ledger, pod),
@@ -356,7 +356,7 @@ impl ClusterNode {
 
 /// What a pod holds on a node, to release it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HeldResources {
+pub(super) struct PodReservation {
     pub(super) requests: Amounts,
     /// The requests that Koordinator's plugin counts.
     pub(super) koordinator: Amounts,
