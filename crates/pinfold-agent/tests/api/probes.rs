@@ -1,7 +1,7 @@
 //! The metrics and health endpoints.
 
-use crate::routes::pod;
-use crate::server::serve;
+use super::routes::pod;
+use super::server::serve;
 
 #[test]
 fn an_agent_that_waits_for_the_runtime_is_healthy_but_not_ready() {
@@ -11,7 +11,7 @@ fn an_agent_that_waits_for_the_runtime_is_healthy_but_not_ready() {
     let problem = "the runtime is not connected".to_owned();
     server
         .agent
-        .waiting
+        .not_ready
         .lock()
         .expect("unpoisoned")
         .push(problem);

@@ -1,0 +1,73 @@
+//! [`NodeReport`]: the objects that the agent publishes about its node.
+
+use pinfold_kube::node_resource_topology::{self, NodeResourceTopology, NrtVersion};
+use pinfold_kube::volcano::{self, Numatopology};
+use serde_json::Value;
+
+/// The objects of one journal generation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeReport {
+    /// Number of the last journal entry.
+    pub generation: u64,
+    /// The objects, at most one of each resource.
+    pub objects: Vec<NodeObject>,
+}
+
+/// A custom resource in every API version that the agent can write.
+///
+/// The API server stores one object per name, whatever versions it serves, and converts it for readers. So an object is
+/// written once, in the first of these versions that the server has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeObject {
+    pub(super) group: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) versions: Vec<ObjectVersion>,
+}
+
+/// An object in one API version.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ObjectVersion {
+    pub(super) version: &'static str,
+    pub(super) body: Value,
+}
+
+impl NodeObject {
+    /// A NodeResourceTopology. The version v1alpha2 has policy and scope both as attributes and in `topologyPolicies`,
+    /// for readers of v1alpha1. Koordinator's annotations are the same in both versions.
+    #[must_use]
+    pub fn topology(topology: &NodeResourceTopology) -> Self {
+        let first = topology.converted(NrtVersion::V1Alpha1);
+        let mut second = topology.converted(NrtVersion::V1Alpha2);
+        second
+            .topology_policies
+            .clone_from(&first.topology_policies);
+        let form = |version, topology: &NodeResourceTopology| ObjectVersion {
+            version,
+            body: serde_json::to_value(topology.content()).unwrap_or_default(),
+        };
+        Self {
+            group: node_resource_topology::GROUP,
+            plural: "noderesourcetopologies",
+            versions: vec![form("v1alpha2", &second), form("v1alpha1", &first)],
+        }
+    }
+
+    /// Volcano's Numatopology.
+    #[must_use]
+    pub fn numatopology(topology: &Numatopology) -> Self {
+        let (group, version) = volcano::API_VERSION
+            .split_once('/')
+            .unwrap_or((volcano::API_VERSION, "v1alpha1"));
+        let body = serde_json::to_value(topology.content()).unwrap_or_default();
+        Self {
+            group,
+            plural: "numatopologies",
+            versions: vec![ObjectVersion { version, body }],
+        }
+    }
+
+    /// The resource's full name, such as `noderesourcetopologies.topology.node.k8s.io`.
+    pub(super) fn resource(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+}
