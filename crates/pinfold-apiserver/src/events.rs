@@ -1,7 +1,7 @@
 //! [`EventQueue`]: a queue of warnings about pods, written as Kubernetes Events (`kubectl describe pod` shows them).
 //!
-//! A repeated warning about the same pod increments the count of the existing Event. The rate of writes is limited; when the
-//! queue is full, the oldest warnings are dropped and counted.
+//! A repeated warning about the same pod increments the count of the existing Event. The rate of writes is limited;
+//! when the queue is full, the oldest warnings are dropped and counted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! [`Reflector`]: keeps a [`Store`] equal to a list of the API server: list, then watch from the list's version; when the
-//! watch cannot be continued, list again.
+//! [`Reflector`]: keeps a [`Store`] equal to a list of the API server: list, then watch from the list's version; when
+//! the watch cannot be continued, list again.
 //!
 //! ```text
 //!          ┌─────────────────── 410 Gone, or a malformed response ──────────────────────┐
@@ -21,7 +21,8 @@ use crate::backoff::RetryBackoff;
 
 /// The server ends a watch after this time.
 const WATCH_SECONDS: u32 = 290;
-/// A watch without events and bookmarks for this time is a lost connection: the server sends a bookmark about once a minute.
+/// A watch without events and bookmarks for this time is a lost connection: the server sends a bookmark about once a
+/// minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// A watch that ends sooner counts as a failure, so that it is retried with a growing delay.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
@@ -94,8 +95,8 @@ pub struct Reflector<S> {
     page_size: usize,
     /// Index of the path that is watched.
     path: usize,
-    /// Consecutive lists that found none of the paths. Starts at the limit: a resource that was never served counts as not
-    /// served at once.
+    /// Consecutive lists that found none of the paths. Starts at the limit: a resource that was never served counts as
+    /// not served at once.
     not_found: u32,
 }
 
@@ -280,8 +281,8 @@ impl<S: Store> Reflector<S> {
         }
     }
 
-    /// Watches from `version` until the watch ends. `resume_from` is set to the version to continue from after a failure;
-    /// `None` to list again.
+    /// Watches from `version` until the watch ends. `resume_from` is set to the version to continue from after a
+    /// failure; `None` to list again.
     async fn watch(
         &mut self,
         version: String,

@@ -20,12 +20,12 @@
 //! - Credentials, tokens and the contents of Secrets are never fields.
 //!
 //! # What this module guarantees
-//! - **One line per event.** Control characters, line separators and marks that change the direction of text are escaped,
-//!   so no field can start a new line or another field, or send an escape sequence to a terminal.
+//! - **One line per event.** Control characters, line separators and marks that change the direction of text are
+//!   escaped, so no field can start a new line or another field, or send an escape sequence to a terminal.
 //! - **Bounded lines.** A field is cut after 2000 characters.
 //! - **Bounded rate.** A call site writes at most 20 lines in 10 seconds. Its first line after that has the field
 //!   `suppressed`: how many were dropped.
-//! - **Other crates are heard.** `kube`, `tonic` and `h2` log through `tracing` too; their warnings and errors are
+//! - **Diagnostics of other crates.** `kube`, `tonic` and `h2` log through `tracing` too; their warnings and errors are
 //!   written. See [`LogLevels`].
 
 use std::io;

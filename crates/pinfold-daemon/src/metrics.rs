@@ -1,7 +1,7 @@
 //! [`Metrics`]: the counters, gauges and histograms of a daemon, in Prometheus' text format.
 //!
-//! Hand-written: three kinds of metrics and one text format are less code than the integration of a library. The table of
-//! all metrics of a daemon ([`catalogue!`](crate::catalogue)) is also their documentation.
+//! Hand-written: three kinds of metrics and one text format are less code than the integration of a library. The table
+//! of all metrics of a daemon ([`catalogue!`](crate::catalogue)) is also their documentation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -48,8 +48,8 @@ impl Listener for PlainHttp2 {
     }
 }
 
-/// Responds with the length of the body. Requests for `/together` wait until as many are handled at a time as the limits
-/// allow.
+/// Responds with the length of the body. Requests for `/together` wait until as many are handled at a time as the
+/// limits allow.
 #[derive(Default)]
 struct LengthHandler {
     concurrency: Mutex<Concurrency>,

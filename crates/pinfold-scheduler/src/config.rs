@@ -1,7 +1,7 @@
 //! [`ExtenderConfig`]: the configuration file of the scheduler extender.
 //!
-//! Every field has a default, listed in [`FIELDS`]; an empty file is valid. Unknown fields are rejected with their position
-//! and the most similar known name. A configuration that is serialized as YAML is read back unchanged.
+//! Every field has a default, listed in [`FIELDS`]; an empty file is valid. Unknown fields are rejected with their
+//! position and the most similar known name. A configuration that is serialized as YAML is read back unchanged.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -266,9 +266,9 @@ impl Components {
         events
     }
 
-    /// Runs the reflectors. Pods are watched by the leader alone. Each term starts with a new list of pods, after the lists
-    /// of reports: it contains every pod that the previous leader bound, and pods that only a report lists are known to be
-    /// deleted.
+    /// Runs the reflectors. Pods are watched by the leader alone. Each term starts with a new list of pods, after the
+    /// lists of reports: it contains every pod that the previous leader bound, and pods that only a report lists are
+    /// known to be deleted.
     async fn watch(self, api: ApiClient) {
         let [nodes, pods, reports, numas] = watch_targets();
         let [of_nodes, _, of_reports, of_numas] = self.stores();

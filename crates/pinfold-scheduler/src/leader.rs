@@ -1,9 +1,9 @@
 //! Leader election with a Lease: of several extenders only the leader answers requests.
 //!
-//! A decision is safe only if the cache contains all earlier decisions, and the watch event of a binding reaches the other
-//! extenders with a delay. Clocks of different machines are never compared: a lease has expired when it has not changed for
-//! its duration by our own monotonic clock, and its holder stops answering well before that by its own clock. The time
-//! between the two is longer than a binding request may take.
+//! A decision is safe only if the cache contains all earlier decisions, and the watch event of a binding reaches the
+//! other extenders with a delay. Clocks of different machines are never compared: a lease has expired when it has not
+//! changed for its duration by our own monotonic clock, and its holder stops answering well before that by its own
+//! clock. The time between the two is longer than a binding request may take.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

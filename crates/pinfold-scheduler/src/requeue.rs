@@ -1,8 +1,8 @@
 //! [`RejectedPods`]: pods that every node rejected, and their requeueing when a node has room for them.
 //!
-//! kube-scheduler retries an unschedulable pod when an event occurs that it watches. It does not watch reports: it would
-//! retry a pod that fits after a new report only minutes later. So when a node changes that rejected a pod and would now
-//! admit it, the extender patches an annotation of the pod, which kube-scheduler does watch.
+//! kube-scheduler retries an unschedulable pod when an event occurs that it watches. It does not watch reports: it
+//! would retry a pod that fits after a new report only minutes later. So when a node changes that rejected a pod and
+//! would now admit it, the extender patches an annotation of the pod, which kube-scheduler does watch.
 //!
 //! Events have no fixed order: a node may change while it rejects a pod, a pod may be rejected before its watch event
 //! arrives, and the API server may be unreachable when the pod is to be patched. In each case the pod is checked again.
@@ -27,8 +27,8 @@ pub const REQUEUE_ANNOTATION: &str = "pinfold.dev/requeue";
 const MAX_PODS: usize = 10_000;
 /// The least time between two requeues of a pod.
 const REQUEUE_INTERVAL: Duration = Duration::from_secs(5);
-/// A pod without a watch event is forgotten this long after its last rejection: kube-scheduler retries unschedulable pods
-/// every five minutes.
+/// A pod without a watch event is forgotten this long after its last rejection: kube-scheduler retries unschedulable
+/// pods every five minutes.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 /// How long node changes are remembered, for pods that were rejected while a node changed. No request takes longer.
 const REMEMBER_CHANGES: Duration = Duration::from_secs(10);

@@ -168,7 +168,7 @@ pub fn access(section: &FieldRef<'_>, into: &mut Access, report: &mut Diagnostic
     }
 }
 
-/// Whether a text is the word for an absent value.
+/// Whether a text is `none`, the notation of an absent value.
 fn is_none(text: &str) -> bool {
     text == "none"
 }

@@ -3,10 +3,10 @@
 //!
 //! A kubelet admits pods one by one, and where it places a pod depends on the pods that are there at that moment. If a
 //! pod is deleted before the kubelet has admitted the pods that are bound to the node but not reported yet, they are
-//! placed elsewhere than predicted, and the last of them may find its place taken. The order cannot be predicted. So while
-//! a node has unreported pods, a further pod is reserved there only if a single NUMA node has room for all of them
-//! together: wherever the others are placed, and whichever pods are deleted, that NUMA node has room for it. Otherwise the
-//! node is rejected until its next report.
+//! placed elsewhere than predicted, and the last of them may find its place taken. The order cannot be predicted. So
+//! while a node has unreported pods, a further pod is reserved there only if a single NUMA node has room for all of
+//! them together: wherever the others are placed, and whichever pods are deleted, that NUMA node has room for it.
+//! Otherwise the node is rejected until its next report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,8 +111,8 @@ impl NodeEntry {
 }
 
 impl Cache {
-    /// Whether nodes without headroom are rejected for a pod: only for pods with NUMA needs, and only where stale reports
-    /// are rejected.
+    /// Whether nodes without headroom are rejected for a pod: only for pods with NUMA needs, and only where stale
+    /// reports are rejected.
     pub(crate) fn requires_headroom(&self, info: &PodInfo) -> bool {
         info.needs_numa && self.policy.nodes.stale_report == Fallback::Reject
     }

@@ -56,8 +56,8 @@ pub enum ReserveError {
 pub(super) enum RemovalCause {
     /// The pod was never bound to the node.
     NeverBound,
-    /// The pod was bound to the node and deleted. The kubelet admitted unreported pods before that or after, which leads to
-    /// different placements.
+    /// The pod was bound to the node and deleted. The kubelet admitted unreported pods before that or after, which
+    /// leads to different placements.
     Deleted,
 }
 
@@ -202,9 +202,9 @@ impl Cache {
         }
     }
 
-    /// Releases reservations whose binding no watch event showed in time. One that the API server accepted stays until its
-    /// watch event. For one with an unknown result it must be certain that the binding did not happen: watch events arrive
-    /// in order, so a pod event must have arrived after the timeout.
+    /// Releases reservations whose binding no watch event showed in time. One that the API server accepted stays until
+    /// its watch event. For one with an unknown result it must be certain that the binding did not happen: watch events
+    /// arrive in order, so a pod event must have arrived after the timeout.
     pub(super) fn expire_reservations(&mut self, now: Instant) {
         let timeout = self.policy.reports.binding_timeout;
         let last_event = self.last_pod_event;

@@ -1,5 +1,5 @@
-//! Whether the report of a node is stale: it lacks pods that it should count by now, or pods were deleted while it lacked
-//! others.
+//! Whether the report of a node is stale: it lacks pods that it should count by now, or pods were deleted while it
+//! lacked others.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,7 +16,8 @@ impl Cache {
     ///
     /// Reports of Pinfold's agent list their pods. Other reports count every pod that started before they were written,
     /// but the time of writing is a timestamp of another machine. So a pod is taken to be counted if the report arrived
-    /// after the pod was seen started, or if the pod started so long ago that every reporter has updated its report since.
+    /// after the pod was seen started, or if the pod started so long ago that every reporter has updated its report
+    /// since.
     pub(super) fn is_counted(
         &self,
         pod: &PodEntry,
@@ -33,8 +34,8 @@ impl Cache {
         })
     }
 
-    /// Whether a pod that a report lists was deleted since. A pod that is not in the cache may be new: it is deleted only if
-    /// a list of all pods that was started after the report arrived does not contain it.
+    /// Whether a pod that a report lists was deleted since. A pod that is not in the cache may be new: it is deleted
+    /// only if a list of all pods that was started after the report arrived does not contain it.
     pub(super) fn is_deleted_since(
         &self,
         uid: &PodUid,
@@ -50,8 +51,9 @@ impl Cache {
                 || self.pods_listed_at.is_some_and(|listed| listed > received))
     }
 
-    /// Marks the placements of a node's unreported pods as uncertain, because a pod of the node was deleted: the kubelet may
-    /// have admitted them before that or after, which leads to different placements. A report that lists them clears it.
+    /// Marks the placements of a node's unreported pods as uncertain, because a pod of the node was deleted: the
+    /// kubelet may have admitted them before that or after, which leads to different placements. A report that lists
+    /// them clears it.
     pub(super) fn mark_uncertain(&mut self, name: &NodeName) {
         let Some(record) = self.nodes.get_mut(name) else {
             return;

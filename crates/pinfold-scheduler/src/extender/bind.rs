@@ -1,7 +1,7 @@
 //! Bind: reserves the pod in the cache, then sends the Binding to the API server.
 //!
-//! A Binding has the pod's uid and resource version as preconditions, and annotations that the API server writes onto the
-//! pod in the same transaction. So no annotation is ever left on a pod that was not bound.
+//! A Binding has the pod's uid and resource version as preconditions, and annotations that the API server writes onto
+//! the pod in the same transaction. So no annotation is ever left on a pod that was not bound.
 //!
 //! | response of the API server | reservation |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Preempt: the fewest pods that have to be evicted so that a node admits a pod.
 //!
-//! kube-scheduler's victims free enough resources in sum, but not necessarily on the NUMA nodes where the pod needs them.
-//! So its choice is checked with the rules of the node, and reduced if possible; if it is not enough, other pods of lower
-//! priority are added. A node on which no eviction makes the pod fit is removed from the candidates.
+//! kube-scheduler's victims free enough resources in sum, but not necessarily on the NUMA nodes where the pod needs
+//! them. So its choice is checked with the rules of the node, and reduced if possible; if it is not enough, other pods
+//! of lower priority are added. A node on which no eviction makes the pod fit is removed from the candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -76,8 +76,8 @@ impl Cache {
     }
 }
 
-/// The first combination of the smallest size that makes the pod fit, in the order of the candidates; `None` if too many
-/// combinations would have to be tried.
+/// The first combination of the smallest size that makes the pod fit, in the order of the candidates; `None` if too
+/// many combinations would have to be tried.
 fn smallest(
     candidates: &[PodUid],
     max_size: usize,
@@ -156,8 +156,8 @@ impl Extender {
             let Some(chosen) = chosen else {
                 continue;
             };
-            // Added victims may be protected by a PodDisruptionBudget: count each as a violation, so that kube-scheduler
-            // prefers other nodes.
+            // Added victims may be protected by a PodDisruptionBudget: count each as a violation, so that
+            // kube-scheduler prefers other nodes.
             let added = chosen.iter().filter(|uid| !pods.contains(uid)).count();
             let violations = violations.saturating_add(i64::try_from(added).unwrap_or(i64::MAX));
             let pods = chosen.iter().map(|uid| MetaPod {

@@ -9,8 +9,8 @@ use crate::cache::pod_info::PodInfo;
 use crate::weights::Weights;
 
 impl Cache {
-    /// The scores of nodes, in the order of `names`. The cluster caches them: after a change of the weights its cache has to
-    /// be cleared.
+    /// The scores of nodes, in the order of `names`. The cluster caches them: after a change of the weights its cache
+    /// has to be cleared.
     pub fn prioritize(&mut self, info: &PodInfo, names: &[&str], weights: &Weights) -> Vec<i64> {
         if !info.needs_numa && !self.has_koordinator_nodes() {
             return vec![0; names.len()];

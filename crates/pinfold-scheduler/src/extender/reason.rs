@@ -1,7 +1,7 @@
 //! The texts of rejections, as kube-scheduler shows them in the pod's FailedScheduling event.
 //!
-//! kube-scheduler counts nodes with equal reasons (`2 node(s) ...`). So equal causes have equal texts: without names, and
-//! with amounts only where few different ones occur.
+//! kube-scheduler counts nodes with equal reasons (`2 node(s) ...`). So equal causes have equal texts: without names,
+//! and with amounts only where few different ones occur.
 
 use pinfold_core::cluster::{NodeRejection, Shortage};
 use pinfold_core::name::NodeName;
