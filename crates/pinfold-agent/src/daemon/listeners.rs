@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::AgentError;
 use crate::config::AgentConfig;
-use crate::http::socket::{self, SocketFile};
+use crate::http::socket::{self, ApiSocketFile};
 use crate::http::{self, Agent, ApiRoutes, HttpLimits, ProbeHandler};
 use crate::metrics::{Metrics, catalogue};
 
@@ -28,7 +28,7 @@ pub(super) fn metrics() -> Arc<Metrics> {
 
 /// What is open. Dropping it closes everything.
 pub(super) struct Listeners {
-    _files: Vec<SocketFile>,
+    _files: Vec<ApiSocketFile>,
     /// Where the probes listen; of use where the port was left to the system.
     pub(super) probes: Option<std::net::SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
