@@ -14,7 +14,7 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const GIB: u64 = 1 << 30;
 

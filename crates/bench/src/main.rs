@@ -17,15 +17,15 @@ mod cases;
 mod clock;
 mod fixture;
 mod instructions;
-mod reference;
-mod report;
-#[path = "../../pinfold-core/tests/merge_scenes/mod.rs"]
+#[path = "../../pinfold-core/tests/merge_cases/mod.rs"]
 #[allow(
     clippy::cast_sign_loss,
     missing_docs,
     reason = "shared with the tests of the merge, where these are at home"
 )]
-mod scenes;
+mod merge_cases;
+mod reference;
+mod report;
 
 use std::process::ExitCode;
 

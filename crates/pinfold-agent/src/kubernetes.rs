@@ -33,8 +33,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
-use pinfold_apiserver::{Api, Follower, Patience};
+use pinfold_apiserver::events::{EventOutcome, EventRate, EventReporter, EventSender};
+use pinfold_apiserver::{ApiClient, Reflector, RetryPolicy};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -63,18 +63,18 @@ pub struct Timing {
 
 impl Timing {
     /// Timeout and backoff of requests.
-    fn patience(&self) -> Patience {
-        Patience {
-            request: self.request,
-            first_retry: self.first_retry,
-            longest_retry: self.longest_retry,
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            request_timeout: self.request,
+            first_delay: self.first_retry,
+            max_delay: self.longest_retry,
         }
     }
 
-    fn ration(&self) -> Ration {
-        Ration {
+    fn event_rate(&self) -> EventRate {
+        EventRate {
             interval: self.event_interval,
-            repeat: self.event_repeat,
+            update_interval: self.event_repeat,
         }
     }
 }
@@ -214,7 +214,7 @@ impl SyncThread {
             }
         };
         runtime.block_on(async {
-            let api = match Api::new(&self.connection, self.timing.request) {
+            let api = match ApiClient::new(&self.connection, self.timing.request) {
                 Ok(api) => api,
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -230,9 +230,9 @@ impl SyncThread {
         runtime.shutdown_background();
     }
 
-    fn spawn(self, api: &Api) {
+    fn spawn(self, api: &ApiClient) {
         let (log, timing) = (self.log, self.timing);
-        let backoff = timing.patience().backoff();
+        let backoff = timing.retry_policy().backoff();
         let sink = PodWatchSink {
             pods: self.pods,
             log: log.clone(),
@@ -240,21 +240,21 @@ impl SyncThread {
             listed: None,
         };
         let source = pod_watch::pods_of_node(&self.node);
-        let follower = Follower::new(api.clone(), source, sink, backoff.clone());
-        spawn_task("the pod watch", follower.run(), &log);
-        let reporter = Reporter {
+        let reflector = Reflector::new(api.clone(), source, sink, backoff.clone());
+        spawn_task("the pod watch", reflector.run(), &log);
+        let reporter = EventReporter {
             component: "pinfold-agent",
             instance: self.node.clone(),
         };
-        let teller = Teller::new(
+        let sender = EventSender::new(
             api.clone(),
             reporter,
             self.events,
-            timing.ration(),
+            timing.event_rate(),
             backoff,
             record_event_results(log.clone(), Arc::clone(&self.counts)),
         );
-        spawn_task("sending events", teller.run(), &log);
+        spawn_task("sending events", sender.run(), &log);
         let node = (api.clone(), self.node);
         let publish_loop = PublishLoop::new(node, self.publisher, timing, log.clone(), self.counts);
         spawn_task("publishing", publish_loop.run(), &log);
@@ -265,12 +265,12 @@ impl SyncThread {
 fn record_event_results(
     log: SyncEventLog,
     counts: Arc<SyncCounters>,
-) -> impl Fn(Fate) + Send + Sync {
+) -> impl Fn(EventOutcome) + Send + Sync {
     move |fate| match fate {
-        Fate::Sent => counts.events_sent.add(1),
-        Fate::Failed => counts.failures.add(1),
-        Fate::Rejected(error) => log.log(SyncEvent::EventRejected { error }),
-        Fate::Dropped(events) => {
+        EventOutcome::Sent => counts.events_sent.add(1),
+        EventOutcome::Failed => counts.failures.add(1),
+        EventOutcome::Rejected(error) => log.log(SyncEvent::EventRejected { error }),
+        EventOutcome::Dropped(events) => {
             counts.events_dropped.add(events);
             log.log(SyncEvent::EventsDropped { events });
         }

@@ -195,7 +195,9 @@ impl Agent {
     /// A page of its port: the status code, and what it says.
     pub(crate) fn probe(&self, path: &str) -> Result<(u16, String), String> {
         let started = self.log();
-        let started = started.iter().find(|line| line["message"] == "started");
+        let started = started
+            .iter()
+            .find(|line| line["message"] == "agent started");
         let address = started.and_then(|line| line["metrics"].as_str());
         let address = address.ok_or("the agent has not told where its metrics are")?;
         let told = |error: std::io::Error| format!("{address}{path}: {error}");

@@ -290,7 +290,11 @@ impl Scene<'_> {
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
         let told = self.agent.log();
-        let told = told.iter().filter(|line| line["message"] == "drift");
+        let told = told.iter().filter(|line| {
+            line["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("drift"))
+        });
         let told: Vec<String> = told.map(ToString::to_string).collect();
         match found.is_empty() {
             true => Ok(()),

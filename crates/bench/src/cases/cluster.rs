@@ -16,7 +16,7 @@ use super::koordinator::{self, Machine};
 use super::volcano;
 use crate::case::{Case, Group};
 use crate::fixture;
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const NODES: usize = 5000;
 /// So many nodes change between two pods.

@@ -16,15 +16,15 @@ use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NrtVersion};
 use pinfold_kube::node_state::PublishedNodeState;
-use pinfold_scheduler::cache::node::{NodeFound, read_node, read_report};
-use pinfold_scheduler::cache::{Policy, pod};
+use pinfold_scheduler::cache::node::{NodeInfo, parse_node, parse_report};
+use pinfold_scheduler::cache::{CachePolicy, pod_info};
 use pinfold_scheduler::extender::Extender;
 use pinfold_scheduler::{Cache, SchedulerConfig, Weights};
 use serde_json::{Value, json};
 
 use crate::case::{Case, Group};
 use crate::fixture::{self, Shape};
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const NODES: usize = 5000;
 /// So many nodes change between two requests.
@@ -75,7 +75,7 @@ pub(super) fn cases() -> Vec<Case> {
     let promise = "promise after two others, on a node with 12 pods of 128 CPUs".to_owned();
     let promise = Case::new(Group::Extender, promise, || {
         let mut cache = busy();
-        let read = |name: &str| pod::read(pod(name, 2, 0)).expect("a pod").asked;
+        let read = |name: &str| pod_info::parse(pod(name, 2, 0)).expect("a pod").info;
         let (node, now) = ("busy".into(), Instant::now());
         for name in ["first", "second"] {
             cache.reserve(&read(name), &node, now).expect("room");
@@ -103,10 +103,10 @@ fn change(extender: &Extender, number: &mut usize) {
         *number += 1;
         let node = format!("node-{:04}", (*number * 37 + at) % NODES);
         let come = pod(&format!("comer-{}", *number % 400), 1, 0);
-        if let Ok(come) = pod::read(come) {
-            cache.release(come.asked.uid(), now);
+        if let Ok(come) = pod_info::parse(come) {
+            cache.release(come.info.uid(), now);
             // A node that has no room stays as it is.
-            let _ = cache.reserve(&come.asked, &node.as_str().into(), now);
+            let _ = cache.reserve(&come.info, &node.as_str().into(), now);
         }
     }
 }
@@ -130,9 +130,9 @@ fn request(pod: &Value) -> Vec<u8> {
         .into_bytes()
 }
 
-fn policy() -> Policy {
+fn policy() -> CachePolicy {
     let config = SchedulerConfig::default();
-    Policy {
+    CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
     }
@@ -163,12 +163,12 @@ fn filled(kinds: &[&str]) -> Extender {
         .collect();
     for at in 0..NODES {
         let name = format!("node-{at:04}");
-        cache.put_node(node(&name), now);
+        cache.apply_node(node(&name), now);
         let kind = &states[at % kinds.len()];
         let mut told = kind[at / kinds.len() % kind.len()].clone();
         told["metadata"]["name"] = name.into();
-        let (name, heard) = read_report(told, now).expect("a report");
-        cache.put_report(&name, heard, now);
+        let (name, report) = parse_report(told, now).expect("a report");
+        cache.apply_report(&name, report, now);
     }
     let later = now + Duration::from_millis(1);
     cache.replace_pods(Vec::new(), later, later);
@@ -179,21 +179,21 @@ fn filled(kinds: &[&str]) -> Extender {
 fn busy() -> Cache {
     let now = Instant::now();
     let mut cache = Cache::new(policy());
-    cache.put_node(node("busy"), now);
+    cache.apply_node(node("busy"), now);
     let sizes: Vec<(u64, u64)> = (0..12).map(|at| (5 + at % 5, 2 + at % 4)).collect();
     let mut told = told("single-numa-node", &sizes);
     told["metadata"]["name"] = "busy".into();
-    let (name, heard) = read_report(told, now).expect("a report");
-    cache.put_report(&name, heard, now);
+    let (name, report) = parse_report(told, now).expect("a report");
+    cache.apply_report(&name, report, now);
     cache
 }
 
-fn node(name: &str) -> NodeFound {
+fn node(name: &str) -> NodeInfo {
     let node = json!({
         "metadata": { "name": name, "resourceVersion": "1" },
         "status": { "allocatable": { "cpu": "126", "memory": "120Gi", "pods": "110" } },
     });
-    read_node(node).expect("a node")
+    parse_node(node).expect("a node")
 }
 
 /// What a node between empty and full reports.

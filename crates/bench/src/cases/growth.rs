@@ -5,7 +5,7 @@ use super::hints;
 use super::merge_in_full::{self, SEEDS};
 use super::picking::Pick;
 use crate::case::{Case, Group};
-use crate::scenes::{Load, Random, machine_scene};
+use crate::merge_cases::{Load, Random, machine_case};
 
 const NODES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const CPUS: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         for resources in RESOURCES {
             let name = format!("crowded scenes, {nodes} nodes, {resources} resources");
             let make = move |random: &mut Random| {
-                machine_scene(random, nodes, resources, Load::Crowded, false)
+                machine_case(random, nodes, resources, Load::Crowded, false)
             };
             cases.push(merge_in_full::scenes(Group::Growth, name, SEEDS, make));
         }

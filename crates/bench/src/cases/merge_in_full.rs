@@ -13,7 +13,7 @@ use pinfold_core::merge::{Budgets, MergeRequest, merge};
 
 use crate::case::{Case, Group};
 use crate::fixture;
-use crate::scenes::{Load, Random, SHAPES, Scene, adversarial, machine_scene};
+use crate::merge_cases::{Load, MergeCase, Random, SHAPES, adversarial, machine_case};
 
 /// How long the merge of five resources may take, by number of nodes.
 const LIMITS_US: [(usize, f64); 3] = [(8, 15.0), (16, 50.0), (64, 500.0)];
@@ -36,13 +36,13 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(crowded(GROUP, nodes, SEEDS).within_us(limit));
         for load in LOADS {
             let name = format!("scenes, {nodes} nodes, {load:?}").to_lowercase();
-            let make = move |random: &mut Random| machine_scene(random, nodes, 5, load, false);
+            let make = move |random: &mut Random| machine_case(random, nodes, 5, load, false);
             cases.push(scenes(GROUP, name, SEEDS, make).within_us(limit));
         }
     }
     for load in LOADS {
         let name = format!("scenes, 64 nodes, {load:?}, closest").to_lowercase();
-        let make = move |random: &mut Random| machine_scene(random, 64, 5, load, true);
+        let make = move |random: &mut Random| machine_case(random, 64, 5, load, true);
         cases.push(scenes(GROUP, name, SEEDS, make).within_us(CLOSEST_US));
     }
     let shapes = SHAPES.into_iter().map(Some);
@@ -77,7 +77,7 @@ pub(super) fn scenes(
     group: Group,
     name: String,
     seeds: u64,
-    make: impl Fn(&mut Random) -> Scene + 'static,
+    make: impl Fn(&mut Random) -> MergeCase + 'static,
 ) -> Case {
     Case::worst_of(seeds, group, name, move |seed| {
         let scene = make(&mut Random(seed));

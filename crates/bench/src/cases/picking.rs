@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu::{CpuOrder, PackingOptions, take_distributed, take_packed};
+use pinfold_core::cpu::{CpuSortingStrategy, PackingOptions, take_distributed, take_packed};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
@@ -76,12 +76,12 @@ impl Pick {
                     &available,
                     self.request,
                     1,
-                    CpuOrder::Packed,
+                    CpuSortingStrategy::Packed,
                     fidelity,
                 ),
                 algorithm => {
                     let packing = PackingOptions {
-                        order: CpuOrder::Packed,
+                        order: CpuSortingStrategy::Packed,
                         align_by_cache: algorithm == "packed, uncore-aligned",
                     };
                     take_packed(&topology, &available, self.request, packing, fidelity)

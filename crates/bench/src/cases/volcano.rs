@@ -12,8 +12,8 @@ use pinfold_core::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 use super::koordinator::Machine;
 use crate::case::{Case, Group};
 use crate::fixture;
+use crate::merge_cases::Random;
 use crate::reference::volcano_predicate;
-use crate::scenes::Random;
 
 /// Every shape of the original's figures without a reservation, and the same with too few CPUs on each NUMA node.
 pub(super) fn cases() -> Vec<Case> {

@@ -3,7 +3,9 @@
 //! Where the real code never returns or crashes there is nothing to compare. There, and wherever else it returns,
 //! sound fidelity must keep its promise: the CPUs asked for, out of those available.
 
-use pinfold_core::cpu::{CpuOrder, PackingOptions, TakeError, take_distributed, take_packed};
+use pinfold_core::cpu::{
+    CpuSortingStrategy, PackingOptions, TakeError, take_distributed, take_packed,
+};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
@@ -19,7 +21,7 @@ struct Input {
     algorithm: Algorithm,
     available: CpuSet,
     num_cpus: usize,
-    sorting: CpuOrder,
+    sorting: CpuSortingStrategy,
     #[serde(default)]
     prefer_align_by_uncore: bool,
     #[serde(default)]

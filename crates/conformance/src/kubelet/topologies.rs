@@ -13,7 +13,7 @@ pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
     };
     let topology = CpuTopology::of(machine);
     let rows = topology.all().iter().filter_map(|cpu| {
-        let place = topology.location(cpu)?;
+        let place = topology.cpu_info(cpu)?;
         Some(json!([cpu, place.core, place.socket, place.node, place.l3]))
     });
     let found = json!({

@@ -26,8 +26,8 @@ pub(super) fn connect(
     let link = ApiServerClient::start(&connection, node, timing, move |remark| {
         count(&metrics, &remark);
         match remark.is_problem() {
-            true => tracing::warn!(what = %remark, "kubernetes"),
-            false => tracing::info!(what = %remark, "kubernetes"),
+            true => tracing::warn!(%remark, "API server connection problem"),
+            false => tracing::info!(%remark, "API server connection"),
         }
     })?;
     Ok(Some(link))

@@ -76,8 +76,7 @@ impl CgroupScanner {
     }
 
     fn sync_pod(&self, (pods, containers): RunningPods) {
-        let kubelet_devices =
-            kubelet_devices_of_new_pods(&self.node, &self.reader, &*self.telemetry, &pods);
+        let kubelet_devices = kubelet_devices_of_new_pods(&self.node, &self.reader, &pods);
         let outcome = lock(&self.node).synchronize_with_kubelet_devices(
             pods,
             containers,

@@ -136,7 +136,7 @@ impl Enforcer {
         if let Err(error) = confined
             && held.is_alive()
         {
-            tracing::warn!(why = %error, "not-written");
+            tracing::warn!(pid = held.process.pid, %error, "setting CPU affinity failed");
         }
     }
 
@@ -147,7 +147,7 @@ impl Enforcer {
             let held = node.containers();
             let held = held
                 .filter_map(|container| Some((container.process()?, container.sent_allowance()?)));
-            held.map(|(held, told)| (held.clone(), told.clone()))
+            held.map(|(held, sent)| (held.clone(), sent.clone()))
                 .collect()
         };
         for (held, allowance) in held {
@@ -168,8 +168,8 @@ impl Enforcer {
         match outcome {
             Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
             Some(Err(error)) => {
-                let count = updates.len();
-                tracing::warn!(containers = %count, why = %error, "not-updated");
+                let containers = updates.len();
+                tracing::warn!(containers, %error, "container update through NRI failed");
                 updates.iter().map(|one| one.container.clone()).collect()
             }
             None => updates.iter().map(|one| one.container.clone()).collect(),
@@ -191,7 +191,7 @@ impl Enforcer {
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
-            Err(error) => tracing::warn!(why = %error, "not-written"),
+            Err(error) => tracing::warn!(cgroup = %group, %error, "cgroup write failed"),
         }
     }
 
@@ -243,21 +243,28 @@ impl Enforcer {
         let lasting = u32::try_from(lasting.count()).unwrap_or(u32::MAX);
         metrics.set(&catalogue::DRIFTED, &[], f64::from(lasting));
         for (drift, outcome) in &scan.drifts {
-            let outcome = match outcome {
-                RepairOutcome::Repaired => "repaired".to_owned(),
-                RepairOutcome::BackedOff(_) => "left alone for a while".to_owned(),
-                RepairOutcome::NotRepairable => "nothing to be done".to_owned(),
-                RepairOutcome::Failed(error) => format!("not repaired: {error}"),
-                RepairOutcome::ContainerEnded => "it ended meanwhile".to_owned(),
-            };
-            tracing::warn!(what = %drift, %outcome, "drift");
+            match outcome {
+                RepairOutcome::Repaired => tracing::warn!(%drift, "cgroup drift repaired"),
+                RepairOutcome::BackedOff(_) => {
+                    tracing::warn!(%drift, "cgroup drift not repaired: repairs are paused");
+                }
+                RepairOutcome::NotRepairable => {
+                    tracing::warn!(%drift, "cgroup drift not repaired: a CPU is offline");
+                }
+                RepairOutcome::Failed(error) => {
+                    tracing::warn!(%drift, %error, "cgroup drift repair failed");
+                }
+                RepairOutcome::ContainerEnded => {
+                    tracing::debug!(%drift, "cgroup drift not repaired: the container terminated");
+                }
+            }
         }
-        for (who, error) in &scan.unreadable {
-            tracing::warn!(%who, why = %error, "unreadable");
+        for (container, error) in &scan.unreadable {
+            tracing::warn!(%container, %error, "reading cgroup failed");
         }
         let conflict = scan.conflicts.first().map(ToString::to_string);
         if conflict.is_some() || monitor.conflicts() == 0 {
-            self.telemetry.problem("conflict", conflict);
+            self.telemetry.problem("cgroup-conflict", conflict);
         }
     }
 }

@@ -25,7 +25,7 @@ use super::partitions::PartitionManager;
 use super::service::{Service, now, writes_cgroups};
 use super::telemetry::NodeTelemetry;
 use crate::config::{AgentConfig, NodeDialect};
-use crate::journaled_ledger::{JournalDifference, JournaledLedger};
+use crate::journaled_ledger::JournaledLedger;
 use crate::kubernetes::PodCache;
 use crate::node::{Koordinator, ManagedNode, Rulebook};
 use crate::runtime::{
@@ -161,7 +161,7 @@ pub(super) fn run(
         .probes
         .map(|at| at.to_string())
         .unwrap_or_default();
-    tracing::info!(node = %name, metrics = %probes, "started");
+    tracing::info!(node = %name, mode = "manage", metrics = %probes, "agent started");
     telemetry.node_changed();
     let maintenance = MaintenanceLoop {
         config,
@@ -171,7 +171,7 @@ pub(super) fn run(
         threads: &threads,
     };
     maintenance.run(control);
-    tracing::info!("stopping");
+    tracing::info!("agent stopping");
     drop(listeners);
     if let Some(handle) = &handle {
         handle.stop();
@@ -200,10 +200,8 @@ fn open(
         JournalLimits::default(),
     )?;
     if journaled.truncated_bytes() > 0 {
-        let what = JournalDifference::TailLost {
-            bytes: journaled.truncated_bytes(),
-        };
-        tracing::warn!(%what, "differs");
+        let bytes = journaled.truncated_bytes();
+        tracing::warn!(bytes, "incomplete last journal entry removed");
     }
     let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
@@ -213,10 +211,11 @@ fn open(
             .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
             Ok(()) => tracing::warn!(
-                what = "machine or settings are not those of the journal; everybody was placed by the new ones",
-                "rules-changed"
+                "machine or settings changed since the last run: pods were placed by the new rules"
             ),
-            Err(error) => tracing::error!(why = %error, "rules-kept"),
+            Err(error) => {
+                tracing::error!(%error, "machine or settings changed since the last run: the journal's rules stay in force")
+            }
         }
     }
     let rules = journaled.ledger().rules().clone();
@@ -250,7 +249,7 @@ fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, AgentError> {
     };
     let read = scheduler_args_of(document).map_err(AgentError::Rules)?;
     for warning in &read.warnings {
-        tracing::warn!(what = %warning, "scheduler");
+        tracing::warn!(%warning, "scheduler configuration");
     }
     Ok(read.value)
 }
@@ -281,7 +280,7 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
 fn set_niceness(niceness: i8) {
     let set = rustix::process::setpriority_process(None, niceness.into());
     if let Err(error) = set {
-        tracing::info!(niceness, why = %error, "not-favoured");
+        tracing::info!(niceness, %error, "setting the niceness failed");
     }
 }
 

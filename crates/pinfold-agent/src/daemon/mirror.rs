@@ -1,4 +1,4 @@
-//! Mirror mode: the kubelet decides; we only look and tell.
+//! Mode `mirror`: the kubelet's managers decide; the agent reads their state and publishes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
 
-/// A node that a kubelet runs, as it was when it was last looked at.
+/// The API of a mirrored node: the kubelet's state at the last read.
 struct MirrorService {
     name: String,
     state: Mutex<MirrorState>,
@@ -38,7 +38,7 @@ impl MirrorService {
         state.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// This is how it is now.
+    /// Replaces the state.
     fn set_state(&self, state: MirrorState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
@@ -60,21 +60,21 @@ pub(super) fn run(
     let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
-    tracing::info!(node = %name, mode = "mirror", "started");
-    // There is no journal to count by. Milliseconds of now are more than any count that began earlier has reached.
+    tracing::info!(node = %name, mode = "mirror", "agent started");
+    // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().as_millisecond().unsigned_abs();
     let mut logged_remarks = Vec::new();
     let mut online = host::online_cpus();
     loop {
         let seen = host::online_cpus();
         if seen != online {
-            // The kubelet has to be restarted for that too.
+            // The online CPUs changed. The kubelet notices them only after a restart, too.
             match self::mirror(config, &name) {
                 Ok(new) => (mirror, online) = (new, seen),
-                Err(error) => tracing::error!(why = %error, "machine"),
+                Err(error) => tracing::error!(%error, "reading the machine's topology failed"),
             }
         }
-        // Nobody waits for this: whoever asks meanwhile is told what was so before.
+        // Reading the kubelet's state may take long: API requests get the last state meanwhile.
         if mirror.poll() {
             generation += 1;
             let picture = mirror.snapshot().cloned().map(Arc::new);
@@ -91,29 +91,29 @@ pub(super) fn run(
         if mirror.problems() != logged_remarks {
             logged_remarks = mirror.problems().to_vec();
             for remark in &logged_remarks {
-                tracing::warn!(what = %remark, "mirror");
+                tracing::warn!(%remark, "reading the kubelet's state");
             }
         }
         match control.wait(config.kubernetes.publish_interval) {
             Some(Signal::Stop) => {
-                tracing::info!("stopping");
+                tracing::info!("agent stopping");
                 return Ok(());
             }
-            // The kubelet's configuration is read again all the time.
+            // The kubelet's configuration is read again at every pass.
             Some(Signal::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
-                        tracing::warn!(%field, "needs-restart");
+                        tracing::warn!(%field, "changed setting needs a restart");
                     }
                 }
-                Err(error) => tracing::error!(why = %error, "not-reloaded"),
+                Err(error) => tracing::error!(%error, "configuration reload failed"),
             },
             None => {}
         }
     }
 }
 
-/// What is looked at, as configured.
+/// The reader of the kubelet's state, as configured.
 fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
     let machine = LocalMachine::detect()?;
     let places = KubeletPaths {
@@ -137,7 +137,7 @@ fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
     })
 }
 
-/// The objects for schedulers.
+/// The objects to publish for schedulers.
 fn report(
     picture: &MirrorSnapshot,
     name: &str,
@@ -159,10 +159,10 @@ fn report(
     }
 }
 
-/// Everything that would change something.
+/// The error of every API request that would change something.
 fn mirror_only<T>() -> Result<T, AgentApiError> {
-    let error = "the kubelet decides on this node; the agent only mirrors it";
-    let hint = "set mode: manage to have the agent decide";
+    let error = "the agent is in mode mirror: the kubelet decides on this node";
+    let hint = "set `mode: manage` to let the agent decide";
     Err(AgentApiError::new(ApiErrorKind::Unsupported, error, hint))
 }
 
@@ -227,7 +227,7 @@ impl DaemonStatus for MirrorService {
             None => state.remarks,
         };
         if not_ready.is_empty() {
-            not_ready.push("the kubelet has not been looked at yet".to_owned());
+            not_ready.push("the kubelet's state has not been read yet".to_owned());
         }
         Health {
             not_live: Vec::new(),

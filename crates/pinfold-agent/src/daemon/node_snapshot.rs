@@ -1,4 +1,4 @@
-//! What the node tells others about itself: pod resources for monitoring agents, objects for schedulers.
+//! [`NodeSnapshot`]: converts the node's state to the podresources API and to the objects that schedulers read.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use crate::config::{AgentConfig, NodeDialect, PublishedObject};
 use crate::kubernetes::{CustomResource, CustomResourceReport};
 use pinfold_journal::{JournalPodRecord, PodOrigin};
 
-/// The ledger with the records on its pods, as they were at one moment.
+/// A consistent copy of the ledger and the journal's pod records.
 pub(super) struct NodeSnapshot {
     pub(super) ledger: Ledger,
     pub(super) records: BTreeMap<PodUid, JournalPodRecord>,
     pub(super) generation: u64,
-    /// Koordinator's pools, where its rules decide.
+    /// Koordinator's CPU pools; `None` under the kubelet's rules.
     pub(super) pools: Option<Pools>,
-    /// The policy of a kubelet that is not switched off yet, as its state file says.
+    /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Option<String>,
 }
 
-/// A name that the ledger knows a pod by: `namespace/name`, or `namespace/name/container` for a container that was
-/// decided about alone.
+/// Splits a pod name of the ledger: `namespace/name`, or `namespace/name/container` for a container that was admitted
+/// without its pod's spec.
 fn split_name(name: &str) -> (&str, &str) {
     let mut parts = name.splitn(3, '/');
     match (parts.next(), parts.next()) {
@@ -41,7 +41,7 @@ fn split_name(name: &str) -> (&str, &str) {
 }
 
 impl NodeSnapshot {
-    /// Who holds what, and what there is to hold.
+    /// The assigned and allocatable resources, for the podresources API.
     pub(super) fn pod_resources(&self) -> PodResourcesSnapshot {
         let mut pods: Vec<PodSnapshot> = Vec::new();
         for resident in self.ledger.admitted_pods() {
@@ -113,7 +113,7 @@ impl NodeSnapshot {
         }
     }
 
-    /// The objects for schedulers.
+    /// The objects to publish for schedulers.
     pub(super) fn report(&self, node: &str, config: &AgentConfig) -> CustomResourceReport {
         let rules = self.ledger.rules();
         let (machine, settings) = (rules.machine(), rules.settings());
@@ -141,7 +141,8 @@ impl NodeSnapshot {
         }
     }
 
-    /// What Koordinator's scheduler wants to know. The kubelet's CPU manager is off where we decide.
+    /// Annotations for Koordinator's scheduler. The kubelet's CPU manager counts as `none` unless its state file says
+    /// otherwise.
     fn koordinator_facts(&self, config: &AgentConfig) -> ReportAnnotations {
         let rules = self.ledger.rules();
         let reserved = rules.reserved_cpus();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pinfold_apiserver::{Note, Sink, Source, object};
+use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget, object};
 use pinfold_core::name::PodUid;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,11 +15,11 @@ use super::sync_events::{PODS, SyncCounters, SyncEvent, SyncEventLog};
 const PAGE: usize = 50;
 
 /// The list and watch of the pods that are bound to a node.
-pub(super) fn pods_of_node(node: &str) -> Source {
-    Source {
+pub(super) fn pods_of_node(node: &str) -> WatchTarget {
+    WatchTarget {
         paths: vec!["/api/v1/pods".to_owned()],
-        fields: format!("spec.nodeName={node}"),
-        page: PAGE,
+        field_selector: format!("spec.nodeName={node}"),
+        page_size: PAGE,
         optional: false,
     }
 }
@@ -33,11 +33,11 @@ pub(super) struct PodWatchSink {
     pub(super) listed: Option<usize>,
 }
 
-impl Sink for PodWatchSink {
+impl Store for PodWatchSink {
     type Item = (PodUid, CachedPod);
 
     /// Reads a pod with the UID that the runtime has. An invalid pod is logged and skipped.
-    fn read(&mut self, object: &RawValue) -> Option<Self::Item> {
+    fn parse(&mut self, object: &RawValue) -> Option<Self::Item> {
         if let Some(listed) = &mut self.listed {
             *listed += 1;
             if *listed > MAX_PODS {
@@ -67,30 +67,30 @@ impl Sink for PodWatchSink {
         self.log.log(SyncEvent::PodsListed { pods });
     }
 
-    fn put(&mut self, (uid, pod): Self::Item) {
+    fn apply(&mut self, (uid, pod): Self::Item) {
         if !self.pods.put(uid, pod) {
             self.log
                 .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
         }
     }
 
-    fn forget(&mut self, object: &RawValue) {
+    fn delete(&mut self, object: &RawValue) {
         let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
         if let Some(uid) = pod_cache::uid(&pod) {
             self.pods.remove(&uid);
         }
     }
 
-    fn note(&mut self, note: Note<'_>) {
-        match note {
-            Note::Listing => {
+    fn record_status(&mut self, status: ReflectorStatus<'_>) {
+        match status {
+            ReflectorStatus::Listing => {
                 self.listed = Some(0);
                 self.counts.lists.add(1);
             }
-            Note::Watching => self.counts.watches.add(1),
-            Note::Works => self.log.recovered(PODS),
-            Note::Absent => {}
-            Note::Behind { error, retry_in } => {
+            ReflectorStatus::Watching => self.counts.watches.add(1),
+            ReflectorStatus::Receiving => self.log.recovered(PODS),
+            ReflectorStatus::NotServed => {}
+            ReflectorStatus::Failed { error, retry_in } => {
                 self.listed = None;
                 self.counts.failures.add(1);
                 let error = error.clone();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use pinfold_apiserver::{Api, ApiError, Backoff, jitter};
+use pinfold_apiserver::{ApiClient, ApiError, RetryBackoff, jitter};
 
 use super::custom_resources::{CustomResource, CustomResourceReport, ObjectVersion};
 use super::owned_fields::{self, NodeRef};
@@ -58,7 +58,7 @@ impl Publisher {
 
 /// The task that writes reports to the API server.
 pub(super) struct PublishLoop {
-    api: Api,
+    api: ApiClient,
     node: String,
     publisher: Publisher,
     timing: Timing,
@@ -81,7 +81,7 @@ struct ObjectState {
     check_at: Instant,
     /// Earliest time of the next request: the end of the backoff.
     not_before: Instant,
-    backoff: Backoff,
+    backoff: RetryBackoff,
 }
 
 /// The result of writing one object.
@@ -93,7 +93,7 @@ enum WriteResult {
 
 impl PublishLoop {
     pub(super) fn new(
-        (api, node): (Api, String),
+        (api, node): (ApiClient, String),
         publisher: Publisher,
         timing: Timing,
         log: SyncEventLog,
@@ -143,7 +143,7 @@ impl PublishLoop {
                     settled: None,
                     check_at: now,
                     not_before: now,
-                    backoff: timing.patience().backoff(),
+                    backoff: timing.retry_policy().backoff(),
                 });
             let settled = state.settled.as_ref() == Some(object);
             if now >= state.not_before && (!settled || now >= state.check_at) {
@@ -256,7 +256,7 @@ impl PublishLoop {
                     let resource_version =
                         resource_version
                             .map(str::to_owned)
-                            .ok_or_else(|| ApiError::Garbage {
+                            .ok_or_else(|| ApiError::Malformed {
                                 path: own.clone(),
                                 expected: "an object with a resourceVersion",
                             })?;
@@ -316,10 +316,12 @@ impl PublishLoop {
         }
         let path = format!("/api/v1/nodes/{}", self.node);
         let node = self.api.get(&path).await?;
-        let uid = node["metadata"]["uid"].as_str().ok_or(ApiError::Garbage {
-            path,
-            expected: "a Node with a UID",
-        })?;
+        let uid = node["metadata"]["uid"]
+            .as_str()
+            .ok_or(ApiError::Malformed {
+                path,
+                expected: "a Node with a UID",
+            })?;
         let owner = NodeRef {
             name: self.node.clone(),
             uid: uid.to_owned(),

@@ -20,7 +20,7 @@ fn the_error_of_an_invalid_kubeconfig_names_the_cause_and_not_the_token() {
     let cases = [
         (
             kubeconfig("http://x").replace("\"token\"", "}: [\"token\""),
-            "is no kubeconfig",
+            "is not a kubeconfig",
         ),
         (
             kubeconfig("http://x").replace(

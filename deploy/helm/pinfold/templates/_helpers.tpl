@@ -53,7 +53,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- $_ := set $own "tls" (dict
   "certificate" "/etc/pinfold/tls/tls.crt"
   "key" "/etc/pinfold/tls/tls.key"
-  "clientAuthority" "/etc/pinfold/tls/ca.crt") }}
+  "clientCA" "/etc/pinfold/tls/ca.crt") }}
 {{- end }}
 {{- toYaml (mergeOverwrite (deepCopy .Values.scheduler.config) $own) }}
 {{- end }}
