@@ -1,4 +1,4 @@
-//! Requests of a scheduler: whatever comes is answered or rejected with words, and never disturbs the next one.
+//! Requests of kube-scheduler: every request is answered or rejected with a message, and does not affect the next one.
 #![no_main]
 
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         "metadata": { "name": "a" }, "status": { "allocatable": { "cpu": "8", "pods": "10" } },
     });
     cache.apply_node(parse_node(node).expect("a node"), now);
-    // The same bytes as objects of a watch.
+    // The same bytes as watched objects.
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes) {
         if let Ok(node) = parse_node(value.clone()) {
             cache.apply_node(node, now);
@@ -41,7 +41,9 @@ fuzz_target!(|bytes: &[u8]| {
         let answer: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
         assert!(answer["FailedNodes"].is_object());
     }
-    let _ = extender.prioritize(bytes).map_err(|error| error.to_string());
+    let _ = extender
+        .prioritize(bytes)
+        .map_err(|error| error.to_string());
     let _ = extender.preempt(bytes).map_err(|error| error.to_string());
     let _: Result<BindingArgs, _> = serde_json::from_slice(bytes);
 });

@@ -7,15 +7,15 @@ use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture;
-use crate::reference::{self, Shape};
+use crate::reference::{self, ReferenceRow};
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     reference::section('c').iter().map(recorded).collect()
 }
 
-fn recorded(shape: &Shape) -> Case {
+fn recorded(shape: &ReferenceRow) -> BenchCase {
     let (cpus, request) = (shape.number("CPUs"), shape.number("request"));
     let pick = Pick {
         nodes: 4,
@@ -31,7 +31,7 @@ fn recorded(shape: &Shape) -> Case {
     }
 }
 
-/// CPUs to be picked.
+/// A request to pick CPUs.
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     pub(super) nodes: usize,
@@ -42,7 +42,7 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    pub(super) fn case(self, group: Group) -> Case {
+    pub(super) fn case(self, group: Group) -> BenchCase {
         let Self {
             cpus,
             request,
@@ -55,11 +55,11 @@ impl Pick {
             "idle"
         };
         let name = format!("{request} of {cpus} CPUs, {load}, {algorithm}");
-        Case::new(group, name, move || self.prepare())
+        BenchCase::new(group, name, move || self.prepare())
     }
 
     fn prepare(self) -> impl FnMut() {
-        let shape = fixture::Shape {
+        let shape = fixture::MachineShape {
             nodes: self.nodes,
             cpus: self.cpus,
             caches: 2,

@@ -4,12 +4,12 @@ use pinfold_core::machine::cpus::CpuTopology;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
     let machine = match machines.get(&case.id) {
         Ok(machine) => machine,
-        Err(problem) => return Outcome::Failed(problem),
+        Err(problem) => return ReplayOutcome::Failed(problem),
     };
     let topology = CpuTopology::of(machine);
     let rows = topology.all().iter().filter_map(|cpu| {
