@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pinfold_agent::kubernetes::{
-    Connection, GENERATION, Kubernetes, NodeObject, NodeReport, SyncEvent, Timing, Warning,
+    ApiServerClient, Connection, CustomResource, CustomResourceReport, GENERATION, SyncEvent,
+    Timing, Warning,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::machine::Machine;
@@ -51,8 +52,8 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
         ..Timing::default()
     };
     let remarks = |remark| say(format_args!("        {remark}"));
-    let link =
-        Kubernetes::start(&connection, NODE, timing, remarks).map_err(|error| error.to_string())?;
+    let link = ApiServerClient::start(&connection, NODE, timing, remarks)
+        .map_err(|error| error.to_string())?;
 
     report.check(
         "api: a report is created in both versions",
@@ -125,7 +126,7 @@ fn prepare(admin: &Admin) -> Result<(), String> {
 }
 
 /// What the node says with these CPUs shared.
-fn news(generation: u64, shared: &str) -> Result<NodeReport, String> {
+fn news(generation: u64, shared: &str) -> Result<CustomResourceReport, String> {
     let machine = machine()?;
     let settings = Settings {
         topology_policy: "single-numa-node".to_owned(),
@@ -138,11 +139,11 @@ fn news(generation: u64, shared: &str) -> Result<NodeReport, String> {
     let topology = node_resource_topology::publish(NODE, &machine, &occupancy, &settings);
     let facts = ReportAnnotations::of(&machine, &settings, CpuSet::new());
     let numa = volcano::publish(NODE, &machine, &occupancy, &settings, Vec::new());
-    Ok(NodeReport {
+    Ok(CustomResourceReport {
         generation,
         objects: vec![
-            NodeObject::topology(&koordinator::publish(&topology, &facts)),
-            NodeObject::numatopology(&numa),
+            CustomResource::topology(&koordinator::publish(&topology, &facts)),
+            CustomResource::numatopology(&numa),
         ],
     })
 }
@@ -180,7 +181,7 @@ fn arrived(admin: &Admin, generation: &str) -> Result<Value, String> {
     })
 }
 
-fn created(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
+fn created(link: &ApiServerClient, admin: &Admin) -> Result<(), String> {
     link.publisher().publish(news(1, "0-7")?);
     let topology = arrived(admin, "1")?;
     let node = admin.expect("GET", "/api/v1/nodes/worker-1", None)?;
@@ -212,7 +213,7 @@ fn writes(plane: &ControlPlane) -> Result<usize, String> {
         .count())
 }
 
-fn silent(link: &Kubernetes, plane: &ControlPlane) -> Result<(), String> {
+fn silent(link: &ApiServerClient, plane: &ControlPlane) -> Result<(), String> {
     equal("writes", writes(plane)?, 2)?;
     let before = plane.audited(USER)?.len();
     for number in 2..10 {
@@ -222,7 +223,7 @@ fn silent(link: &Kubernetes, plane: &ControlPlane) -> Result<(), String> {
     equal("requests", plane.audited(USER)?.len(), before)
 }
 
-fn shared(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
+fn shared(link: &ApiServerClient, admin: &Admin) -> Result<(), String> {
     let mut topology = admin.expect("GET", TOPOLOGY, None)?;
     let gpu =
         json!({ "name": "example.com/gpu", "capacity": "1", "allocatable": "1", "available": "1" });
@@ -260,14 +261,14 @@ fn pod(name: &str, node: &str) -> Value {
 }
 
 /// The names of the pods that the link knows.
-fn known(link: &Kubernetes) -> Vec<String> {
+fn known(link: &ApiServerClient) -> Vec<String> {
     let pods = link.pods().all().unwrap_or_default();
     pods.iter()
         .map(|pod| pod.object.meta.name.clone())
         .collect()
 }
 
-fn pods(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
+fn pods(link: &ApiServerClient, admin: &Admin) -> Result<(), String> {
     admin.expect("POST", PODS, Some(&pod("elsewhere", "worker-2")))?;
     let here = admin.expect("POST", PODS, Some(&pod("here", NODE)))?;
     let uid = here["metadata"]["uid"].as_str().unwrap_or_default().into();
@@ -295,7 +296,7 @@ fn pods(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
     })
 }
 
-fn event(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
+fn event(link: &ApiServerClient, admin: &Admin) -> Result<(), String> {
     let rejected = admin.expect("POST", PODS, Some(&pod("rejected", NODE)))?;
     let uid = rejected["metadata"]["uid"].as_str().unwrap_or_default();
     let path =
@@ -322,7 +323,7 @@ fn event(link: &Kubernetes, admin: &Admin) -> Result<(), String> {
     Ok(())
 }
 
-fn killed(link: &Kubernetes, plane: &mut ControlPlane, admin: &Admin) -> Result<(), String> {
+fn killed(link: &ApiServerClient, plane: &mut ControlPlane, admin: &Admin) -> Result<(), String> {
     plane.kill_api_server();
     link.publisher().publish(news(30, "4-7")?);
     let failures = link.counts().failures.get();
@@ -415,7 +416,7 @@ fn definitions(admin: &Admin, connection: &Connection) -> Result<(), String> {
     eventually("v1alpha2 is gone", || {
         equal("code", admin.ask("GET", TOPOLOGY, None)?.0, 404)
     })?;
-    let link = Kubernetes::start(connection, NODE, timing, remarks);
+    let link = ApiServerClient::start(connection, NODE, timing, remarks);
     let link = link.map_err(|error| error.to_string())?;
     link.publisher().publish(news(40, "6-7")?);
     eventually("v1alpha1 is written", || {
@@ -440,7 +441,7 @@ fn definitions(admin: &Admin, connection: &Connection) -> Result<(), String> {
 fn certificate(plane: &ControlPlane) -> Result<(), String> {
     let kubeconfig = plane.kubeconfig("by-certificate", &Credentials::Certificate("admin"))?;
     let connection = Connection::from_kubeconfig(&kubeconfig).map_err(|error| error.to_string())?;
-    let link = Kubernetes::start(&connection, NODE, Timing::default(), |_| {})
+    let link = ApiServerClient::start(&connection, NODE, Timing::default(), |_| {})
         .map_err(|error| error.to_string())?;
     eventually("the pods are known", || {
         equal("known", known(&link).contains(&"later".to_owned()), true)

@@ -136,7 +136,7 @@ pub struct HostMount {
 /// Response to an admission request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AdmittedPod {
+pub struct AdmissionResponse {
     /// The pod with its assigned resources.
     #[serde(flatten)]
     pub pod: PodReport,

@@ -1,13 +1,13 @@
-//! Changes real control groups and checks what the kernel made of it. One line per check.
+//! Changes real control groups and checks the result in the kernel. Prints one line per check.
 //!
 //! ```console
 //! # cargo run --example control_groups
 //! ok a pod that lacks CPUs is widened
 //! ```
 //!
-//! Everything happens in groups of its own, which are gone afterwards. With `--offline` a CPU goes offline for a moment
-//! too: cgroup v1 takes it from every group of the machine for good, so do that where nobody minds. Needs two CPUs and
-//! the rights of root.
+//! The program creates its own control groups and removes them at the end. With `--offline` it also takes a CPU offline
+//! for a moment: cgroup v1 then removes that CPU from all groups of the machine permanently, so use a test machine. Needs
+//! two CPUs and root.
 
 #![allow(clippy::print_stdout, reason = "that is the point of it")]
 
@@ -43,18 +43,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// A tree as the kubelet makes it, with a process in its one container.
+/// A tree of control groups like the kubelet's, with a process in its only container.
 struct Bench {
     hierarchy: Hierarchy,
     kubepods: GroupPath,
     pod: GroupPath,
     container: GroupPath,
     process: Child,
-    /// A CPU and another one.
+    /// Two CPUs.
     one: CpuSet,
     other: CpuSet,
     both: CpuSet,
-    /// One memory node, the last.
+    /// The last NUMA node with memory.
     node: NodeSet,
 }
 
@@ -130,7 +130,8 @@ impl Bench {
         std::iter::once(&self.hierarchy.cpuset).chain(&self.hierarchy.cpu)
     }
 
-    /// Makes every group of the tree, with both CPUs where v1 wants some, and puts the process into the container.
+    /// Creates all groups of the tree, with both CPUs where cgroup v1 requires some, and moves the process into the
+    /// container.
     fn make(&self) -> Checked {
         let mut groups = self.container.ancestors();
         groups.push(self.container.clone());
@@ -168,21 +169,24 @@ impl Bench {
             ("a pod that lacks CPUs is widened", Self::widen),
             ("a group moves from one CPU to another", Self::move_over),
             ("groups below shrink first", Self::shrink),
-            ("what is not the kubelet's is not widened", Self::too_narrow),
-            ("memory is confined and moves along", Self::memory),
-            ("a limit on CPU time is set and lifted", Self::quota),
+            ("a group outside kubepods is not widened", Self::too_narrow),
+            ("memory is pinned and migrated", Self::memory),
+            ("a CPU quota is set and removed", Self::quota),
             (
-                "CPUs that do not exist are an error that says so",
+                "CPUs that do not exist are an error that names them",
                 Self::no_such_cpu,
             ),
-            ("drift is found, blamed and repaired", Self::drift),
+            ("drift is found, attributed and repaired", Self::drift),
             ("a repair conflict is noticed", Self::repair_conflict),
-            ("partitions are what the kernel says", Self::partition),
+            ("a rejected partition is reported", Self::partition),
         ];
         if offline {
-            checks.push(("a CPU that goes offline is nobody's fault", Self::offline));
+            checks.push((
+                "drift after a CPU went offline is attributed to the kernel",
+                Self::offline,
+            ));
         }
-        checks.push(("a group that ends is no error", Self::vanish));
+        checks.push(("a removed group is not an error", Self::vanish));
         let mut code = ExitCode::SUCCESS;
         for (name, check) in checks {
             let fresh = self.group(&self.container, &self.both.clone()).map(drop);
@@ -198,7 +202,7 @@ impl Bench {
         code
     }
 
-    /// Gives a group CPUs.
+    /// Sets the CPUs of a group.
     fn group(&self, path: &GroupPath, cpus: &CpuSet) -> Result<CgroupState, String> {
         let group = self.hierarchy.group(path).map_err(text)?;
         let wanted = cpus_only(cpus);
@@ -207,7 +211,7 @@ impl Bench {
         Ok(written.state)
     }
 
-    /// What the kernel says about the process in the container.
+    /// A field of `/proc/PID/status` of the process in the container.
     fn allowed(&self, key: &str) -> Result<String, String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.map_err(text)?;
@@ -239,7 +243,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The pod moves from one CPU to another although its container has the first one.
+    /// Moves the pod to another CPU while its container still has the first one.
     fn shrink(&mut self) -> Checked {
         self.group(&self.container, &self.one)?;
         self.group(&self.pod, &self.one)?;
@@ -280,7 +284,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Sets the limits of the pod and the container, the pod's first.
+    /// Sets the CPU quota of the pod, then of the container.
     fn limit(&self, quota: u64) -> Checked {
         for path in [&self.pod, &self.container] {
             let limit = CpuTimeLimit {
@@ -427,7 +431,7 @@ impl Bench {
                 other => Err(format!("{other:?}")),
             };
         }
-        // The groups above are none, so the kernel must reject and say why.
+        // The parent groups are not partitions, so the kernel must reject it with a reason.
         match outcome {
             Err(CgroupError::InvalidPartition { reason, .. }) => {
                 println!("the kernel says: {reason}");
@@ -436,7 +440,7 @@ impl Bench {
         }
         let found = group.partition().map_err(text)?;
         equal("afterwards", &found.partition, &Partition::Member)?;
-        // Right below the root it may be one.
+        // Directly below the root a partition is allowed.
         let name = format!("/pinfold-check-{}-partition", std::process::id());
         let path = GroupPath::of_container(&name).map_err(text)?;
         let top = self.hierarchy.group(&path).map_err(text)?;

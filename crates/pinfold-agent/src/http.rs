@@ -12,7 +12,7 @@ pub mod socket;
 
 pub use api::ApiRoutes;
 pub use pinfold_agent_api::{
-    AdmittedPod, AgentApiError, AgentStatus, ApiErrorKind, ContainerReport, DeviceReport,
+    AdmissionResponse, AgentApiError, AgentStatus, ApiErrorKind, ContainerReport, DeviceReport,
     HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,
     RulesChangeReport, TakeoverStatus,
 };
@@ -32,7 +32,7 @@ pub trait Agent: DaemonStatus {
     ///
     /// # Errors
     /// If the manifest is not one pod, the pod is already in the ledger, or it is rejected.
-    fn admit(&self, manifest: &[u8]) -> Result<AdmittedPod, AgentApiError>;
+    fn admit(&self, manifest: &[u8]) -> Result<AdmissionResponse, AgentApiError>;
 
     /// Releases everything that a pod holds.
     ///

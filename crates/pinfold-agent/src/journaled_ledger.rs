@@ -18,8 +18,8 @@ use pinfold_core::pod::Pod;
 use pinfold_render::{explain, placement};
 
 use pinfold_journal::{
-    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalSnapshot,
-    PinnedProcess, PodRecord, Timestamp,
+    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalPodRecord,
+    JournalSnapshot, PinnedProcess, Timestamp,
 };
 
 mod compare;
@@ -32,7 +32,7 @@ pub use rules_change::{PodOutcome, RulesChange, RulesChangeError};
 #[derive(Debug)]
 pub struct JournaledLedger {
     ledger: Ledger,
-    records: BTreeMap<PodUid, PodRecord>,
+    records: BTreeMap<PodUid, JournalPodRecord>,
     journal: Journal,
     /// Bytes of an incomplete transaction that were cut off the journal when it was opened.
     truncated_bytes: u64,
@@ -106,7 +106,7 @@ impl JournaledLedger {
 
     /// Records of the pods in the ledger: origin, labels and annotations, and processes pinned through the API.
     #[must_use]
-    pub fn records(&self) -> &BTreeMap<PodUid, PodRecord> {
+    pub fn records(&self) -> &BTreeMap<PodUid, JournalPodRecord> {
         &self.records
     }
 
@@ -167,7 +167,7 @@ impl JournaledLedger {
     pub fn admit(
         &mut self,
         pod: &Arc<Pod>,
-        record: PodRecord,
+        record: JournalPodRecord,
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, JournaledLedgerError> {
@@ -182,7 +182,7 @@ impl JournaledLedger {
     pub fn admit_with_context(
         &mut self,
         pod: &Arc<Pod>,
-        record: PodRecord,
+        record: JournalPodRecord,
         context: &str,
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
@@ -200,7 +200,7 @@ impl JournaledLedger {
         &mut self,
         pod: &Arc<Pod>,
         cpus: &CpuSet,
-        record: PodRecord,
+        record: JournalPodRecord,
         plugins: &mut dyn PreferredAllocation,
         now: Timestamp,
     ) -> Result<Decision, JournaledLedgerError> {
@@ -214,7 +214,7 @@ impl JournaledLedger {
         &mut self,
         pod: &Arc<Pod>,
         admission: Admission,
-        record: PodRecord,
+        record: JournalPodRecord,
         context: &str,
         now: Timestamp,
     ) -> Result<Decision, JournaledLedgerError> {
@@ -255,7 +255,7 @@ impl JournaledLedger {
         &mut self,
         pod: &Arc<Pod>,
         cpus: &GrantedCpus,
-        record: PodRecord,
+        record: JournalPodRecord,
         message: String,
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
@@ -329,7 +329,7 @@ impl JournaledLedger {
         container: &ContainerName,
         target: &str,
         now: Timestamp,
-        update: impl FnOnce(&mut PodRecord),
+        update: impl FnOnce(&mut JournalPodRecord),
     ) -> Result<(), JournaledLedgerError> {
         let Some(resident) = self.ledger.state().admitted_pods().get(pod) else {
             return Err(LedgerError::NotAdmitted(pod.clone()).into());
@@ -508,7 +508,7 @@ impl JournaledLedger {
 
 fn snapshot(
     ledger: &Ledger,
-    records: &BTreeMap<PodUid, PodRecord>,
+    records: &BTreeMap<PodUid, JournalPodRecord>,
     number: u64,
 ) -> JournalSnapshot {
     JournalSnapshot {

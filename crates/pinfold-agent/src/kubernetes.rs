@@ -13,14 +13,14 @@
 //! caches are bounded, and failed requests are retried with exponential backoff. `deploy/agent/rbac.yaml` lists the
 //! permissions that this module needs.
 
-mod node_objects;
+mod custom_resources;
 mod owned_fields;
 mod pod_cache;
 mod pod_watch;
 mod publisher;
 mod sync_events;
 
-pub use node_objects::{NodeObject, NodeReport};
+pub use custom_resources::{CustomResource, CustomResourceReport};
 pub use owned_fields::OWNED;
 pub use pinfold_apiserver::{
     ApiError, Connection, ConnectionError, EventQueue, MAX_MESSAGE, Warning,
@@ -97,7 +97,7 @@ impl Default for Timing {
 
 /// The client of the API server. Dropping it stops its thread.
 #[derive(Debug)]
-pub struct Kubernetes {
+pub struct ApiServerClient {
     pods: PodCache,
     publisher: Publisher,
     events: EventQueue,
@@ -106,7 +106,7 @@ pub struct Kubernetes {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Kubernetes {
+impl ApiServerClient {
     /// Starts the client's thread. The server need not be reachable yet. `on_event` is called on that thread and must not
     /// block.
     ///
@@ -180,7 +180,7 @@ impl Kubernetes {
     }
 }
 
-impl Drop for Kubernetes {
+impl Drop for ApiServerClient {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -225,7 +225,7 @@ impl SyncThread {
             };
             let _ = ready.send(Ok(()));
             self.spawn(&api);
-            // Resolves when `Kubernetes` is dropped.
+            // Resolves when `ApiServerClient` is dropped.
             let _ = stopped.await;
         });
         // Does not wait for a DNS lookup in progress.

@@ -10,7 +10,9 @@ use pinfold_agent::{
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
-use pinfold_journal::{FILE, JournalEvent, JournalHistory, JournalLimits, PodRecord, Timestamp};
+use pinfold_journal::{
+    FILE, JournalEvent, JournalHistory, JournalLimits, JournalPodRecord, Timestamp,
+};
 
 #[path = "faults/fixture.rs"]
 #[allow(dead_code, reason = "shared with the tests of faults")]
@@ -21,7 +23,7 @@ use fixture::{pod, rules, rules_with};
 fn admit(journaled: &mut JournaledLedger, uid: &str, cpus: u64) -> bool {
     let decision = journaled.admit(
         &pod(uid, cpus),
-        PodRecord::default(),
+        JournalPodRecord::default(),
         &mut NoPreference,
         Timestamp::UNIX_EPOCH,
     );

@@ -10,7 +10,7 @@ use pinfold_core::pod::Pod;
 use pinfold_core::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use super::{PodRecord, Timestamp};
+use super::{JournalPodRecord, Timestamp};
 
 /// One event with the change that it made to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct JournalEntry {
     pub change: Option<Change>,
     /// The pod's new record, if the event set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<PodRecord>,
+    pub record: Option<JournalPodRecord>,
     /// The pod, if it was rejected: the change of an admitted pod contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Arc<Pod>>,
@@ -74,7 +74,7 @@ pub struct JournalSnapshot {
     pub state: LedgerState,
     /// The records of the pods.
     #[serde(default)]
-    pub records: BTreeMap<PodUid, PodRecord>,
+    pub records: BTreeMap<PodUid, JournalPodRecord>,
 }
 
 impl JournalSnapshot {
@@ -90,7 +90,7 @@ impl JournalSnapshot {
 /// A transaction: the JSON of one line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Transaction {
+pub(super) struct JournalTransaction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) entry: Option<JournalEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

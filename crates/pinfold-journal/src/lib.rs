@@ -29,7 +29,7 @@ mod write;
 pub use entry::{JournalEntry, JournalEvent, JournalSnapshot};
 pub use error::JournalError;
 pub use jiff::Timestamp;
-pub use pod_record::{PinnedProcess, PodOrigin, PodRecord};
+pub use pod_record::{JournalPodRecord, PinnedProcess, PodOrigin};
 pub use read::JournalHistory;
 
 /// Name of the journal file in its folder.

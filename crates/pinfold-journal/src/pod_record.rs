@@ -1,4 +1,4 @@
-//! [`PodRecord`]: facts about a pod that the agent needs after a restart and the ledger does not store.
+//! [`JournalPodRecord`]: facts about a pod that the agent needs after a restart and the ledger does not store.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Facts about a pod that are journaled beside the resources it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodRecord {
+pub struct JournalPodRecord {
     /// The source through which the pod was admitted.
     pub origin: PodOrigin,
     /// The labels that placement depends on.

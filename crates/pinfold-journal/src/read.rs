@@ -8,8 +8,8 @@ use std::path::Path;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 
-use super::entry::{JournalEntry, JournalEvent, JournalSnapshot, Transaction};
-use super::{JournalError, LineSpan, PodRecord, line, preallocation};
+use super::entry::{JournalEntry, JournalEvent, JournalSnapshot, JournalTransaction};
+use super::{JournalError, JournalPodRecord, LineSpan, line, preallocation};
 
 /// The format version that is written.
 pub(super) const VERSION: u64 = 1;
@@ -74,7 +74,7 @@ impl JournalHistory {
 
     /// The records of the pods that the rebuilt ledger holds.
     #[must_use]
-    pub fn records(&self) -> BTreeMap<PodUid, PodRecord> {
+    pub fn records(&self) -> BTreeMap<PodUid, JournalPodRecord> {
         let mut records = self.snapshot.records.clone();
         let start = self.snapshot.number;
         for entry in self.entries.iter().filter(|entry| entry.number > start) {
@@ -117,7 +117,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<JournalHistory, Journal
         };
         let broken =
             |problem: String| JournalError::damaged(path, format!("line {number}: {problem}"));
-        let transaction: Transaction =
+        let transaction: JournalTransaction =
             serde_json::from_slice(json).map_err(|error| broken(error.to_string()))?;
         if let Some(entry) = transaction.entry {
             let before = entries.last().map(|entry| entry.number);

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::entry::{JournalEntry, JournalSnapshot, Transaction};
+use super::entry::{JournalEntry, JournalSnapshot, JournalTransaction};
 use super::preallocation::{self, Preallocation};
 use super::{
     FILE, Journal, JournalError, JournalHistory, JournalLimits, LineSpan, file, line, read,
@@ -64,7 +64,7 @@ impl Journal {
     /// If it cannot be written; the journal is then unchanged.
     pub fn write_first_snapshot(&mut self, snapshot: JournalSnapshot) -> Result<(), JournalError> {
         self.last_number = snapshot.number;
-        self.append(&Transaction {
+        self.append(&JournalTransaction {
             entry: None,
             snapshot: Some(snapshot),
         })
@@ -89,7 +89,7 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let number = entry.number;
         let start = self.length;
-        self.append(&Transaction {
+        self.append(&JournalTransaction {
             entry: Some(entry),
             snapshot,
         })?;
@@ -99,7 +99,7 @@ impl Journal {
         Ok(())
     }
 
-    fn append(&mut self, transaction: &Transaction) -> Result<(), JournalError> {
+    fn append(&mut self, transaction: &JournalTransaction) -> Result<(), JournalError> {
         let path = self.path();
         if self.broken {
             return Err(JournalError::Broken { path });
@@ -178,7 +178,7 @@ impl Journal {
             });
             content.extend(bytes);
         }
-        let line = line::write(&Transaction {
+        let line = line::write(&JournalTransaction {
             entry: None,
             snapshot: Some(snapshot),
         });

@@ -135,7 +135,7 @@ mod tests {
     use pinfold_core::ledger::Rules;
     use pinfold_core::settings::Settings;
     use pinfold_journal::FILE;
-    use pinfold_journal::{JournalLimits, PodRecord, Timestamp};
+    use pinfold_journal::{JournalLimits, JournalPodRecord, Timestamp};
 
     use super::*;
     use crate::simulation::{Play, Simulation};
@@ -200,7 +200,7 @@ mod tests {
         ] {
             let pod = pod(&format!("{uid}{round}"), cpus, gpus);
             let decision = journaled
-                .admit(&pod, PodRecord::default(), &mut NoPreference, NOW)
+                .admit(&pod, JournalPodRecord::default(), &mut NoPreference, NOW)
                 .expect("written");
             if decision.is_admitted() {
                 journaled

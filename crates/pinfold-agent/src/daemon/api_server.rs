@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::AgentError;
 use crate::config::{Access, AgentConfig};
-use crate::kubernetes::{Connection, Kubernetes, SyncEvent, Timing};
+use crate::kubernetes::{ApiServerClient, Connection, SyncEvent, Timing};
 use crate::metrics::{Metrics, catalogue};
 
 /// The connection to the API server; `None` if the configuration has none.
@@ -12,7 +12,7 @@ pub(super) fn connect(
     config: &AgentConfig,
     node: &str,
     metrics: &Arc<Metrics>,
-) -> Result<Option<Kubernetes>, AgentError> {
+) -> Result<Option<ApiServerClient>, AgentError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::None => return Ok(None),
         Access::InCluster => Connection::in_cluster()?,
@@ -23,7 +23,7 @@ pub(super) fn connect(
         ..Timing::default()
     };
     let metrics = metrics.clone();
-    let link = Kubernetes::start(&connection, node, timing, move |event| {
+    let link = ApiServerClient::start(&connection, node, timing, move |event| {
         count(&metrics, &event);
         log(&event);
     })?;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::AgentError;
 use crate::config::AgentConfig;
-use crate::http::socket::{self, SocketFile};
+use crate::http::socket::{self, ApiSocketFile};
 use crate::http::{self, Agent, ApiRoutes, HttpLimits, ProbeHandler};
 use crate::metrics::{Metrics, catalogue};
 
@@ -28,7 +28,7 @@ pub(super) fn metrics() -> Arc<Metrics> {
 
 /// The open sockets and the thread that serves them. Dropping it closes them.
 pub(super) struct Listeners {
-    _files: Vec<SocketFile>,
+    _files: Vec<ApiSocketFile>,
     /// The address of probes and metrics, with the port that the kernel chose for port 0.
     pub(super) probes: Option<std::net::SocketAddr>,
     stop: Option<oneshot::Sender<()>>,

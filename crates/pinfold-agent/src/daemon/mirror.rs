@@ -11,10 +11,10 @@ use super::listeners::{self, Listeners};
 use super::service::now;
 use crate::config::{AgentConfig, PublishedObject};
 use crate::http::{
-    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
+    AdmissionResponse, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
-use crate::kubernetes::{NodeObject, NodeReport};
+use crate::kubernetes::{CustomResource, CustomResourceReport};
 use crate::metrics::Metrics;
 use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
@@ -143,17 +143,17 @@ fn report(
     name: &str,
     config: &AgentConfig,
     generation: u64,
-) -> NodeReport {
+) -> CustomResourceReport {
     let published = objects(picture, name);
     let wants = |publication| config.kubernetes.publish.contains(&publication);
     let mut objects = Vec::new();
     if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
-        objects.push(NodeObject::topology(&published.koordinator));
+        objects.push(CustomResource::topology(&published.koordinator));
     }
     if wants(PublishedObject::Numatopology) {
-        objects.push(NodeObject::numatopology(&published.numatopology));
+        objects.push(CustomResource::numatopology(&published.numatopology));
     }
-    NodeReport {
+    CustomResourceReport {
         generation,
         objects,
     }
@@ -194,7 +194,7 @@ impl Agent for MirrorService {
         picture.map_or_else(Vec::new, |picture| PodReport::all(&picture.ledger))
     }
 
-    fn admit(&self, _: &[u8]) -> Result<AdmittedPod, AgentApiError> {
+    fn admit(&self, _: &[u8]) -> Result<AdmissionResponse, AgentApiError> {
         mirror_only()
     }
 

@@ -16,13 +16,13 @@ use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, NodeDialect, PublishedObject};
-use crate::kubernetes::{NodeObject, NodeReport};
-use pinfold_journal::{PodOrigin, PodRecord};
+use crate::kubernetes::{CustomResource, CustomResourceReport};
+use pinfold_journal::{JournalPodRecord, PodOrigin};
 
 /// A consistent copy of the ledger and the journal's pod records.
 pub(super) struct NodeSnapshot {
     pub(super) ledger: Ledger,
-    pub(super) records: BTreeMap<PodUid, PodRecord>,
+    pub(super) records: BTreeMap<PodUid, JournalPodRecord>,
     pub(super) generation: u64,
     /// Koordinator's CPU pools; `None` under the kubelet's rules.
     pub(super) pools: Option<Pools>,
@@ -114,7 +114,7 @@ impl NodeSnapshot {
     }
 
     /// The objects to publish for schedulers.
-    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> NodeReport {
+    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> CustomResourceReport {
         let rules = self.ledger.rules();
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
@@ -128,14 +128,14 @@ impl NodeSnapshot {
                 NodeDialect::Koordinator => DialectName::Koordinator,
             };
             PublishedNodeState::attach(&self.ledger, dialect, &mut topology);
-            objects.push(NodeObject::topology(&topology));
+            objects.push(CustomResource::topology(&topology));
         }
         if wants(PublishedObject::Numatopology) {
             let pods = self.allocations();
             let numatopology = volcano::publish(node, machine, &occupancy, settings, pods);
-            objects.push(NodeObject::numatopology(&numatopology));
+            objects.push(CustomResource::numatopology(&numatopology));
         }
-        NodeReport {
+        CustomResourceReport {
             generation: self.generation,
             objects,
         }

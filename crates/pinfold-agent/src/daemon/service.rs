@@ -24,8 +24,8 @@ use crate::allowance::Allowance;
 use crate::config::{AgentConfig, DirectWrites};
 use crate::drift;
 use crate::http::{
-    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health, HostMount,
-    JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
+    AdmissionResponse, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
+    HostMount, JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
@@ -373,7 +373,7 @@ impl Agent for Service {
         PodReport::all(lock(&self.node).journaled().ledger())
     }
 
-    fn admit(&self, manifest: &[u8]) -> Result<AdmittedPod, AgentApiError> {
+    fn admit(&self, manifest: &[u8]) -> Result<AdmissionResponse, AgentApiError> {
         let bad = |error: String| AgentApiError::new(ApiErrorKind::BadInput, error, "send one Pod");
         let read = pod::read("the pod", manifest).map_err(|found| bad(found.to_string()))?;
         let mut pods = read.value.into_iter();
@@ -405,7 +405,7 @@ impl Agent for Service {
         }
         let explanation = decision.map(|decision| explain::admission(&object.pod.name, &decision));
         let explanation = explanation.unwrap_or_default();
-        Ok(AdmittedPod {
+        Ok(AdmissionResponse {
             pod: report,
             generation,
             explanation: explanation.lines().map(str::to_owned).collect(),

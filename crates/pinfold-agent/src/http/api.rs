@@ -39,7 +39,7 @@ const PAGE: usize = 500;
 
 /// The JSON body of an error response.
 #[derive(Serialize)]
-struct ErrorBody<'a> {
+struct ErrorResponse<'a> {
     error: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     hint: &'a str,
@@ -58,7 +58,7 @@ impl Handler for ApiRoutes {
     fn error_response(&self, status: StatusCode, error: &str) -> HttpResponse {
         json(
             status,
-            &ErrorBody {
+            &ErrorResponse {
                 error,
                 hint: "",
                 explanation: &[],
@@ -172,7 +172,7 @@ fn failure(error: &AgentApiError) -> HttpResponse {
         ApiErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ApiErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let body = ErrorBody {
+    let body = ErrorResponse {
         error: &error.error,
         hint: &error.hint,
         explanation: &error.explanation,

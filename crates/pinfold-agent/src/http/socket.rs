@@ -33,7 +33,7 @@ pub enum SocketError {
 
 /// The file of a socket. Dropping this value removes the file, unless another socket has replaced it.
 #[derive(Debug)]
-pub struct SocketFile {
+pub struct ApiSocketFile {
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -43,7 +43,7 @@ pub struct SocketFile {
 ///
 /// # Errors
 /// If another process listens on it, the folder is not safe, or a system call fails.
-pub fn bind(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
+pub fn bind(path: &Path) -> Result<(UnixListener, ApiSocketFile), SocketError> {
     let system = |operation, path: &Path| {
         let path = path.to_owned();
         move |error| SocketError::System {
@@ -78,7 +78,7 @@ pub fn bind(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
     match placed {
         Ok(identity) => {
             let path = path.to_owned();
-            Ok((listener, SocketFile { path, identity }))
+            Ok((listener, ApiSocketFile { path, identity }))
         }
         Err(error) => {
             let _ = fs::remove_file(&new);
@@ -103,7 +103,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-impl Drop for SocketFile {
+impl Drop for ApiSocketFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
             // If it cannot be removed, the next agent replaces it.

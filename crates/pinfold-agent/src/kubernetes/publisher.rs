@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use pinfold_apiserver::{ApiClient, ApiError, RetryBackoff, jitter};
 
-use super::node_objects::{NodeObject, NodeReport, ObjectVersion};
+use super::custom_resources::{CustomResource, CustomResourceReport, ObjectVersion};
 use super::owned_fields::{self, NodeRef};
 use super::{SyncCounters, SyncEvent, SyncEventLog, Timing};
 
@@ -33,13 +33,13 @@ pub struct Publisher {
 
 #[derive(Debug, Default)]
 struct LatestReport {
-    latest: Mutex<Option<Arc<NodeReport>>>,
+    latest: Mutex<Option<Arc<CustomResourceReport>>>,
     new: Notify,
 }
 
 impl Publisher {
     /// Submits a report without blocking. It replaces an earlier report that was not written yet.
-    pub fn publish(&self, report: NodeReport) {
+    pub fn publish(&self, report: CustomResourceReport) {
         let mut latest = self
             .shared
             .latest
@@ -50,7 +50,7 @@ impl Publisher {
         self.shared.new.notify_one();
     }
 
-    fn latest(&self) -> Option<Arc<NodeReport>> {
+    fn latest(&self) -> Option<Arc<CustomResourceReport>> {
         let latest = self.shared.latest.lock();
         latest.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -76,7 +76,7 @@ struct ObjectState {
     /// The object as the server last returned it.
     found: Option<Value>,
     /// The object of the report that was last written or found unchanged.
-    settled: Option<NodeObject>,
+    settled: Option<CustomResource>,
     /// When to read the object again.
     check_at: Instant,
     /// Earliest time of the next request: the end of the backoff.
@@ -130,7 +130,7 @@ impl PublishLoop {
     }
 
     /// Writes every object that changed or is due for a check. Returns when the next one is due.
-    async fn round(&mut self, report: &NodeReport) -> Option<Instant> {
+    async fn round(&mut self, report: &CustomResourceReport) -> Option<Instant> {
         let mut due: Option<Instant> = None;
         for object in &report.objects {
             let now = Instant::now();
@@ -162,7 +162,7 @@ impl PublishLoop {
     }
 
     /// Writes one object if needed, and records and logs the result.
-    async fn update(&mut self, object: &NodeObject, generation: u64) {
+    async fn update(&mut self, object: &CustomResource, generation: u64) {
         let Some(mut state) = self.objects.remove(object.plural) else {
             return;
         };
@@ -223,7 +223,7 @@ impl PublishLoop {
 
     async fn write(
         &mut self,
-        object: &NodeObject,
+        object: &CustomResource,
         generation: u64,
         found: &mut Option<Value>,
     ) -> Result<WriteResult, ApiError> {
@@ -293,7 +293,7 @@ impl PublishLoop {
     /// The first version of the object that the API server serves.
     async fn served_version<'o>(
         &mut self,
-        object: &'o NodeObject,
+        object: &'o CustomResource,
     ) -> Result<Option<&'o ObjectVersion>, ApiError> {
         if !self.served.contains_key(object.group) {
             let versions = match self.api.get(&format!("/apis/{}", object.group)).await {

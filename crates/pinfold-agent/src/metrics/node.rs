@@ -78,12 +78,12 @@ fn measure_memory(metrics: &Metrics, occupancy: &Occupancy) {
 fn measure_devices(metrics: &Metrics, occupancy: &Occupancy) {
     // Resources whose plugin has disconnected must disappear.
     metrics.clear(&DEVICES);
-    for seat in &occupancy.devices {
-        let resource = seat.resource.as_str();
+    for device in &occupancy.devices {
+        let resource = device.resource.as_str();
         for state in ["allocated", "free", "unhealthy"] {
             metrics.add(&DEVICES, &[resource, state], 0);
         }
-        let state = match (seat.holder, seat.healthy) {
+        let state = match (device.holder, device.healthy) {
             (Some(_), _) => "allocated",
             (None, true) => "free",
             (None, false) => "unhealthy",

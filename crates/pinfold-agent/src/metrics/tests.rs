@@ -29,9 +29,9 @@ fn parse(text: &str) -> Vec<Sample> {
     let mut help = String::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            let (name, words) = rest.split_once(' ').expect("a help text");
+            let (name, text) = rest.split_once(' ').expect("a help text");
             assert!(seen.insert(name.to_owned()), "{name} comes twice");
-            assert!(!words.is_empty());
+            assert!(!text.is_empty());
             help = name.to_owned();
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').expect("a type");

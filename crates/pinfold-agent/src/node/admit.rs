@@ -15,7 +15,7 @@ use super::managed_container::{ManagedContainer, Sandbox};
 use super::{AdmitError, DevicePreference, ManagedNode, Rulebook, standalone_uid};
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
-use pinfold_journal::{PodOrigin, PodRecord};
+use pinfold_journal::{JournalPodRecord, PodOrigin};
 use pinfold_kube::generation::GENERATION;
 
 /// Name of the single container that represents all containers of a pod without a known spec.
@@ -93,7 +93,7 @@ impl ManagedNode {
     fn decide(
         &mut self,
         pod: &Arc<Pod>,
-        record: PodRecord,
+        record: JournalPodRecord,
         prior: &str,
         preference: DevicePreference<'_>,
         now: Timestamp,
@@ -131,7 +131,7 @@ impl ManagedNode {
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        record: &PodRecord,
+        record: &JournalPodRecord,
         now: Timestamp,
     ) -> Result<Option<Decision>, JournaledLedgerError> {
         let message = format!("CPUs {}, chosen by the scheduler", status.cpus);
@@ -148,7 +148,7 @@ impl ManagedNode {
         &mut self,
         core: &Arc<Pod>,
         status: &ResourceStatus,
-        record: &PodRecord,
+        record: &JournalPodRecord,
         preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<Option<Decision>, JournaledLedgerError> {
@@ -224,7 +224,7 @@ pub(super) fn record(
     origin: PodOrigin,
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
-) -> PodRecord {
+) -> JournalPodRecord {
     let decides = |key: &str| key.contains("koordinator.sh/") || key.starts_with("pinfold.dev/");
     let some = |texts: &BTreeMap<String, String>| {
         let texts = texts.iter().filter(|(key, _)| decides(key));
@@ -232,7 +232,7 @@ pub(super) fn record(
             .map(|(key, text)| (key.clone(), text.clone()))
             .collect()
     };
-    PodRecord {
+    JournalPodRecord {
         origin,
         labels: some(labels),
         annotations: some(annotations),
@@ -242,7 +242,10 @@ pub(super) fn record(
 }
 
 /// A pod with only this container, for a container that is admitted without its pod's spec.
-fn single_container_pod(sandbox: &Sandbox, managed: &ManagedContainer) -> (Arc<Pod>, PodRecord) {
+fn single_container_pod(
+    sandbox: &Sandbox,
+    managed: &ManagedContainer,
+) -> (Arc<Pod>, JournalPodRecord) {
     let container = managed
         .resources
         .container(managed.name.clone(), sandbox.qos_by_cgroup());

@@ -30,7 +30,7 @@ use super::admit::grant_to_all;
 use super::{AdmitError, ManagedNode, Rulebook};
 use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
-use pinfold_journal::{PodOrigin, PodRecord};
+use pinfold_journal::{JournalPodRecord, PodOrigin};
 
 /// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
@@ -247,7 +247,7 @@ impl Koordinator {
 }
 
 impl KoordinatorPod {
-    fn of(pod: &Arc<Pod>, record: &PodRecord, ledger: &Ledger) -> Self {
+    fn of(pod: &Arc<Pod>, record: &JournalPodRecord, ledger: &Ledger) -> Self {
         let fidelity = ledger.rules().fidelity();
         let object = pod_object(pod, record);
         let demand = objects::demand(&object, fidelity).map(|read| read.value);
@@ -281,7 +281,7 @@ impl KoordinatorPod {
 }
 
 /// The pod object with the labels and annotations of the journal's record.
-fn pod_object(pod: &Arc<Pod>, record: &PodRecord) -> PodObject {
+fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
     PodObject {
         meta: ObjectMeta {
             labels: record.labels.clone(),
@@ -305,7 +305,7 @@ impl ManagedNode {
         &mut self,
         pod: &PodObject,
         core: &Arc<Pod>,
-        mut record: PodRecord,
+        mut record: JournalPodRecord,
         prior: &str,
         now: Timestamp,
     ) -> Result<(), AdmitError> {

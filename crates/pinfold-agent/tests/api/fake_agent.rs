@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use pinfold_agent::http::{
-    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
+    AdmissionResponse, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
 use pinfold_agent::{JournaledLedger, Metrics};
@@ -14,7 +14,7 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::PodUid;
 use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::Settings;
-use pinfold_journal::{FILE, JournalHistory, JournalLimits, PodRecord, Timestamp};
+use pinfold_journal::{FILE, JournalHistory, JournalLimits, JournalPodRecord, Timestamp};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_render::explain;
 
@@ -91,7 +91,7 @@ impl Agent for FakeAgent {
         PodReport::all(self.journaled().ledger())
     }
 
-    fn admit(&self, manifest: &[u8]) -> Result<AdmittedPod, AgentApiError> {
+    fn admit(&self, manifest: &[u8]) -> Result<AdmissionResponse, AgentApiError> {
         let read = pinfold_kube::pod::read("the pod", manifest).map_err(bad)?;
         let Some(object) = read.value.into_iter().next() else {
             return Err(bad("expected a pod, found nothing"));
@@ -101,14 +101,14 @@ impl Agent for FakeAgent {
         let before: Ledger = journaled.ledger().clone();
         let decision = journaled.admit(
             &pod,
-            PodRecord::default(),
+            JournalPodRecord::default(),
             &mut NoPreference,
             Timestamp::UNIX_EPOCH,
         );
         let decision = decision
             .map_err(|error| AgentApiError::new(ApiErrorKind::Conflict, error.to_string(), ""))?;
         match PodReport::of(journaled.ledger(), &pod.uid) {
-            Some(report) => Ok(AdmittedPod {
+            Some(report) => Ok(AdmissionResponse {
                 pod: report,
                 generation: journaled.generation(),
                 explanation: explain::admission(&pod.name, &decision)

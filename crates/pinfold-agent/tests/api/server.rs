@@ -17,7 +17,7 @@ pub(crate) struct TestServer {
     pub(crate) agent: Arc<FakeAgent>,
     pub(crate) socket: PathBuf,
     pub(crate) address: std::net::SocketAddr,
-    _file: socket::SocketFile,
+    _file: socket::ApiSocketFile,
     _runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
 }

@@ -13,7 +13,7 @@ use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
-use pinfold_journal::{JournalLimits, PodRecord, Timestamp};
+use pinfold_journal::{JournalLimits, JournalPodRecord, Timestamp};
 
 /// Small limits, so that the journal is compacted often.
 pub(crate) const LIMITS: JournalLimits = JournalLimits {
@@ -140,6 +140,6 @@ pub(crate) fn step(
     let uid = format!("pod-{}", journaled.generation());
     let pod = pod(&uid, 1 + random.below(9));
     journaled
-        .admit(&pod, PodRecord::default(), &mut NoPreference, now)
+        .admit(&pod, JournalPodRecord::default(), &mut NoPreference, now)
         .map(drop)
 }

@@ -1,6 +1,6 @@
 //! Kubeconfig files, in-cluster credentials, and keeping the token out of messages.
 
-use pinfold_agent::kubernetes::{Connection, ConnectionError, Kubernetes, Timing};
+use pinfold_agent::kubernetes::{ApiServerClient, Connection, ConnectionError, Timing};
 use tempfile::TempDir;
 
 use super::server::{Answer, Server, TOKEN, kubeconfig, status};
@@ -51,7 +51,8 @@ fn in_cluster_credentials_outside_a_pod_are_an_error() {
 #[test]
 fn an_invalid_node_name_is_rejected_before_any_request() {
     let connection = from_text(&kubeconfig("http://127.0.0.1:1")).unwrap();
-    let error = Kubernetes::start(&connection, "a/../b", Timing::default(), |_| {}).unwrap_err();
+    let error =
+        ApiServerClient::start(&connection, "a/../b", Timing::default(), |_| {}).unwrap_err();
     assert!(matches!(error, ConnectionError::NodeName(_)), "{error}");
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_agent::kubernetes::{Kubernetes, SyncEvent, Timing};
+use pinfold_agent::kubernetes::{ApiServerClient, SyncEvent, Timing};
 use server::Server;
 
 /// Short intervals, so that tests are fast, and no periodic checks.
@@ -30,11 +30,12 @@ fn quick() -> Timing {
 type Log = Arc<Mutex<Vec<SyncEvent>>>;
 
 /// Starts a client of the server, with a log of its events.
-fn connect(server: &Server, timing: Timing) -> (Kubernetes, Log) {
+fn connect(server: &Server, timing: Timing) -> (ApiServerClient, Log) {
     let log = Log::default();
     let sink = Arc::clone(&log);
     let on_event = move |event| sink.lock().unwrap().push(event);
-    let client = Kubernetes::start(&server.connection(), "worker-1", timing, on_event).unwrap();
+    let client =
+        ApiServerClient::start(&server.connection(), "worker-1", timing, on_event).unwrap();
     (client, log)
 }
 

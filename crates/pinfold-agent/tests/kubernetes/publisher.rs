@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pinfold_agent::kubernetes::{GENERATION, NodeObject, NodeReport, SyncEvent, Timing};
+use pinfold_agent::kubernetes::{
+    CustomResource, CustomResourceReport, GENERATION, SyncEvent, Timing,
+};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::settings::Settings;
@@ -171,7 +173,7 @@ fn settings() -> Settings {
 }
 
 /// The report of a node with eight CPUs, of which these are the shared pool.
-fn report(generation: u64, shared: &str) -> NodeReport {
+fn report(generation: u64, shared: &str) -> CustomResourceReport {
     let hardware = pinfold_hardware::open("2 sockets, 4 cores").unwrap();
     let (machine, _) = hardware.machine_within_reach().unwrap();
     let machine = &machine;
@@ -182,11 +184,11 @@ fn report(generation: u64, shared: &str) -> NodeReport {
     let topology = node_resource_topology::publish("worker-1", machine, &occupancy, &settings());
     let facts = ReportAnnotations::of(machine, &settings(), CpuSet::new());
     let numa = volcano::publish("worker-1", machine, &occupancy, &settings(), Vec::new());
-    NodeReport {
+    CustomResourceReport {
         generation,
         objects: vec![
-            NodeObject::topology(&koordinator::publish(&topology, &facts)),
-            NodeObject::numatopology(&numa),
+            CustomResource::topology(&koordinator::publish(&topology, &facts)),
+            CustomResource::numatopology(&numa),
         ],
     }
 }

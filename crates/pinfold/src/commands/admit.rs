@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent_api::{AdmittedPod, ContainerReport, PinResult, PinTarget};
+use pinfold_agent_api::{AdmissionResponse, ContainerReport, PinResult, PinTarget};
 use pinfold_core::name::PodUid;
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub(crate) struct ReleaseArgs {
 #[derive(Serialize)]
 struct AdmitReport<'a> {
     #[serde(flatten)]
-    admitted: &'a AdmittedPod,
+    admitted: &'a AdmissionResponse,
     #[serde(skip_serializing_if = "Option::is_none")]
     enforced: Option<&'a PinResult>,
 }
@@ -57,7 +57,7 @@ struct AdmitReport<'a> {
 pub(crate) fn admit(args: &AdmitArgs) -> Result<ExitCode, Failure> {
     let source = Source::open(&args.pod)?;
     let agent = AgentClient::new(&args.agent.socket);
-    let admitted: AdmittedPod = match agent.send("POST", "/v1/pods", &source.bytes) {
+    let admitted: AdmissionResponse = match agent.send("POST", "/v1/pods", &source.bytes) {
         Ok(admitted) => admitted,
         Err(error) => return error.into_exit_code(),
     };
@@ -120,7 +120,7 @@ pub(crate) fn path(pod: &PodUid, end: &str) -> String {
     path + end
 }
 
-fn text(admitted: &AdmittedPod, enforced: Option<&PinResult>) -> String {
+fn text(admitted: &AdmissionResponse, enforced: Option<&PinResult>) -> String {
     let mut text = format!("{} (uid {})\n", admitted.pod.name, admitted.pod.uid);
     for container in &admitted.pod.containers {
         text.push_str(&format!("  {}: {}\n", container.name, describe(container)));

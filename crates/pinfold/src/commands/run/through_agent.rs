@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use pinfold_agent_api::{AdmittedPod, PinResult, PinTarget};
+use pinfold_agent_api::{AdmissionResponse, PinResult, PinTarget};
 use pinfold_standalone::{RunRequest, SignalForwarder};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(super) fn run(
     let passing = SignalForwarder::new().map_err(environment)?;
     let pid = std::process::id();
     let manifest = manifest(request, u64::from(pid), name).to_string();
-    let admitted: AdmittedPod = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
+    let admitted: AdmissionResponse = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
         Ok(admitted) => admitted,
         Err(error) => return error.into_exit_code(),
     };

@@ -1,4 +1,4 @@
-//! [`NodeReport`]: the objects that the agent publishes about its node.
+//! [`CustomResourceReport`]: the objects that the agent publishes about its node.
 
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology, NrtVersion};
 use pinfold_kube::volcano::{self, Numatopology};
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 /// The objects of one journal generation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeReport {
+pub struct CustomResourceReport {
     /// Number of the last journal entry.
     pub generation: u64,
     /// The objects, at most one of each resource.
-    pub objects: Vec<NodeObject>,
+    pub objects: Vec<CustomResource>,
 }
 
 /// A custom resource in every API version that the agent can write.
@@ -18,7 +18,7 @@ pub struct NodeReport {
 /// The API server stores one object per name, whatever versions it serves, and converts it for readers. So an object is
 /// written once, in the first of these versions that the server has.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeObject {
+pub struct CustomResource {
     pub(super) group: &'static str,
     pub(super) plural: &'static str,
     pub(super) versions: Vec<ObjectVersion>,
@@ -31,7 +31,7 @@ pub(super) struct ObjectVersion {
     pub(super) body: Value,
 }
 
-impl NodeObject {
+impl CustomResource {
     /// A NodeResourceTopology. The version v1alpha2 has policy and scope both as attributes and in `topologyPolicies`,
     /// for readers of v1alpha1. Koordinator's annotations are the same in both versions.
     #[must_use]
